@@ -1,0 +1,165 @@
+"""The typed facts: one frozen class per kind of entry, as the TOML files spell them.
+
+Every entry names its `source`; `unproved` says what nobody could check, and is empty otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every fact carries."""
+
+    source: str
+    unproved: str = ""
+
+
+class Gpu(Entry, frozen=True, kw_only=True):
+    """A GPU architecture, the parts that have it and the machines they sit in."""
+
+    sm: Sm
+    generation: str
+    title: str
+    parts: tuple[str, ...]
+    platforms: tuple[Platform, ...]
+    min_driver: DriverVersion
+    tegra: bool = False
+    cpus: tuple[str, ...] = ()  # an integrated GPU comes with one of these and no other
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.sm)
+
+
+class Isa(Entry, frozen=True, kw_only=True):
+    """A CPU instruction set: what to pass the compiler and what the CPU must have."""
+
+    name: str
+    title: str
+    platform: Platform
+    level: int  # higher asks more of the CPU, within a platform
+    flags: tuple[str, ...]
+    macros: tuple[str, ...]  # what gcc defines with these flags beyond its baseline
+    features: frozenset[str]  # as /proc/cpuinfo spells them
+    first_cpus: tuple[str, ...]
+    torch_off: tuple[str, ...] = ()  # PyTorch parts that use instructions beyond this set
+    old_names: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Cpu(Entry, frozen=True, kw_only=True):
+    """A CPU microarchitecture and the instruction sets of ours that it runs."""
+
+    name: str
+    title: str
+    platform: Platform
+    isas: tuple[str, ...]
+    archspec: str = ""  # its name there; empty where archspec lacks it
+
+
+class CudaToolkit(Entry, frozen=True, kw_only=True):
+    """A CUDA release: what it compiles for and which driver runs it."""
+
+    version: CudaVersion
+    targets: tuple[GpuTarget, ...]
+    min_driver: DriverVersion
+    native_driver: DriverVersion | None = None
+    attr: str  # the package set's name in nixpkgs
+    wheel: str = ""  # the PyPI requirement whose ptxas proves the target list
+
+    def compiles(self, sm: Sm) -> bool:
+        return any(target.sm == sm for target in self.targets)
+
+
+class Python(Entry, frozen=True, kw_only=True):
+    """A Python release and its package set in nixpkgs."""
+
+    version: PythonVersion
+    attr: str
+
+
+class Pin(Entry, frozen=True, kw_only=True):
+    """A nixpkgs revision and what recipes find there."""
+
+    name: str
+    rev: str
+    sha256: str = ""
+    torch: str = ""
+    torchvision: str = ""
+    torchaudio: str = ""
+    default_cuda: CudaVersion | None = None
+    cudas: tuple[CudaVersion, ...] = ()
+    pythons: tuple[PythonVersion, ...] = ()
+    min_sm: Sm | None = None  # what its cuDNN accepts
+
+
+Style = Literal["pinned", "catalog"]
+
+
+class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a line is built for one CUDA release, or for the CPU alone."""
+
+    pin: str = ""
+    style: Style = "pinned"
+    fixes: tuple[str, ...] = ()
+    unproved: str = ""
+
+
+class Line(Entry, frozen=True, kw_only=True):
+    """A torch release with its official companions, pins and fixes."""
+
+    name: str
+    prefix: str  # of torch's pname: pytorch210
+    torch: str
+    torchvision: str
+    torchaudio: str
+    pythons: tuple[PythonVersion, ...]
+    hashes: Mapping[str, str] = {}
+    cuda: Mapping[str, LineBuild] = {}
+    cpu: LineBuild | None = None
+
+    def build_for(self, cuda: CudaVersion | None) -> LineBuild | None:
+        """How this line builds for a CUDA release (None: CPU only), or None where it does not."""
+        return self.cpu if cuda is None else self.cuda.get(str(cuda))
+
+    def version_of(self, package: str) -> str:
+        """The release of a package in this line."""
+        versions = {"pytorch": self.torch, "torchvision": self.torchvision, "torchaudio": self.torchaudio}
+        return versions[package]
+
+
+class Fix(Entry, frozen=True, kw_only=True):
+    """A named workaround, why it is needed and which versions it applies to."""
+
+    name: str
+    title: str
+    why: str
+    packages: tuple[str, ...]
+    torch: str = ""  # version ranges such as ">=2.10"; empty: any
+    cuda: str = ""
+    pins: tuple[str, ...] = ()  # empty: any
+
+
+ErrorClass = Literal[
+    "compile", "memory", "disk", "network", "hash", "store", "builder", "runtime", "evaluation"
+]
+Policy = Literal["retry", "retry-fewer-jobs", "stop"]
+
+
+class KnownError(Entry, frozen=True, kw_only=True):
+    """A failure that others have met: how to recognise it, its cause and its cure."""
+
+    name: str
+    title: str
+    pattern: str
+    kind: ErrorClass
+    policy: Policy
+    cause: str
+    cure: str

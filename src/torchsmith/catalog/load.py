@@ -1,0 +1,179 @@
+"""From TOML files to typed facts: layers laid over each other, read only when asked for."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from torchsmith.catalog.axes import BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
+from torchsmith.catalog.facts import Cpu, CudaToolkit, Entry, Fix, Gpu, Isa, KnownError, Line, Pin, Python
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem, Where
+
+DATA = Path(__file__).parent / "data"
+FILES = ("gpus", "isas", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors")
+KINDS: dict[str, tuple[type[Entry], str]] = {
+    "gpus": (Gpu, "sm"),
+    "isas": (Isa, "name"),
+    "cpus": (Cpu, "name"),
+    "cuda": (CudaToolkit, "version"),
+    "pythons": (Python, "version"),
+    "pins": (Pin, "name"),
+    "lines": (Line, "name"),
+    "fixes": (Fix, "name"),
+    "errors": (KnownError, "name"),
+}
+_PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
+E_ = TypeVar("E_", bound=Entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A set of catalog files by name, and what to call each in a message."""
+
+    texts: Mapping[str, str]
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def folder(cls, folder: Path) -> Layer:
+        """The catalog files of a folder; a file that is no part of a catalog is refused."""
+        texts, paths = {}, {}
+        for path in sorted(folder.glob("*.toml")):
+            if path.stem not in FILES:
+                raise Problem(
+                    f"{path.name} is not a catalog file",
+                    hint="catalog files: " + ", ".join(f"{name}.toml" for name in FILES),
+                    where=Where(str(path)),
+                )
+            texts[path.stem] = read_text(path)
+            paths[path.stem] = str(path)
+        return cls(texts, paths)
+
+    def path(self, file: str) -> str:
+        return self.paths.get(file, f"{file}.toml")
+
+
+class Catalog:
+    """All facts. Later layers add entries to earlier ones or change single fields of them."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers = tuple(layers)
+
+    @cached_property
+    def gpus(self) -> dict[Sm, Gpu]:
+        rows = self._rows("gpus", Gpu)
+        return {gpu.sm: gpu for gpu in sorted(rows.values(), key=lambda gpu: gpu.sm)}
+
+    @cached_property
+    def isas(self) -> dict[str, Isa]:
+        return self._rows("isas", Isa)
+
+    @cached_property
+    def cpus(self) -> dict[str, Cpu]:
+        return self._rows("cpus", Cpu)
+
+    @cached_property
+    def cuda(self) -> dict[CudaVersion, CudaToolkit]:
+        rows = self._rows("cuda", CudaToolkit)
+        return {row.version: row for row in sorted(rows.values(), key=lambda row: row.version)}
+
+    @cached_property
+    def pythons(self) -> dict[PythonVersion, Python]:
+        rows = self._rows("pythons", Python)
+        return {row.version: row for row in sorted(rows.values(), key=lambda row: row.version)}
+
+    @cached_property
+    def pins(self) -> dict[str, Pin]:
+        return self._rows("pins", Pin)
+
+    @cached_property
+    def lines(self) -> dict[str, Line]:
+        return self._rows("lines", Line)
+
+    @cached_property
+    def fixes(self) -> dict[str, Fix]:
+        return self._rows("fixes", Fix)
+
+    @cached_property
+    def errors(self) -> dict[str, KnownError]:
+        return self._rows("errors", KnownError)
+
+    def _rows(self, file: str, kind: type[E_]) -> dict[str, E_]:
+        merged: dict[str, Any] = {}
+        origin: dict[str, Layer] = {}
+        for layer in self.layers:
+            for name, entry in _tables(layer, file).items():
+                merged[name] = _merge(merged.get(name, {}), entry)
+                origin[name] = layer
+        key = KINDS[file][1]
+        return {name: _convert(entry, kind, key, name, origin[name], file) for name, entry in merged.items()}
+
+
+def _tables(layer: Layer, file: str) -> dict[str, Any]:
+    text = layer.texts.get(file)
+    if text is None:
+        return {}
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        from torchsmith.edge.toml import decode_problem
+
+        raise decode_problem(error, text, layer.path(file)) from error
+    for name, entry in tables.items():
+        if not isinstance(entry, dict):
+            raise _problem_at(layer, file, (name,), f"{name} must be a table of facts")
+    return tables
+
+
+def _merge(below: Any, above: Any) -> Any:
+    """`above` laid over `below`: tables field by field, everything else replaced."""
+    if isinstance(below, dict) and isinstance(above, dict):
+        return below | {name: _merge(below.get(name), value) for name, value in above.items()}
+    return above
+
+
+def _convert(entry: Any, kind: type[E_], key: str, name: str, layer: Layer, file: str) -> E_:
+    if key in entry:
+        raise _problem_at(layer, file, (name, key), f"{key} is the entry's own name; leave it out")
+    try:
+        return msgspec.convert(entry | {key: name}, kind, dec_hook=_decode)
+    except (msgspec.ValidationError, BadValue) as error:
+        from torchsmith.edge.toml import validation_problem
+
+        text = layer.texts.get(file, "")
+        raise validation_problem(error, text, layer.path(file), kind, inside=(name,)) from error
+
+
+def _decode(kind: type, value: object) -> object:
+    if kind in _PARSED and isinstance(value, str):
+        return kind.parse(value)
+    raise BadValue(f"expected text, got {value!r}")
+
+
+def _problem_at(layer: Layer, file: str, path: tuple[str | int, ...], message: str) -> Problem:
+    from torchsmith.edge.toml import place
+
+    return Problem(message, where=place(layer.texts[file], layer.path(file), path))
+
+
+@cache
+def builtin_catalog() -> Catalog:
+    """The catalog that torchsmith ships."""
+    return Catalog([Layer.folder(DATA)])
+
+
+def load_catalog(folder: Path | None) -> Catalog:
+    """The built-in catalog with a workspace's own files laid over it, checked as a whole."""
+    if folder is None or not folder.is_dir():
+        return builtin_catalog()
+    from torchsmith.catalog.check import check
+
+    catalog = Catalog([Layer.folder(DATA), Layer.folder(folder)])
+    check(catalog)
+    return catalog

@@ -1,0 +1,29 @@
+"""Version ranges such as `>=2.10,<2.12`, as fixes state them."""
+
+from __future__ import annotations
+
+import operator
+import re
+
+from torchsmith.catalog.axes import BadValue
+
+_COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq}
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Numbers of a version, trailing zeros dropped, so that 2.10 equals 2.10.0."""
+    parts = [int(part) for part in re.findall(r"\d+", version)]
+    while parts and parts[-1] == 0:
+        parts.pop()
+    return tuple(parts)
+
+
+def in_range(version: str, range_: str) -> bool:
+    """Whether a version satisfies every bound of a range; an empty range holds all."""
+    for bound in filter(None, (part.strip() for part in range_.split(","))):
+        found = re.fullmatch(r"(>=|<=|==|>|<)\s*(\d+(?:\.\d+)*)", bound)
+        if found is None:
+            raise BadValue(f"{bound!r} is not a version bound such as >=2.10")
+        if not _COMPARE[found[1]](version_key(version), version_key(found[2])):
+            return False
+    return True

@@ -1,0 +1,85 @@
+"""What runs on what: GPU code on GPUs, instruction sets on CPUs, CUDA on drivers, with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from torchsmith.catalog.axes import DriverVersion, GpuTarget
+from torchsmith.catalog.facts import CudaToolkit, Gpu, Isa
+
+Code = Literal["cubin", "ptx"]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """It runs; `how` says whether at once, by compiling first, or within limits."""
+
+    how: Literal["native", "jit", "compatible"]
+    reason: str
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class RunsNot:
+    """It does not run, and why."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+Verdict = Runs | RunsNot
+
+
+def gpu_code_runs(kind: Code, target: GpuTarget, built_for: Gpu | None, gpu: Gpu) -> Verdict:
+    """Whether code for `target` runs on `gpu`; `built_for` is the catalog's entry of the target's SM."""
+    if target.form == "a":
+        if target.sm == gpu.sm:
+            return _native(kind, f"{target} is exactly {gpu.name}")
+        return RunsNot(f"{target} code runs on sm{target.sm.number} alone, not on {gpu.name}")
+    if target.form == "" and kind == "ptx":
+        if gpu.sm >= target.sm:
+            return Runs("jit", f"PTX for {target} is compiled by the driver for {gpu.name}")
+        return RunsNot(f"PTX for {target} needs a GPU of that capability or newer, {gpu.name} is older")
+    if gpu.sm.major != target.sm.major:
+        return RunsNot(f"{target} code runs on capability {target.sm.major}.x alone, {gpu.name} is another")
+    if gpu.sm.minor < target.sm.minor:
+        return RunsNot(f"{target} code needs capability {target.sm.capability} or newer, {gpu.name} is older")
+    if gpu.sm != target.sm and built_for is not None and built_for.tegra != gpu.tegra:
+        return RunsNot(f"{target} and {gpu.name} are not compatible: one of them is a Tegra part")
+    word = "its own" if gpu.sm == target.sm else f"compatible {target}"
+    return _native(kind, f"{gpu.name} runs {word} code")
+
+
+def _native(kind: Code, reason: str) -> Runs:
+    return Runs("native" if kind == "cubin" else "jit", reason)
+
+
+def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
+    """Whether a CPU with these features runs code of an instruction set."""
+    missing = sorted(isa.features.difference(features))
+    if missing:
+        return RunsNot(f"{isa.name} needs {', '.join(missing)}, which the CPU lacks")
+    return Runs("native", f"the CPU has all that {isa.name} needs")
+
+
+def isa_contains(wider: Isa, narrower: Isa) -> bool:
+    """Whether every CPU that runs `wider` also runs `narrower`."""
+    return wider.platform == narrower.platform and wider.features >= narrower.features
+
+
+def driver_runs(toolkit: CudaToolkit, driver: DriverVersion) -> Verdict:
+    """Whether a driver runs programs of a CUDA release."""
+    if toolkit.native_driver is not None and driver >= toolkit.native_driver:
+        return Runs("native", f"driver {driver} knows CUDA {toolkit.version}")
+    if driver >= toolkit.min_driver:
+        return Runs(
+            "compatible",
+            f"driver {driver} runs CUDA {toolkit.version} by minor-version compatibility (cubins, not PTX)",
+        )
+    return RunsNot(f"CUDA {toolkit.version} needs driver {toolkit.min_driver} or newer, not {driver}")

@@ -1,0 +1,55 @@
+"""Files: read with words for people, written whole or not at all, never outside their root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from torchsmith.edge.problem import Exit, Problem, Where
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, or a Problem that says why it cannot be read."""
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise Problem(f"not UTF-8 text (byte {error.start})", where=Where(str(path))) from error
+    except OSError as error:
+        raise Problem(f"cannot read {path}: {error.strerror}") from error
+
+
+def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old text or the new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode())
+                os.fchmod(file.fileno(), mode)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise Problem(f"cannot write {path}: {error.strerror}", exit=Exit.LACKING) from error
+
+
+def inside(root: Path, relative: str) -> Path:
+    """`relative` below `root`, links resolved; a Problem where it leads outside."""
+    target = (root / relative).resolve()
+    if not target.is_relative_to(root.resolve()):
+        raise Problem(f"path leads outside the workspace: {relative}")
+    return target
+
+
+def cache_dir() -> Path:
+    """Where downloads and results that can be made again are kept."""
+    named = os.environ.get("TORCHSMITH_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "torchsmith"

@@ -1,0 +1,38 @@
+"""One run at a time: an advisory lock that ends with its process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torchsmith.edge.problem import Exit, Problem
+
+
+@contextmanager
+def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Hold the lock file `path`; a Problem names `what` when another process has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+") as file:
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    file.seek(0)
+                    holder = file.read().strip() or "unknown"
+                    raise Problem(
+                        f"{what} is in use by another torchsmith (process {holder})",
+                        hint="wait for it to end, then run the command again",
+                        exit=Exit.LACKING,
+                    ) from None
+                time.sleep(0.05)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield

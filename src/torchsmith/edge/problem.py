@@ -1,0 +1,66 @@
+"""The one error class for people: what is wrong, where, what to do, and the exit code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What the exit code of every verb means."""
+
+    FINE = 0
+    NOT_RIGHT = 1  # the thing that was checked is not right
+    BAD_REQUEST = 2  # the request was wrong
+    LACKING = 3  # the environment lacks something
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Where:
+    """A place in a file, counted from 1 as editors do."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
+        return ":".join(parts)
+
+
+class Problem(Exception):
+    """Something a person must know about; a traceback is only for bugs of ours."""
+
+    def __init__(
+        self, message: str, *, hint: str = "", where: Where | None = None, exit: Exit = Exit.BAD_REQUEST
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.where = where
+        self.exit = exit
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return place + self.message + (f"\n  hint: {self.hint}" if self.hint else "")
+
+    def at(self, where: Where) -> Problem:
+        """The same problem, placed in a file."""
+        return Problem(self.message, hint=self.hint, where=where, exit=self.exit)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known spelling closest to `word`, or an empty string."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return found[0] if found else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest spelling, or else every known one."""
+    choices = list(known)
+    best = nearest(word, choices)
+    if best:
+        return f"did you mean {best}?"
+    return f"known: {', '.join(choices)}" if choices else ""

@@ -1,0 +1,89 @@
+"""The one way to run a command: no shell, a time limit, and its output as a value."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.edge.problem import Exit, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that has ended, by itself or by its time limit."""
+
+    argv: tuple[str, ...]
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0 and not self.timed_out
+
+    @property
+    def line(self) -> str:
+        """The command as a person would type it."""
+        return shlex.join(self.argv)
+
+
+def find(program: str) -> Path | None:
+    """Where a program is on PATH, or None."""
+    found = shutil.which(program)
+    return Path(found) if found else None
+
+
+def run(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+) -> Finished:
+    """Run a command to its end; past `timeout` its whole process group is ended."""
+    words = tuple(os.fspath(word) for word in argv)
+    start = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=dict(env) if env is not None else None,
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        raise Problem(f"cannot run {words[0]}: {error.strerror}", exit=Exit.LACKING) from error
+    timed_out = False
+    try:
+        out, err = child.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        end_group(child)
+        out, err = child.communicate()
+    except BaseException:
+        end_group(child)
+        raise
+    return Finished(words, child.returncode, out, err, time.monotonic() - start, timed_out)
+
+
+def end_group(child: subprocess.Popen[str]) -> None:
+    """End a child started by us and everything that it started."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    child.wait()

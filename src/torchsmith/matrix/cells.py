@@ -1,0 +1,211 @@
+"""Whether a cell can be built and used: accepted, warned of, or rejected, always with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from torchsmith.catalog import Catalog, CudaVersion, Gpu, Isa, Line, LineBuild
+from torchsmith.catalog.ranges import version_key
+from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.matrix.variant import Cuda, Variant
+
+UNUSABLE = "no-machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a cell is not, or not quite, right: a stable code, words, and what to do."""
+
+    code: str
+    text: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return self.text + (f" ({self.hint})" if self.hint else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The cell can be built by this line; a warning may say that nobody can use it, or nobody proved it."""
+
+    line: Line
+    warnings: tuple[Reason, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        return all(warning.code != UNUSABLE for warning in self.warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The cell cannot be built, and why."""
+
+    reasons: tuple[Reason, ...]
+
+
+Decision = Accepted | Rejected
+
+
+def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decision:
+    """Decide about one cell, for a line or for the newest line that has its CUDA."""
+    unknown = tuple(_unknown(variant, catalog))
+    if unknown:
+        return Rejected(unknown)
+    reasons = [*_toolkit(variant, catalog)]
+    chosen = find_line(catalog, line) if line else newest_line(catalog, variant.cuda)
+    if chosen is None:
+        reasons.append(Reason("no-line", f"no torch release here is built for CUDA {variant.cuda}"))
+        return Rejected(tuple(reasons))
+    build = chosen.build_for(variant.cuda)
+    if build is None:
+        reasons.append(_no_build(chosen, variant.cuda))
+    else:
+        reasons.extend(_pin(variant, catalog, chosen, build))
+    if reasons or build is None:
+        return Rejected(tuple(reasons))
+    return Accepted(chosen, tuple(_warnings(variant, catalog, build)))
+
+
+def find_line(catalog: Catalog, name: str) -> Line:
+    """A line by its name, or a Problem with the nearest one."""
+    try:
+        return catalog.lines[name]
+    except KeyError:
+        raise Problem(f"unknown line {name!r}", hint=did_you_mean(name, catalog.lines)) from None
+
+
+def newest_line(catalog: Catalog, cuda: CudaVersion | None) -> Line | None:
+    """The newest torch release that is built for a CUDA release (None: for the CPU)."""
+    having = [line for line in catalog.lines.values() if line.build_for(cuda) is not None]
+    return max(having, key=lambda line: version_key(line.torch), default=None)
+
+
+def neighbours(variant: Variant, catalog: Catalog) -> Iterator[Variant]:
+    """Cells that differ from this one in a single axis, nearest values first."""
+    for isa in sorted(catalog.isas.values(), key=lambda isa: isa.level, reverse=True):
+        if isa.name != variant.isa:
+            yield replace(variant, isa=isa.name)
+    if isinstance(variant.target, Cuda):
+        cuda, sm = variant.target.version, variant.target.sm
+        for other in sorted(
+            catalog.cuda, key=lambda c: abs(c.major * 100 + c.minor - cuda.major * 100 - cuda.minor)
+        ):
+            if other != cuda:
+                yield replace(variant, target=Cuda(other, sm))
+        for gpu in sorted(catalog.gpus, key=lambda other: abs(other.number - sm.number)):
+            if gpu != sm:
+                yield replace(variant, target=Cuda(cuda, gpu))
+    for python in sorted(catalog.pythons, reverse=True):
+        if python != variant.python:
+            yield replace(variant, python=python)
+
+
+def nearest_allowed(
+    variant: Variant, catalog: Catalog, line: str | None = None, most: int = 5
+) -> list[Variant]:
+    """The cells closest to this one that can be built and used."""
+    found: list[Variant] = []
+    for other in neighbours(variant, catalog):
+        decision = assess(other, catalog, line)
+        if isinstance(decision, Accepted) and decision.usable:
+            found.append(other)
+            if len(found) == most:
+                break
+    return found
+
+
+def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
+    if variant.isa not in catalog.isas:
+        yield Reason(
+            "unknown-isa", f"unknown instruction set {variant.isa}", did_you_mean(variant.isa, catalog.isas)
+        )
+    if variant.python not in catalog.pythons:
+        known = [str(python) for python in catalog.pythons]
+        yield Reason(
+            "unknown-python", f"Python {variant.python} is not in the catalog", f"known: {', '.join(known)}"
+        )
+    if isinstance(variant.target, Cuda):
+        cuda, sm = variant.target.version, variant.target.sm
+        if cuda not in catalog.cuda:
+            known = [str(version) for version in catalog.cuda]
+            yield Reason("unknown-cuda", f"CUDA {cuda} is not in the catalog", f"known: {', '.join(known)}")
+        if sm not in catalog.gpus:
+            yield Reason(
+                "unknown-sm", f"unknown GPU architecture {sm}", did_you_mean(str(sm), map(str, catalog.gpus))
+            )
+
+
+def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
+    """Whether the cell's CUDA compiles for its GPU."""
+    if not isinstance(variant.target, Cuda):
+        return
+    cuda, gpu = variant.target.version, catalog.gpus[variant.target.sm]
+    if catalog.cuda[cuda].compiles(gpu.sm):
+        return
+    having = [version for version, toolkit in catalog.cuda.items() if toolkit.compiles(gpu.sm)]
+    if not having:
+        yield Reason("sm-no-cuda", f"{gpu.name} is in no CUDA release of the catalog")
+    elif cuda < having[0]:
+        note = gpu.note if gpu.note else ""
+        yield Reason("sm-needs-newer-cuda", f"{gpu.name} needs CUDA {having[0]}, asked for {cuda}", note)
+    else:
+        yield Reason(
+            "sm-ended", f"{gpu.name} ends with CUDA {max(v for v in having if v < cuda)}, asked for {cuda}"
+        )
+
+
+def _no_build(line: Line, cuda: CudaVersion | None) -> Reason:
+    if cuda is None:
+        return Reason("line-no-cpu", f"torch {line.torch} has no CPU-only build here")
+    having = ", ".join(sorted(line.cuda, key=version_key))
+    return Reason("line-no-cuda", f"torch {line.torch} is not built for CUDA {cuda} here", f"it has {having}")
+
+
+def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:
+    """Whether the line and its pin have the cell's Python and accept its GPU."""
+    if variant.python not in line.pythons:
+        having = ", ".join(map(str, line.pythons))
+        yield Reason(
+            "line-no-python",
+            f"torch {line.torch} is not built for Python {variant.python}",
+            f"it has {having}",
+        )
+        return
+    pin = catalog.pins.get(build.pin)
+    if pin is None:
+        return
+    if variant.python not in pin.pythons:
+        having = ", ".join(map(str, pin.pythons))
+        yield Reason(
+            "pin-no-python", f"nixpkgs {pin.name} has no Python {variant.python}", f"it has {having}"
+        )
+    if isinstance(variant.target, Cuda) and pin.min_sm and variant.target.sm < pin.min_sm:
+        yield Reason(
+            "cudnn-too-new",
+            f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {variant.target.sm}",
+        )
+
+
+def _warnings(variant: Variant, catalog: Catalog, build: LineBuild) -> Iterator[Reason]:
+    isa = catalog.isas[variant.isa]
+    if isinstance(variant.target, Cuda):
+        yield from _no_machine(catalog.gpus[variant.target.sm], isa, catalog)
+    if build.unproved:
+        yield Reason("unproved", build.unproved)
+
+
+def _no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
+    if isa.platform not in gpu.platforms:
+        only = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
+        yield Reason(
+            UNUSABLE,
+            f"{gpu.name} ({gpu.title}) exists only on {only}, and {isa.name} is"
+            f" {isa.platform.removesuffix('-linux')}: no machine can use this cell",
+        )
+    elif gpu.cpus and not any(isa.name in catalog.cpus[cpu].isas for cpu in gpu.cpus):
+        titles = " or ".join(catalog.cpus[cpu].title for cpu in gpu.cpus)
+        yield Reason(
+            UNUSABLE,
+            f"{gpu.name} comes only with {titles}, which cannot run {isa.name}: no machine can use this cell",
+        )

@@ -1,0 +1,170 @@
+"""From a description of a matrix to its cells, with a reason for every cell that is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
+from torchsmith.matrix.select import Selector
+from torchsmith.matrix.variant import CpuOnly, Cuda, Package, Target, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A product of axes, built by one line. `cudas` holds None for CPU-only cells."""
+
+    packages: tuple[Package, ...]
+    pythons: tuple[PythonVersion, ...]
+    cudas: tuple[CudaVersion | None, ...]
+    sms: tuple[Sm, ...]
+    isas: tuple[str, ...]
+    line: str | None = None
+    usable: bool = False  # leave out what no machine can use
+
+    def variants(self) -> Iterator[Variant]:
+        for package in self.packages:
+            for python in self.pythons:
+                for target in self._targets():
+                    for isa in self.isas:
+                        yield Variant(package, python, target, isa)
+
+    def _targets(self) -> Iterator[Target]:
+        for cuda in self.cudas:
+            if cuda is None:
+                yield CpuOnly()
+            else:
+                yield from (Cuda(cuda, sm) for sm in self.sms)
+
+
+@dataclass(frozen=True, slots=True)
+class Include:
+    """A single cell that is wanted by name."""
+
+    variant: Variant
+    line: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSpec:
+    """What is wanted: products of axes, single cells, and what to leave out."""
+
+    blocks: tuple[Block, ...] = ()
+    include: tuple[Include, ...] = ()
+    exclude: tuple[Selector, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A variant of the matrix, the line that builds it, and what to be warned of."""
+
+    variant: Variant
+    line: str
+    warnings: tuple[Reason, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.variant.name
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A cell of the product that is not in the matrix, and why."""
+
+    variant: Variant
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The cells in their order, and those left out."""
+
+    cells: tuple[Cell, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def variants(self) -> tuple[Variant, ...]:
+        return tuple(cell.variant for cell in self.cells)
+
+    def find(self, name: str) -> Cell | None:
+        return next((cell for cell in self.cells if cell.name == name), None)
+
+
+def expand(spec: MatrixSpec, catalog: Catalog) -> Matrix:
+    """Every cell of the description, decided one by one. Pure: the same input gives the same matrix."""
+    cells: dict[Variant, Cell] = {}
+    left_out: dict[Variant, LeftOut] = {}
+    for block in spec.blocks:
+        _expand_block(block, spec.exclude, catalog, cells, left_out)
+    for include in spec.include:
+        decision = assess(include.variant, catalog, include.line)
+        if isinstance(decision, Rejected):
+            reasons = "; ".join(map(str, decision.reasons))
+            raise Problem(f"cannot include {include.variant}: {reasons}")
+        _add(cells, Cell(include.variant, decision.line.name, decision.warnings))
+    ordered = sorted(cells.values(), key=lambda cell: cell.variant.sort_key)
+    missing = [left for variant, left in left_out.items() if variant not in cells]
+    return Matrix(tuple(ordered), tuple(sorted(missing, key=lambda left: left.variant.sort_key)))
+
+
+def _expand_block(
+    block: Block,
+    exclude: Sequence[Selector],
+    catalog: Catalog,
+    cells: dict[Variant, Cell],
+    left_out: dict[Variant, LeftOut],
+) -> None:
+    if block.line:
+        find_line(catalog, block.line)
+    impossible: list[LeftOut] = []
+    kept: list[Variant] = []
+    for variant in block.variants():
+        decision = assess(variant, catalog, block.line)
+        if isinstance(decision, Rejected):
+            impossible.append(LeftOut(variant, decision.reasons))
+            continue
+        kept.append(variant)
+        reasons = _unwanted(decision, variant, block, exclude, catalog)
+        if reasons:
+            left_out.setdefault(variant, LeftOut(variant, reasons))
+        else:
+            _add(cells, Cell(variant, decision.line.name, decision.warnings))
+    for left in impossible:
+        left_out.setdefault(left.variant, left)
+    if not block.usable:
+        _refuse_dead_values(kept, impossible)
+
+
+def _unwanted(
+    decision: Accepted, variant: Variant, block: Block, exclude: Sequence[Selector], catalog: Catalog
+) -> tuple[Reason, ...]:
+    if any(selector.matches(variant, decision.line.name, catalog) for selector in exclude):
+        return (Reason("excluded", "excluded by the workspace"),)
+    return () if decision.usable or not block.usable else decision.warnings
+
+
+def _add(cells: dict[Variant, Cell], cell: Cell) -> None:
+    other = cells.get(cell.variant)
+    if other is not None and other.line != cell.line:
+        raise Problem(
+            f"{cell.name} is asked for by two lines, {other.line} and {cell.line}",
+            hint="a name can hold one torch release: give the lines different cells, or a workspace each",
+        )
+    cells[cell.variant] = cell
+
+
+def _refuse_dead_values(kept: Sequence[Variant], impossible: Sequence[LeftOut]) -> None:
+    """An axis value of which not one cell can be built is a mistake, not a gap."""
+    alive = {value for variant in kept for value in _values(variant)}
+    for left in impossible:
+        for value in _values(left.variant):
+            if value not in alive:
+                reasons = "; ".join(map(str, left.reasons))
+                raise Problem(f"no cell with {value} can be built: {left.variant}: {reasons}")
+
+
+def _values(variant: Variant) -> tuple[str, ...]:
+    target = variant.target
+    gpu = (f"CUDA {target.version}", str(target.sm)) if isinstance(target, Cuda) else ("cpu",)
+    return (f"Python {variant.python}", *gpu, variant.isa)
