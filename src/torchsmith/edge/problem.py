@@ -30,16 +30,29 @@ class Where:
         return ":".join(parts)
 
 
+ValuePath = tuple[str | int, ...]  # keys and indices that lead to a value in a file
+
+
 class Problem(Exception):
-    """Something a person must know about; a traceback is only for bugs of ours."""
+    """Something a person must know about; a traceback is only for bugs of ours.
+
+    `where` is the place it stands at; `path` is the value it is about, while its place is still to be found.
+    """
 
     def __init__(
-        self, message: str, *, hint: str = "", where: Where | None = None, exit: Exit = Exit.BAD_REQUEST
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        where: Where | None = None,
+        path: ValuePath = (),
+        exit: Exit = Exit.BAD_REQUEST,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.where = where
+        self.path = path
         self.exit = exit
 
     def __str__(self) -> str:
@@ -48,7 +61,11 @@ class Problem(Exception):
 
     def at(self, where: Where) -> Problem:
         """The same problem, placed in a file."""
-        return Problem(self.message, hint=self.hint, where=where, exit=self.exit)
+        return Problem(self.message, hint=self.hint, where=where, path=self.path, exit=self.exit)
+
+    def about(self, path: ValuePath) -> Problem:
+        """The same problem, said of a value in a file."""
+        return Problem(self.message, hint=self.hint, where=self.where, path=path, exit=self.exit)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -200,8 +200,8 @@ def _no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
         only = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
         yield Reason(
             UNUSABLE,
-            f"{gpu.name} ({gpu.title}) exists only on {only}, and {isa.name} is"
-            f" {isa.platform.removesuffix('-linux')}: no machine can use this cell",
+            f"{gpu.name} ({gpu.title}) exists only on {only}:"
+            f" no machine can use this {isa.platform.removesuffix('-linux')} cell",
         )
     elif gpu.cpus and not any(isa.name in catalog.cpus[cpu].isas for cpu in gpu.cpus):
         titles = " or ".join(catalog.cpus[cpu].title for cpu in gpu.cpus)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Problem, ValuePath
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import CpuOnly, Cuda, Package, Target, Variant
@@ -23,6 +23,7 @@ class Block:
     isas: tuple[str, ...]
     line: str | None = None
     usable: bool = False  # leave out what no machine can use
+    path: ValuePath = ()  # where it stands in its file
 
     def variants(self) -> Iterator[Variant]:
         for package in self.packages:
@@ -45,6 +46,7 @@ class Include:
 
     variant: Variant
     line: str | None = None
+    path: ValuePath = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def expand(spec: MatrixSpec, catalog: Catalog) -> Matrix:
         decision = assess(include.variant, catalog, include.line)
         if isinstance(decision, Rejected):
             reasons = "; ".join(map(str, decision.reasons))
-            raise Problem(f"cannot include {include.variant}: {reasons}")
+            raise Problem(f"cannot include {include.variant}: {reasons}", path=include.path)
         _add(cells, Cell(include.variant, decision.line.name, decision.warnings))
     ordered = sorted(cells.values(), key=lambda cell: cell.variant.sort_key)
     missing = [left for variant, left in left_out.items() if variant not in cells]
@@ -133,7 +135,7 @@ def _expand_block(
     for left in impossible:
         left_out.setdefault(left.variant, left)
     if not block.usable:
-        _refuse_dead_values(kept, impossible)
+        _refuse_dead_values(kept, impossible, block.path)
 
 
 def _unwanted(
@@ -154,14 +156,14 @@ def _add(cells: dict[Variant, Cell], cell: Cell) -> None:
     cells[cell.variant] = cell
 
 
-def _refuse_dead_values(kept: Sequence[Variant], impossible: Sequence[LeftOut]) -> None:
+def _refuse_dead_values(kept: Sequence[Variant], impossible: Sequence[LeftOut], path: ValuePath) -> None:
     """An axis value of which not one cell can be built is a mistake, not a gap."""
     alive = {value for variant in kept for value in _values(variant)}
     for left in impossible:
         for value in _values(left.variant):
             if value not in alive:
                 reasons = "; ".join(map(str, left.reasons))
-                raise Problem(f"no cell with {value} can be built: {left.variant}: {reasons}")
+                raise Problem(f"no cell with {value} can be built: {left.variant}: {reasons}", path=path)
 
 
 def _values(variant: Variant) -> tuple[str, ...]:

@@ -1,0 +1,50 @@
+# Two commands for newcomers: `make matrix` and `make test`. The rest is for those who work on torchsmith.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+
+.PHONY: help matrix test check lint pages facts bench clean
+
+help:
+	@echo "make matrix   create .venv, install torchsmith, print the default matrix"
+	@echo "make test     install what the tests need and run them"
+	@echo "make check    lint, types, and whether generated pages are fresh"
+	@echo "make facts    prove the catalog against ptxas, gcc and archspec"
+	@echo "make pages    write the generated pages again"
+	@echo "make bench    print the table of ratios"
+
+$(VENV)/.installed: pyproject.toml tools/venv.sh
+	sh tools/venv.sh $(PYTHON) $(VENV)
+	touch $@
+
+$(VENV)/.test-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[facts,test]'
+	touch $@
+
+matrix: $(VENV)/.installed
+	$(BIN)/torchsmith list
+
+test: $(VENV)/.test-installed
+	sh tools/system-parts.sh
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+pages: $(VENV)/.test-installed
+	$(BIN)/python -m tools.pages
+
+check: lint
+	$(BIN)/python -m tools.pages --check
+
+facts: $(VENV)/.test-installed
+	$(BIN)/torchsmith facts
+
+bench: $(VENV)/.test-installed
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) workspace dist

@@ -1,0 +1,19 @@
+"""`torchsmith` and `python -m torchsmith`."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; the version is answered before anything heavy is loaded."""
+    if sys.argv[1:] == ["--version"]:
+        from torchsmith import __version__
+
+        print(f"torchsmith {__version__}")
+        return
+    from torchsmith.cli import run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Printing: data and answers to stdout, words about them to stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from torchsmith.edge.problem import Problem
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def out() -> Console:
+    """The console for answers."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def err() -> Console:
+    """The console for words to the person who watches."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(value: object) -> None:
+    """A value as JSON on stdout."""
+    import msgspec
+
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2)
+    sys.stdout.write(text.decode() + "\n")
+
+
+def print_problem(problem: Problem) -> None:
+    """What is wrong, where, and what to do."""
+    from rich.text import Text
+
+    line = Text()
+    if problem.where:
+        line.append(f"{problem.where}: ", style="bold")
+    line.append("error: ", style="bold red").append(problem.message)
+    if problem.hint:
+        line.append("\n  hint: ", style="cyan").append(problem.hint)
+    err().print(line, soft_wrap=True)

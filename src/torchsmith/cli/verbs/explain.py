@@ -1,0 +1,31 @@
+"""`torchsmith explain NAME`: why a cell is allowed or not."""
+
+from __future__ import annotations
+
+import typer
+
+from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
+
+EXAMPLE = "torchsmith explain pytorch-python313-cuda13_0-sm103-avx2"
+
+
+def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
+    """Say whether a cell can be built and used, why or why not, and which cells near it can.
+
+    The exit code is 1 for a cell that cannot be built.
+    """
+    from torchsmith.cli.cell_view import print_explanation
+    from torchsmith.cli.console import print_json
+    from torchsmith.matrix import Variant
+    from torchsmith.matrix.describe import explain
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace)
+    variant = Variant.parse(name)
+    answer = explain(name, opened.catalog, opened.line_of(variant), opened.standing(variant))
+    if json:
+        print_json(answer)
+    else:
+        print_explanation(answer)
+    if answer.verdict == "rejected":
+        raise typer.Exit(1)

@@ -1,0 +1,23 @@
+"""`torchsmith init`: a torchsmith.toml to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "torchsmith init builds --profile real"
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(help="Where the workspace is to be.")] = Path(),
+    profile: Annotated[str, typer.Option("--profile", "-p", help="The matrix to start from.")] = "plan",
+    force: Annotated[bool, typer.Option("--force", help="Replace a torchsmith.toml that is there.")] = False,
+) -> None:
+    """Write a torchsmith.toml, the one file that says which builds you ship."""
+    from torchsmith.cli.console import err
+    from torchsmith.workspace.start import start_workspace
+
+    file, count = start_workspace(folder, profile, replace=force)
+    err().print(f"wrote {file}: {count} variants; next: torchsmith list -w {folder}", soft_wrap=True)

@@ -1,0 +1,48 @@
+"""`torchsmith list`: the matrix, as a grid, names or JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+
+EXAMPLE = "torchsmith list sm120 'avx512*'"
+
+
+def run(
+    selectors: Selectors = None,
+    workspace: WorkspaceOption = None,
+    profile: ProfileOption = None,
+    names: Annotated[bool, typer.Option("--names", help="Print one name a line.")] = False,
+    left_out: Annotated[
+        bool, typer.Option("--left-out", help="Print the cells that are left out, each with its reason.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show the variants of the matrix, as a grid of GPUs and instruction sets.
+
+    Words about the same axis are alternatives, words about different axes must all hold: [bold]sm90 sm120
+    avx2[/bold] is both GPUs with AVX2. [bold]![/bold] before a word leaves out what it matches.
+    """
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace, profile)
+    matrix = opened.select(selectors or [])
+    if left_out:
+        from torchsmith.cli.matrix_view import left_out_rows, print_left_out
+
+        print_left_out(left_out_rows(opened, matrix), as_json=json)
+    elif names:
+        sys.stdout.write("".join(f"{cell.name}\n" for cell in matrix.cells))
+    elif json:
+        from torchsmith.cli.console import print_json
+        from torchsmith.cli.matrix_view import cell_json
+
+        print_json([cell_json(cell, opened.catalog) for cell in matrix.cells])
+    else:
+        from torchsmith.cli.matrix_view import print_grid
+
+        print_grid(matrix, opened)

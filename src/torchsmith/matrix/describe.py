@@ -1,0 +1,196 @@
+"""All that is known about a cell, as plain data: what `show` and `explain` answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torchsmith.catalog import Catalog, CudaVersion, Isa, Line, LineBuild
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix.cells import Accepted, Decision, Rejected, assess, nearest_allowed
+from torchsmith.matrix.names import Reading, pname, read_name
+from torchsmith.matrix.variant import Cuda, Package, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPart:
+    """The GPU half of a cell."""
+
+    sm: str
+    capability: str
+    generation: str
+    parts: tuple[str, ...]
+    cuda: str
+    driver: str
+    platforms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPart:
+    """The CPU half of a cell."""
+
+    isa: str
+    title: str
+    system: str
+    flags: tuple[str, ...]
+    features: tuple[str, ...]
+    runs_on: tuple[str, ...]
+    torch_off: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A cell that can be built: what goes in, what it runs on, and what nobody proved."""
+
+    name: str
+    package: str
+    pname: str
+    python: str
+    line: str
+    versions: dict[str, str]
+    style: str
+    pin: str
+    pin_hash: str
+    source_hashes: dict[str, str]
+    fixes: dict[str, str]
+    cpu: CpuPart
+    gpu: GpuPart | None = None
+    warnings: tuple[str, ...] = ()
+    unproved: tuple[str, ...] = ()
+
+
+def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Description:
+    """The description of a cell; a Problem with the reasons where it cannot be built."""
+    decision = assess(variant, catalog, line)
+    if isinstance(decision, Rejected):
+        reasons = "; ".join(map(str, decision.reasons))
+        raise Problem(
+            f"{variant} cannot be built: {reasons}", hint=f"torchsmith explain {variant} names cells near it"
+        )
+    chosen = decision.line
+    build = chosen.build_for(variant.cuda)
+    assert build is not None, "an accepted cell has a build"
+    pin = catalog.pins.get(build.pin)
+    fixes = [catalog.fixes[name] for name in build.fixes]
+    package = variant.package.value
+    return Description(
+        name=variant.name,
+        package=package,
+        pname=pname(variant, chosen),
+        python=str(variant.python),
+        line=chosen.name,
+        versions={one.value: chosen.version_of(one.value) for one in Package},
+        style=build.style,
+        pin=pin.rev if pin else "",
+        pin_hash=pin.sha256 if pin else "",
+        source_hashes={one: text for one, text in chosen.hashes.items() if one in ("pytorch", package)},
+        fixes={fix.name: fix.why for fix in fixes if package in fix.packages},
+        cpu=_cpu(catalog.isas[variant.isa], catalog),
+        gpu=_gpu(variant.target, catalog) if isinstance(variant.target, Cuda) else None,
+        warnings=tuple(map(str, decision.warnings)),
+        unproved=tuple(_unproved(variant, chosen, build, catalog)),
+    )
+
+
+def _cpu(isa: Isa, catalog: Catalog) -> CpuPart:
+    able = tuple(cpu.title for cpu in catalog.cpus.values() if isa.name in cpu.isas)
+    features = tuple(sorted(isa.features))
+    return CpuPart(isa.name, isa.title, isa.platform, isa.flags, features, able, isa.torch_off, isa.note)
+
+
+def _gpu(target: Cuda, catalog: Catalog) -> GpuPart:
+    gpu, toolkit = catalog.gpus[target.sm], catalog.cuda[target.version]
+    return GpuPart(
+        sm=gpu.name,
+        capability=gpu.sm.capability,
+        generation=gpu.generation,
+        parts=gpu.parts,
+        cuda=str(toolkit.version),
+        driver=str(max(toolkit.min_driver, gpu.min_driver)),
+        platforms=gpu.platforms,
+    )
+
+
+def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) -> list[str]:
+    """What in this cell rests on an entry that nobody could check."""
+    entries = [("line", line.unproved), ("instruction set", catalog.isas[variant.isa].unproved)]
+    if build.pin:
+        entries.append((f"pin {build.pin}", catalog.pins[build.pin].unproved))
+    if isinstance(variant.target, Cuda):
+        entries.append((f"CUDA {variant.target.version}", catalog.cuda[variant.target.version].unproved))
+        entries.append((str(variant.target.sm), catalog.gpus[variant.target.sm].unproved))
+    entries += [(f"fix {name}", catalog.fixes[name].unproved) for name in build.fixes]
+    if build.style == "pinned" and not line.hashes.get(variant.package.value) and _own_source(build):
+        entries.append(
+            ("source", f"the hash of {variant.package} {line.version_of(variant.package)}: not known")
+        )
+    return [f"{what}: {text}" for what, text in entries if text]
+
+
+def _own_source(build: LineBuild) -> bool:
+    return "torch-source" in build.fixes
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a cell is allowed or not, and which cells near it are."""
+
+    name: str
+    verdict: Literal["accepted", "accepted with a warning", "rejected"]
+    reasons: tuple[str, ...]
+    nearest: tuple[str, ...] = ()
+    standing: str = ""
+    old_spelling: tuple[str, ...] = ()
+
+
+def explain(name: str, catalog: Catalog, line: str | None = None, standing: str = "") -> Explanation:
+    """Read a name, decide about its cell and give the reasons."""
+    reading = read_name(name)
+    decision = assess(reading.variant, catalog, line)
+    near = [] if _fine(decision) else nearest_allowed(reading.variant, catalog, line)
+    return Explanation(
+        name=reading.variant.name,
+        verdict=_verdict(decision),
+        reasons=_reasons(reading.variant, decision, catalog),
+        nearest=tuple(variant.name for variant in near),
+        standing=standing,
+        old_spelling=_spelling(reading),
+    )
+
+
+def _fine(decision: Decision) -> bool:
+    return isinstance(decision, Accepted) and decision.usable
+
+
+def _verdict(decision: Decision) -> Literal["accepted", "accepted with a warning", "rejected"]:
+    if isinstance(decision, Rejected):
+        return "rejected"
+    return "accepted with a warning" if decision.warnings else "accepted"
+
+
+def _reasons(variant: Variant, decision: Decision, catalog: Catalog) -> tuple[str, ...]:
+    if isinstance(decision, Rejected):
+        return tuple(map(str, decision.reasons))
+    if not decision.usable:
+        return tuple(map(str, decision.warnings))
+    isa = catalog.isas[variant.isa]
+    reasons = [
+        f"torch {decision.line.torch} is built for {_target(variant.cuda)} and Python {variant.python}"
+    ]
+    if isinstance(variant.target, Cuda):
+        gpu = catalog.gpus[variant.target.sm]
+        reasons.append(f"CUDA {variant.target.version} compiles for {gpu.name} ({gpu.title})")
+        hosts = [p.removesuffix("-linux") for p in gpu.platforms]
+        reasons.append(f"{gpu.name} sits in {' and '.join(hosts)} machines, and {isa.name} is one of theirs")
+    reasons.append(f"{isa.title} runs on {', '.join(isa.first_cpus)} and what followed them")
+    return tuple(reasons) + tuple(str(warning) for warning in decision.warnings)
+
+
+def _target(cuda: CudaVersion | None) -> str:
+    return f"CUDA {cuda}" if cuda else "the CPU alone"
+
+
+def _spelling(reading: Reading) -> tuple[str, ...]:
+    prefix = (f"{reading.prefix} is torch's pname: files are called pytorch",) if reading.prefix else ()
+    return prefix + reading.old

@@ -1,0 +1,261 @@
+"""From torchsmith.toml to a matrix: found, decoded, checked value by value, each fault with its place."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from torchsmith.catalog import Catalog, builtin_catalog, load_catalog
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem, ValuePath, did_you_mean
+from torchsmith.matrix import Block, Matrix, MatrixSpec, Selector, Variant, expand, read_name
+from torchsmith.matrix.expand import Include
+from torchsmith.matrix.select import choose
+from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
+
+FILE = "torchsmith.toml"
+DEFAULT = Path(__file__).with_name("default.toml")
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """What is wanted, and where. `root` is None for the embedded default."""
+
+    root: Path | None
+    source: SettingsFile
+    settings: Settings
+    catalog: Catalog
+    profile: str
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        return self.source.placed(lambda: expand(self.spec, self.catalog))
+
+    @cached_property
+    def spec(self) -> MatrixSpec:
+        return _Resolver(self.source, self.settings, self.catalog).spec(self.profile)
+
+    def line_of(self, variant: Variant) -> str | None:
+        """The line that this workspace builds a cell with, if it has one for it."""
+        cell = self.matrix.find(variant.name)
+        return cell.line if cell else self.settings.line
+
+    def standing(self, variant: Variant) -> str:
+        """Whether the matrix holds a cell, in words."""
+        whose = f"matrix of {self.source.name}" if self.root else "default matrix"
+        if self.matrix.find(variant.name):
+            return f"it is in the {whose}"
+        for left in self.matrix.left_out:
+            if left.variant == variant:
+                return f"the {whose} leaves it out: {'; '.join(map(str, left.reasons))}"
+        return f"the {whose} does not ask for it"
+
+    def select(self, words: Iterable[str]) -> Matrix:
+        """The part of the matrix that selectors pick."""
+        lines = {cell.variant: cell.line for cell in self.matrix.cells}
+        chosen = set(choose(lines, words, self.catalog, lines.__getitem__))
+        return Matrix(
+            tuple(cell for cell in self.matrix.cells if cell.variant in chosen), self.matrix.left_out
+        )
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """The text of a torchsmith.toml and what to call it."""
+
+    name: str
+    text: str
+
+    def placed(self, work: Callable[[], Matrix]) -> Matrix:
+        """Do `work`; a Problem about a value gets the line and column of that value."""
+        try:
+            return work()
+        except Problem as problem:
+            if not problem.path or problem.where is not None:
+                raise
+            from torchsmith.edge.toml import place
+
+            raise problem.at(place(self.text, self.name, problem.path)) from None
+
+
+def open_workspace(path: Path | None, profile: str | None = None) -> Workspace:
+    """The workspace at `path`, else the nearest above the current folder, else the embedded default."""
+    file = _find(path)
+    source = SettingsFile(_shown(file), read_text(file))
+    settings = parse_settings(source)
+    root = None if file == DEFAULT else file.parent
+    catalog = load_catalog(root / "catalog") if root else builtin_catalog()
+    return Workspace(root, source, settings, catalog, profile or settings.profile)
+
+
+def _shown(file: Path) -> str:
+    """A file as a person would name it from where they stand."""
+    if file.is_relative_to(Path.cwd()):
+        return str(file.relative_to(Path.cwd()))
+    return str(file)
+
+
+def _find(path: Path | None) -> Path:
+    if path is not None:
+        file = path / FILE if path.is_dir() else path
+        if not file.is_file():
+            raise Problem(f"there is no {file}", hint="torchsmith init writes one")
+        return file.absolute()
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / FILE).is_file():
+            return folder / FILE
+    return DEFAULT
+
+
+def parse_settings(source: SettingsFile) -> Settings:
+    """The decoded file, or a Problem with line and column."""
+    try:
+        table = tomllib.loads(source.text)
+    except tomllib.TOMLDecodeError as error:
+        from torchsmith.edge.toml import decode_problem
+
+        raise decode_problem(error, source.text, source.name) from error
+    try:
+        return msgspec.convert(table, Settings, dec_hook=decode)
+    except msgspec.ValidationError as error:
+        from torchsmith.edge.toml import validation_problem
+
+        raise validation_problem(error, source.text, source.name, Settings) from error
+
+
+class _Resolver:
+    """Turns decoded settings into a MatrixSpec, checking each value against the catalog."""
+
+    def __init__(self, source: SettingsFile, settings: Settings, catalog: Catalog) -> None:
+        self.source = source
+        self.settings = settings
+        self.catalog = catalog
+
+    def spec(self, profile: str) -> MatrixSpec:
+        settings = self.settings
+        if settings.line is not None and settings.line not in self.catalog.lines:
+            hint = did_you_mean(settings.line, self.catalog.lines)
+            raise Problem(f"unknown line {settings.line!r}", hint=hint, path=("line",))
+        parts = [self._own()]
+        if profile:
+            parts.insert(0, self._profile(profile, ("profile",), ()))
+        spec = MatrixSpec(
+            tuple(block for part in parts for block in part.blocks),
+            tuple(include for part in parts for include in part.include),
+            tuple(selector for part in parts for selector in part.exclude),
+        )
+        if not spec.blocks and not spec.include:
+            raise Problem(
+                f"{self.source.name} asks for nothing",
+                hint='name a profile (profile = "plan") or give [[matrix]] blocks',
+            )
+        if settings.usable:
+            spec = _usable(spec)
+        return spec
+
+    def _own(self) -> MatrixSpec:
+        settings = self.settings
+        return self._spec(settings.matrix, settings.include, settings.exclude, ())
+
+    def _profile(self, name: str, at: ValuePath, seen: tuple[str, ...]) -> MatrixSpec:
+        profile, path = self._find_profile(name, at)
+        if name in seen:
+            chain = " -> ".join((*seen, name))
+            raise Problem(f"profiles extend each other in a circle: {chain}", path=at)
+        own = self._spec(profile.matrix, profile.include, profile.exclude, path)
+        if profile.extends:
+            below = self._profile(profile.extends, (*path, "extends"), (*seen, name))
+            own = MatrixSpec(
+                below.blocks + own.blocks, below.include + own.include, below.exclude + own.exclude
+            )
+        return _usable(own) if profile.usable else own
+
+    def _find_profile(self, name: str, at: ValuePath) -> tuple[Profile, ValuePath]:
+        if name in self.settings.profiles:
+            return self.settings.profiles[name], ("profiles", name)
+        known = default_profiles()
+        if name in known:
+            return known[name], at
+        choices = [*self.settings.profiles, *known]
+        raise Problem(f"unknown profile {name!r}", hint=did_you_mean(name, choices), path=at)
+
+    def _spec(
+        self,
+        blocks: tuple[MatrixBlock, ...],
+        include: tuple[str, ...],
+        exclude: tuple[str, ...],
+        at: ValuePath,
+    ) -> MatrixSpec:
+        return MatrixSpec(
+            tuple(self._block(block, (*at, "matrix", index)) for index, block in enumerate(blocks)),
+            tuple(self._include(name, (*at, "include", index)) for index, name in enumerate(include)),
+            tuple(self._exclude(words, (*at, "exclude", index)) for index, words in enumerate(exclude)),
+        )
+
+    def _block(self, block: MatrixBlock, at: ValuePath) -> Block:
+        cudas = tuple(choice.version for choice in block.cuda)
+        for problem in self._block_faults(block, at):
+            raise problem
+        return Block(
+            packages=block.packages or self.settings.packages,
+            pythons=block.python,
+            cudas=cudas,
+            sms=block.sm,
+            isas=block.isa,
+            line=block.line or self.settings.line,
+            path=at,
+        )
+
+    def _block_faults(self, block: MatrixBlock, at: ValuePath) -> Iterator[Problem]:
+        catalog = self.catalog
+        cudas = [choice.version for choice in block.cuda]
+        if block.line is not None and block.line not in catalog.lines:
+            hint = did_you_mean(block.line, catalog.lines)
+            yield Problem(f"unknown line {block.line!r}", hint=hint, path=(*at, "line"))
+        checks = (
+            ("python", block.python, catalog.pythons, "Python"),
+            ("cuda", cudas, (None, *catalog.cuda), "CUDA"),
+            ("sm", block.sm, catalog.gpus, "GPU architecture"),
+            ("isa", block.isa, catalog.isas, "instruction set"),
+        )
+        for key, values, known, what in checks:
+            for index, value in enumerate(values):
+                if value not in known:
+                    hint = did_you_mean(str(value), [str(one) for one in known if one is not None])
+                    yield Problem(f"unknown {what} {value}", hint=hint, path=(*at, key, index))
+        if any(cuda is not None for cuda in cudas) and not block.sm:
+            yield Problem("a GPU block needs sm, a list of GPU architectures", path=at)
+        for key, count in (("python", len(block.python)), ("cuda", len(cudas)), ("isa", len(block.isa))):
+            if not count:
+                yield Problem(f"{key} is empty: the block has no cell", path=(*at, key))
+
+    def _include(self, name: str, at: ValuePath) -> Include:
+        try:
+            reading = read_name(name)
+        except Problem as problem:
+            raise problem.about(at) from None
+        if reading.old or reading.prefix:
+            raise Problem(f"{name!r} is an old spelling", hint=f"write {reading.variant}", path=at)
+        return Include(reading.variant, self.settings.line, at)
+
+    def _exclude(self, words: str, at: ValuePath) -> Selector:
+        try:
+            return Selector.parse([words], self.catalog)
+        except Problem as problem:
+            raise problem.about(at) from None
+
+
+def _usable(spec: MatrixSpec) -> MatrixSpec:
+    """The same without the cells that no machine can use."""
+    return replace(spec, blocks=tuple(replace(block, usable=True) for block in spec.blocks))
+
+
+def default_profiles() -> dict[str, Profile]:
+    """The profiles that every workspace knows."""
+    return parse_settings(SettingsFile(DEFAULT.name, read_text(DEFAULT))).profiles

@@ -1,0 +1,87 @@
+"""torchsmith.toml as typed values, and its JSON Schema for editors."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
+from torchsmith.catalog.axes import BadValue
+from torchsmith.matrix import Package
+
+FORMAT = 1
+
+
+class CudaChoice:
+    """A CUDA release, or `cpu` for builds without GPU code."""
+
+    def __init__(self, version: CudaVersion | None) -> None:
+        self.version = version
+
+    @classmethod
+    def parse(cls, text: str) -> CudaChoice:
+        return cls(None if text == "cpu" else CudaVersion.parse(text))
+
+
+class MatrixBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A product of axes: every Python with every CUDA, GPU and instruction set listed here."""
+
+    line: str | None = None
+    packages: tuple[Package, ...] | None = None
+    python: tuple[PythonVersion, ...]
+    cuda: tuple[CudaChoice, ...]
+    sm: tuple[Sm, ...] = ()
+    isa: tuple[str, ...]
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A named matrix."""
+
+    about: str = ""
+    extends: str = ""
+    usable: bool = False  # leave out the cells that no machine can use
+    matrix: tuple[MatrixBlock, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    format: Literal[1]
+    profile: str = ""
+    line: str | None = None  # for blocks and includes that name none; else the newest that fits
+    packages: tuple[Package, ...] = tuple(Package)
+    usable: bool = False
+    matrix: tuple[MatrixBlock, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    profiles: dict[str, Profile] = {}
+
+
+_PARSED = (CudaChoice, PythonVersion, Sm)
+
+
+def decode(kind: type, value: object) -> object:
+    """msgspec's way to our own value types."""
+    if kind in _PARSED and isinstance(value, str):
+        parsed: object = kind.parse(value)
+        return parsed
+    raise BadValue(f"expected text, got {value!r}")
+
+
+def schema(catalog: Catalog) -> dict[str, Any]:
+    """A JSON Schema that offers the catalog's values and accepts those of a workspace's own catalog."""
+    choices = {
+        CudaChoice: (["cpu", *map(str, catalog.cuda)], r"^(cpu|\d+[._]\d+)$"),
+        PythonVersion: ([*map(str, catalog.pythons)], r"^\d\.\d+$"),
+        Sm: ([*map(str, catalog.gpus)], r"^sm_?\d+$"),
+    }
+
+    def hook(kind: type) -> dict[str, Any]:
+        known, pattern = choices[kind]
+        return {"anyOf": [{"enum": known}, {"type": "string", "pattern": pattern}]}
+
+    made = msgspec.json.schema(Settings, schema_hook=hook)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "torchsmith.toml", **made}

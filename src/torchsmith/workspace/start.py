@@ -1,0 +1,48 @@
+"""The first torchsmith.toml of a new workspace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.files import write_atomic
+from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.workspace.load import FILE, SettingsFile, Workspace, default_profiles, parse_settings
+
+TEXT = """\
+# Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema
+format = 1
+
+# A matrix by name; torchsmith list shows its cells. Known: {profiles}.
+profile = "{profile}"
+
+# Single cells to add, and selectors for cells to leave out.
+include = []
+exclude = []
+
+# A matrix of your own: every Python with every CUDA, GPU and instruction set of a block.
+# cuda = ["cpu"] builds without GPU code. Leave `profile` out to have these alone.
+#
+# [[matrix]]
+# line = "2.10"
+# python = ["3.12", "3.13"]
+# cuda = ["12.9", "13.0"]
+# sm = ["sm90", "sm120"]
+# isa = ["avx2", "avx512"]
+"""
+
+
+def start_workspace(folder: Path, profile: str, *, replace: bool = False) -> tuple[Path, int]:
+    """Write the file; returns it and the number of variants it asks for."""
+    known = default_profiles()
+    if profile not in known:
+        raise Problem(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
+    file = folder / FILE
+    if file.exists() and not replace:
+        raise Problem(f"{file} is there already", hint="--force replaces it")
+    text = TEXT.format(profile=profile, profiles=", ".join(known))
+    source = SettingsFile(str(file), text)
+    workspace = Workspace(folder, source, parse_settings(source), builtin_catalog(), profile)
+    count = len(workspace.matrix.cells)
+    write_atomic(file, text)
+    return file, count

@@ -1,0 +1,27 @@
+"""Tests that need a system part are skipped where it is absent; with CI=true its absence is a failure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+# A part is there when all of its commands are; `make test` installs them where it may.
+PARTS = {
+    "cross-gcc": ("x86_64-linux-gnu-gcc", "aarch64-linux-gnu-gcc"),
+    "nix": ("nix-instantiate", "nix-build"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _system_part(request: pytest.FixtureRequest) -> None:
+    for mark in request.node.iter_markers("needs"):
+        for part in mark.args:
+            missing = [command for command in PARTS[part] if shutil.which(command) is None]
+            if not missing:
+                continue
+            message = f"needs {part}: {', '.join(missing)} not found; `make test` installs it where it may"
+            if os.environ.get("CI") == "true":
+                pytest.fail(message)
+            pytest.skip(message)

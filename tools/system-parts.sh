@@ -1,0 +1,33 @@
+#!/bin/sh
+# Install the system parts that tests need, where this user may; otherwise name the command that does.
+set -eu
+
+need=
+want() { # command, package
+    command -v "$1" >/dev/null 2>&1 || need="$need $2"
+}
+
+case $(uname -m) in
+    x86_64) want aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu; want x86_64-linux-gnu-gcc gcc ;;
+    aarch64) want x86_64-linux-gnu-gcc gcc-x86-64-linux-gnu; want aarch64-linux-gnu-gcc gcc ;;
+esac
+want gcc gcc
+[ -n "$need" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "tests will be skipped that need:$need" >&2
+    exit 0
+fi
+if [ "$(id -u)" = 0 ]; then
+    sudo=
+elif sudo -n true 2>/dev/null; then
+    sudo=sudo
+else
+    echo "tests will be skipped that need:$need" >&2
+    echo "to run them: sudo apt-get install -y$need" >&2
+    exit 0
+fi
+echo "installing:$need" >&2
+$sudo apt-get update -q >/dev/null
+# shellcheck disable=SC2086
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y $need >/dev/null
