@@ -4,6 +4,7 @@ from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Pytho
 from torchsmith.catalog.facts import (
     Cpu,
     CudaToolkit,
+    Feature,
     Fix,
     Gpu,
     Isa,
@@ -21,6 +22,7 @@ __all__ = [
     "CudaToolkit",
     "CudaVersion",
     "DriverVersion",
+    "Feature",
     "Fix",
     "Gpu",
     "GpuTarget",

@@ -22,11 +22,14 @@ def check(catalog: Catalog) -> None:
 def faults_of(catalog: Catalog) -> Iterator[str]:
     """Every broken reference and every fact that contradicts another, in words."""
     for cpu in catalog.cpus.values():
-        for isa in cpu.isas:
-            if isa not in catalog.isas:
-                yield f"cpus: {cpu.name} names an unknown instruction set {isa}"
-            elif catalog.isas[isa].platform != cpu.platform:
-                yield f"cpus: {cpu.name} is {cpu.platform}, but {isa} is {catalog.isas[isa].platform}"
+        for name in cpu.isas:
+            if name not in catalog.isas:
+                yield f"cpus: {cpu.name} names an unknown instruction set {name}"
+            elif catalog.isas[name].platform != cpu.platform:
+                yield f"cpus: {cpu.name} is {cpu.platform}, but {name} is {catalog.isas[name].platform}"
+    for isa in catalog.isas.values():
+        for feature in sorted(isa.features - set(catalog.features)):
+            yield f"isas: {isa.name} names an unknown feature {feature}"
     for gpu in catalog.gpus.values():
         for name in gpu.cpus:
             if name not in catalog.cpus:

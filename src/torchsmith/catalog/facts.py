@@ -48,10 +48,24 @@ class Isa(Entry, frozen=True, kw_only=True):
     flags: tuple[str, ...]
     macros: tuple[str, ...]  # what gcc defines with these flags beyond its baseline
     features: frozenset[str]  # as /proc/cpuinfo spells them
+    beyond_flags: frozenset[str] = frozenset()  # features asked of the CPU though the flags do not use them
     first_cpus: tuple[str, ...]
     torch_off: tuple[str, ...] = ()  # PyTorch parts that use instructions beyond this set
     old_names: tuple[str, ...] = ()
     note: str = ""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """All that a CPU must have."""
+        return self.features | self.beyond_flags
+
+
+class Feature(Entry, frozen=True, kw_only=True):
+    """A CPU feature and the macro by which the compiler says that it may use it."""
+
+    name: str
+    platform: Platform
+    macro: str
 
 
 class Cpu(Entry, frozen=True, kw_only=True):

@@ -12,15 +12,27 @@ from typing import Any, TypeVar
 import msgspec
 
 from torchsmith.catalog.axes import BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
-from torchsmith.catalog.facts import Cpu, CudaToolkit, Entry, Fix, Gpu, Isa, KnownError, Line, Pin, Python
+from torchsmith.catalog.facts import (
+    Cpu,
+    CudaToolkit,
+    Entry,
+    Feature,
+    Fix,
+    Gpu,
+    Isa,
+    KnownError,
+    Line,
+    Pin,
+    Python,
+)
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 
 DATA = Path(__file__).parent / "data"
-FILES = ("gpus", "isas", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors")
 KINDS: dict[str, tuple[type[Entry], str]] = {
     "gpus": (Gpu, "sm"),
     "isas": (Isa, "name"),
+    "features": (Feature, "name"),
     "cpus": (Cpu, "name"),
     "cuda": (CudaToolkit, "version"),
     "pythons": (Python, "version"),
@@ -45,10 +57,10 @@ class Layer:
         """The catalog files of a folder; a file that is no part of a catalog is refused."""
         texts, paths = {}, {}
         for path in sorted(folder.glob("*.toml")):
-            if path.stem not in FILES:
+            if path.stem not in KINDS:
                 raise Problem(
                     f"{path.name} is not a catalog file",
-                    hint="catalog files: " + ", ".join(f"{name}.toml" for name in FILES),
+                    hint="catalog files: " + ", ".join(f"{name}.toml" for name in KINDS),
                     where=Where(str(path)),
                 )
             texts[path.stem] = read_text(path)
@@ -73,6 +85,10 @@ class Catalog:
     @cached_property
     def isas(self) -> dict[str, Isa]:
         return self._rows("isas", Isa)
+
+    @cached_property
+    def features(self) -> dict[str, Feature]:
+        return self._rows("features", Feature)
 
     @cached_property
     def cpus(self) -> dict[str, Cpu]:

@@ -62,7 +62,7 @@ def _native(kind: Code, reason: str) -> Runs:
 
 def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
     """Whether a CPU with these features runs code of an instruction set."""
-    missing = sorted(isa.features.difference(features))
+    missing = sorted(isa.needs.difference(features))
     if missing:
         return RunsNot(f"{isa.name} needs {', '.join(missing)}, which the CPU lacks")
     return Runs("native", f"the CPU has all that {isa.name} needs")
@@ -70,7 +70,7 @@ def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
 
 def isa_contains(wider: Isa, narrower: Isa) -> bool:
     """Whether every CPU that runs `wider` also runs `narrower`."""
-    return wider.platform == narrower.platform and wider.features >= narrower.features
+    return wider.platform == narrower.platform and wider.needs >= narrower.needs
 
 
 def driver_runs(toolkit: CudaToolkit, driver: DriverVersion) -> Verdict:

@@ -95,7 +95,7 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
 
 def _cpu(isa: Isa, catalog: Catalog) -> CpuPart:
     able = tuple(cpu.title for cpu in catalog.cpus.values() if isa.name in cpu.isas)
-    features = tuple(sorted(isa.features))
+    features = tuple(sorted(isa.needs))
     return CpuPart(isa.name, isa.title, isa.platform, isa.flags, features, able, isa.torch_off, isa.note)
 
 

@@ -1,0 +1,1 @@
+"""Ratios against rivals, each pair measured in the same run."""

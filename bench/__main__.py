@@ -1,0 +1,72 @@
+"""`make bench`: one table of ratios for people, and the same as JSON in bench.json."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.measure import Row
+
+# One module a capability; each has `rows()`.
+MODULES = ("startup",)
+FILE = Path("bench.json")
+
+
+def main(chosen: list[str]) -> int:
+    """Measure the modules named, or all of them."""
+    unknown = set(chosen) - set(MODULES)
+    if unknown:
+        print(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(MODULES)}", file=sys.stderr)
+        return 2
+    rows = []
+    for name in chosen or MODULES:
+        print(f"measuring {name}", file=sys.stderr)
+        rows += list(importlib.import_module(f"bench.{name}").rows())
+    table = Table("what", "rival", "ours", "theirs", "ratio", "goal", "met", box=None)
+    for row in rows:
+        bound = "at most" if row.better == "lower" else "at least"
+        met = "yes" if row.met else "no"
+        ours, theirs = f"{_time(row.ours.median)} ±{row.ours.spread:.0%}", _time(row.theirs.median)
+        theirs += f" ±{row.theirs.spread:.0%}"
+        table.add_row(row.what, row.rival, ours, theirs, f"{row.ratio:.2f}x", f"{bound} {row.goal:g}x", met)
+    Console().print(table)
+    for row in rows:
+        if row.note:
+            print(f"{row.what}: {row.note}")
+    FILE.write_text(
+        json.dumps({"machine": _machine(), "rows": [_data(row) for row in rows]}, indent=2) + "\n"
+    )
+    print(f"written: {FILE}", file=sys.stderr)
+    return 0
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _machine() -> dict[str, str]:
+    return {"machine": platform.machine(), "python": platform.python_version(), "system": platform.system()}
+
+
+def _data(row: Row) -> dict[str, object]:
+    return {
+        "what": row.what,
+        "rival": row.rival,
+        "ratio": row.ratio,
+        "better": row.better,
+        "goal": row.goal,
+        "met": row.met,
+        "ours_seconds": row.ours.seconds,
+        "theirs_seconds": row.theirs.seconds,
+        "note": row.note,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,4 @@
+"""Proof of the catalog by tools that nobody here wrote: ptxas, gcc and archspec.
+
+`readings` asks the tools, `checks` compares what they said with the catalog; only the first has effects.
+"""

@@ -1,0 +1,169 @@
+"""What the tools say: ptxas' targets, gcc's macros, archspec's CPU features; or why they say nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.catalog.axes import CudaVersion, GpuTarget, Platform
+from torchsmith.catalog.facts import CudaToolkit
+from torchsmith.edge.files import cache_dir
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import find, run
+
+COMPILERS: dict[Platform, str] = {
+    "x86_64-linux": "x86_64-linux-gnu-gcc",
+    "aarch64-linux": "aarch64-linux-gnu-gcc",
+}
+COMPILER_PACKAGES: dict[Platform, str] = {
+    "x86_64-linux": "gcc-x86-64-linux-gnu",
+    "aarch64-linux": "gcc-aarch64-linux-gnu",
+}
+# Macros that gcc changes with the flags without saying anything about instructions.
+NOISE = re.compile(r"__(FP_FAST_|FLT_EVAL_METHOD|BIGGEST_ALIGNMENT|GCC_IEC_559|LONG_DOUBLE|SEG_)")
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A reading that could not be had, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ptxas:
+    """What one toolkit's ptxas accepts, and the release it says it is."""
+
+    release: CudaVersion
+    targets: frozenset[GpuTarget]
+
+
+Macros = Callable[[Platform, tuple[str, ...]], "frozenset[str] | Absent"]
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Everything the tools said. `macros` asks gcc for a platform and flags, and remembers."""
+
+    ptxas: Mapping[CudaVersion, Ptxas | Absent]
+    macros: Macros
+    archspec: Mapping[str, frozenset[str]] | Absent
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_ptxas_help(text: str) -> frozenset[GpuTarget]:
+    """The real targets in `ptxas --help`; virtual ones (compute_, lto_) are left out."""
+    return frozenset(GpuTarget.parse(found) for found in re.findall(r"'sm_(\d+[af]?)'", text))
+
+
+def read_ptxas(toolkit: CudaToolkit, *, download: bool) -> Ptxas | Absent:
+    """Ask the ptxas of a toolkit's PyPI wheel, fetched once and kept."""
+    if not toolkit.wheel:
+        return Absent(f"no PyPI wheel is known for CUDA {toolkit.version}")
+    try:
+        program = _ptxas_program(toolkit.wheel, download=download)
+    except Problem as problem:
+        return Absent(str(problem.message))
+    if program is None:
+        return Absent(f"{toolkit.wheel} is not in the cache, and downloads are off")
+    answer, version = run([program, "--help"], timeout=60), run([program, "--version"], timeout=60)
+    release = re.search(r"release (\d+\.\d+)", version.stdout)
+    if not answer.ok or release is None:
+        return Absent(f"{program} does not run here")
+    return Ptxas(CudaVersion.parse(release[1]), read_ptxas_help(answer.stdout))
+
+
+def _ptxas_program(requirement: str, *, download: bool) -> Path | None:
+    program = cache_dir() / "ptxas" / requirement.replace("==", "-") / "ptxas"
+    if program.exists():
+        return program
+    if not download:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = download_wheel(requirement, Path(folder))
+        with zipfile.ZipFile(wheel) as archive:
+            member = next((name for name in archive.namelist() if name.endswith("/bin/ptxas")), None)
+            if member is None:
+                raise Problem(f"{wheel.name} holds no ptxas")
+            data = archive.read(member)
+    program.parent.mkdir(parents=True, exist_ok=True)
+    partial = program.with_name("ptxas.part")
+    partial.write_bytes(data)
+    partial.chmod(0o755)
+    partial.replace(program)
+    return program
+
+
+def download_wheel(requirement: str, folder: Path) -> Path:
+    """Fetch one wheel for this machine with pip."""
+    argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    done = run([*argv, "--dest", folder, requirement], timeout=900)
+    wheels = list(folder.glob("*.whl"))
+    if not done.ok or not wheels:
+        last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise Problem(f"cannot fetch {requirement}: {last}")
+    return wheels[0]
+
+
+class Gcc:
+    """gcc for both platforms, each question asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Platform, tuple[str, ...]], frozenset[str] | Absent] = {}
+
+    def __call__(self, platform: Platform, flags: tuple[str, ...]) -> frozenset[str] | Absent:
+        """The macros that flags add to gcc's baseline."""
+        key = (platform, flags)
+        if key not in self._known:
+            self._known[key] = self._ask(platform, flags)
+        return self._known[key]
+
+    def _ask(self, platform: Platform, flags: tuple[str, ...]) -> frozenset[str] | Absent:
+        compiler = COMPILERS[platform]
+        if find(compiler) is None:
+            return Absent(f"{compiler} is not installed (apt-get install {COMPILER_PACKAGES[platform]})")
+        if not flags:
+            return self._defined(compiler, ())
+        base, flagged = self(platform, ()), self._defined(compiler, flags)
+        if isinstance(base, Absent) or isinstance(flagged, Absent):
+            return flagged if isinstance(flagged, Absent) else base
+        return frozenset(name for name in flagged - base if not NOISE.match(name))
+
+    @staticmethod
+    def _defined(compiler: str, flags: tuple[str, ...]) -> frozenset[str] | Absent:
+        """Names that the preprocessor has; the flags must also carry a real compilation."""
+        done = run([compiler, *flags, "-dM", "-E", "-xc", "-"], stdin="", timeout=60)
+        built = run([compiler, *flags, "-O2", "-S", "-o", "-", "-xc", "-"], stdin="int x;", timeout=60)
+        if not done.ok or not built.ok:
+            error = (done.stderr or built.stderr).strip().splitlines()[:1]
+            return Absent(f"{compiler} refuses {' '.join(flags)}: {' '.join(error)}")
+        return frozenset(re.findall(r"^#define (\w+)", done.stdout, flags=re.MULTILINE))
+
+
+def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
+    """Features by archspec's names of microarchitectures."""
+    try:
+        import archspec.cpu
+    except ImportError:
+        return Absent("archspec is not installed (pip install 'torchsmith[facts]')")
+    return {name: frozenset(target.features) for name, target in archspec.cpu.TARGETS.items()}
+
+
+def read_tools(
+    toolkits: Iterable[CudaToolkit],
+    *,
+    download: bool,
+    watch: Callable[[str], None] = lambda what: None,
+) -> Readings:
+    """Ask every tool; `watch` is told what is being asked."""
+    ptxas: dict[CudaVersion, Ptxas | Absent] = {}
+    for toolkit in toolkits:
+        watch(f"ptxas of CUDA {toolkit.version}")
+        ptxas[toolkit.version] = read_ptxas(toolkit, download=download)
+    watch("gcc and archspec")
+    return Readings(ptxas, Gcc(), read_archspec())

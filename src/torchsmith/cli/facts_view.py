@@ -1,0 +1,46 @@
+"""The proof of the catalog for people: a table of fact, tool and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from torchsmith.catalog import Catalog, CudaToolkit, CudaVersion
+from torchsmith.catalog.axes import BadValue
+from torchsmith.catalog.proof.checks import Check
+from torchsmith.cli.console import out
+from torchsmith.edge.problem import Problem, did_you_mean
+
+STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
+
+
+def chosen_toolkits(catalog: Catalog, words: Sequence[str] | None) -> list[CudaToolkit]:
+    """The toolkits that words name; all of them without words."""
+    if not words:
+        return list(catalog.cuda.values())
+    chosen = []
+    for word in words:
+        try:
+            chosen.append(catalog.cuda[CudaVersion.parse(word)])
+        except (BadValue, KeyError):
+            hint = did_you_mean(word, [str(version) for version in catalog.cuda])
+            raise Problem(f"unknown CUDA {word!r}", hint=hint) from None
+    return chosen
+
+
+def print_checks(checks: Sequence[Check]) -> None:
+    """Every fact with its verdict, then the count."""
+    table = Table(box=None, pad_edge=False, header_style="cyan")
+    table.add_column("fact", max_width=60)
+    table.add_column("source")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("detail")
+    for check in checks:
+        verdict = Text(check.outcome, style=STYLES[check.outcome])
+        table.add_row(Text(check.fact), Text(check.tool), verdict, Text(check.detail))
+    console = out()
+    console.print(table)
+    counts = {name: sum(check.outcome == name for check in checks) for name in STYLES}
+    console.print(", ".join(f"{count} {name}" for name, count in counts.items()))

@@ -1,0 +1,118 @@
+"""New hardware and releases are a TOML edit and no Python."""
+
+from pathlib import Path
+
+import pytest
+
+from torchsmith.catalog import Sm, load_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.workspace.load import open_workspace
+
+NEW_CATALOG = {
+    "gpus": """
+        [sm130]
+        generation = "Rubin"
+        title = "R100"
+        parts = ["R100"]
+        platforms = ["x86_64-linux"]
+        min_driver = "600"
+        source = "a rumour"
+    """,
+    "isas": """
+        [avx10]
+        title = "AVX10"
+        platform = "x86_64-linux"
+        level = 9
+        flags = ["-mavx10.1"]
+        macros = ["__AVX10_1__"]
+        features = ["avx", "avx2"]
+        first_cpus = ["Diamond Rapids"]
+        source = "a rumour"
+    """,
+    "cuda": """
+        ["14.0"]
+        targets = ["100", "130"]
+        min_driver = "600"
+        attr = "cudaPackages_14_0"
+        source = "a rumour"
+    """,
+    "pins": """
+        [abcdef0]
+        rev = "abcdef0123456789abcdef0123456789abcdef01"
+        cudas = ["14.0"]
+        pythons = ["3.13"]
+        source = "a rumour"
+        unproved = "nobody has it"
+    """,
+    "lines": """
+        ["3.0"]
+        prefix = "pytorch30"
+        torch = "3.0.0"
+        torchvision = "0.40.0"
+        torchaudio = "3.0.0"
+        pythons = ["3.13"]
+        source = "a rumour"
+
+        ["3.0".cuda."14.0"]
+        pin = "abcdef0"
+    """,
+}
+WORKSPACE = """
+format = 1
+
+[[matrix]]
+line = "3.0"
+packages = ["pytorch"]
+python = ["3.13"]
+cuda = ["14.0"]
+sm = ["sm100", "sm130"]
+isa = ["avx2", "avx10"]
+"""
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    (folder / "catalog").mkdir()
+    for name, text in files.items():
+        (folder / "catalog" / f"{name}.toml").write_text(text)
+    return folder
+
+
+def test_one_new_entry_of_each_kind_expands_to_a_matrix(tmp_path: Path) -> None:
+    write(tmp_path, NEW_CATALOG)
+    (tmp_path / "torchsmith.toml").write_text(WORKSPACE)
+    names = [cell.name for cell in open_workspace(tmp_path).matrix.cells]
+    assert names == [
+        "pytorch-python313-cuda14_0-sm100-avx10",
+        "pytorch-python313-cuda14_0-sm100-avx2",
+        "pytorch-python313-cuda14_0-sm130-avx10",
+        "pytorch-python313-cuda14_0-sm130-avx2",
+    ]
+
+
+def test_a_layer_may_change_one_field_and_leave_the_rest(tmp_path: Path) -> None:
+    write(tmp_path, {"gpus": '[sm90]\nmin_driver = "999"\n'})
+    changed = load_catalog(tmp_path / "catalog").gpus[Sm(90)]
+    assert str(changed.min_driver) == "999"
+    assert "H200" in changed.parts
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("gpus", "[sm90]\nmin_drivr = '1'\n", "gpus.toml:2:1: unknown key min_drivr"),
+        ("gpus", "[sm90]\nparts = 'H100'\n", "gpus.toml:2:1: expected array, got str"),
+        ("gpus", "[sm90]\nmin_driver = 'new'\n", "gpus.toml:2:1: 'new' is not a driver version"),
+        ("gpus", "[sm90\n", "gpus.toml:1:6: not valid TOML"),
+        ("gpus", "sm90 = 1\n", "gpus.toml:1:1: sm90 must be a table"),
+        ("lines", '["2.10".cuda."13.0"]\npin = "nowhere"\n', "unknown pin 'nowhere'"),
+        ("lines", '["2.8".cuda."12.8"]\nfixes = ["magma-cuda13"]\n', "the fix magma-cuda13 does not apply"),
+        ("gpu", "", "gpu.toml is not a catalog file"),
+    ],
+)
+def test_a_fault_in_a_catalog_file_is_placed_and_named(
+    tmp_path: Path, file: str, text: str, message: str
+) -> None:
+    write(tmp_path, {file: text})
+    with pytest.raises(Problem) as caught:
+        load_catalog(tmp_path / "catalog")
+    assert message in str(caught.value)

@@ -1,0 +1,99 @@
+"""The catalog says what ptxas, gcc and archspec say, and a wrong entry does not go unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from torchsmith.catalog import CudaVersion, GpuTarget, builtin_catalog
+from torchsmith.catalog.proof.checks import Check, check_catalog, check_cpu, check_isa, check_targets
+from torchsmith.catalog.proof.readings import Absent, Readings, read_ptxas_help, read_tools
+
+CATALOG = builtin_catalog()
+READ = ("12.8", "12.9", "13.0")  # `make facts` reads them all
+pytestmark = pytest.mark.needs("cross-gcc")
+
+
+@pytest.fixture(scope="module")
+def readings() -> Readings:
+    toolkits = [CATALOG.cuda[CudaVersion.parse(version)] for version in READ]
+    found = read_tools(toolkits, download=True)
+    for version, said in found.ptxas.items():
+        assert not isinstance(said, Absent), f"CUDA {version}: {said}"
+    return found
+
+
+def test_every_fact_that_was_asked_of_a_tool_holds(readings: Readings) -> None:
+    checks = check_catalog(CATALOG, readings)
+    assert [check for check in checks if check.outcome == "wrong"] == []
+    unread = [check.detail for check in checks if check.outcome == "not checked"]
+    assert all(detail == "not asked for" or detail.startswith("archspec lacks it") for detail in unread)
+    assert sum(check.outcome == "holds" for check in checks) > 50
+
+
+def wrong(checks: Iterator[Check]) -> bool:
+    return any(check.outcome == "wrong" for check in checks)
+
+
+def target_flips(readings: Readings) -> Iterator[tuple[str, bool]]:
+    """Every target of every toolkit that was read, taken out or put in."""
+    everything = {target for toolkit in CATALOG.cuda.values() for target in toolkit.targets}
+    for version in readings.ptxas:
+        toolkit = CATALOG.cuda[version]
+        for target in everything:
+            flipped = tuple({*toolkit.targets} ^ {target})
+            check = check_targets(replace(toolkit, targets=flipped), readings)
+            yield f"CUDA {version} {target}", check.outcome == "wrong"
+
+
+def isa_flips(readings: Readings) -> Iterator[tuple[str, bool]]:
+    """Every macro and feature taken out or put in, and every flag taken out whose absence gcc can see."""
+    for isa in CATALOG.isas.values():
+        macros = {macro for other in CATALOG.isas.values() for macro in other.macros}
+        for macro in macros:
+            flipped = replace(isa, macros=tuple({*isa.macros} ^ {macro}))
+            yield f"{isa.name} {macro}", wrong(check_isa(flipped, CATALOG, readings))
+        features = {one.name for one in CATALOG.features.values() if one.platform == isa.platform}
+        for feature in features:
+            flipped = replace(isa, features=isa.features ^ {feature})
+            yield f"{isa.name} {feature}", wrong(check_isa(flipped, CATALOG, readings))
+        for flag in isa.flags:
+            without = tuple(other for other in isa.flags if other != flag)
+            if readings.macros(isa.platform, without) != readings.macros(isa.platform, isa.flags):
+                flipped = replace(isa, flags=without)
+                yield f"{isa.name} {flag}", wrong(check_isa(flipped, CATALOG, readings))
+
+
+def cpu_flips(readings: Readings) -> Iterator[tuple[str, bool]]:
+    """Every instruction set of every CPU that archspec knows, given or taken."""
+    for cpu in CATALOG.cpus.values():
+        for isa in CATALOG.isas.values():
+            if cpu.archspec and isa.platform == cpu.platform:
+                flipped = replace(cpu, isas=tuple({*cpu.isas} ^ {isa.name}))
+                yield f"{cpu.name} {isa.name}", check_cpu(flipped, CATALOG, readings).outcome == "wrong"
+
+
+@pytest.mark.parametrize("flips", [target_flips, isa_flips, cpu_flips])
+def test_every_flipped_fact_that_a_tool_can_see_is_caught(readings: Readings, flips, record_property) -> None:  # type: ignore[no-untyped-def]
+    tried = dict(flips(readings))
+    missed = [name for name, caught in tried.items() if not caught]
+    record_property("flips", len(tried))
+    print(f"{flips.__name__}: {len(tried) - len(missed)} of {len(tried)} flips caught")
+    assert len(tried) > 90
+    assert missed == []
+
+
+def test_virtual_targets_in_the_help_text_are_no_targets() -> None:
+    text = "Allowed values: 'compute_90','lto_90','sm_90','sm_90a','sm_100f'. Default value: 'sm_75'."
+    assert read_ptxas_help(text) == {GpuTarget.parse(word) for word in ("90", "90a", "100f", "75")}
+
+
+def test_a_wheel_of_another_release_is_noticed(readings: Readings) -> None:
+    said = dict(readings.ptxas)
+    said[CudaVersion(12, 8)], said[CudaVersion(12, 9)] = said[CudaVersion(12, 9)], said[CudaVersion(12, 8)]
+    swapped = Readings(said, readings.macros, readings.archspec)
+    check = check_targets(CATALOG.cuda[CudaVersion(12, 8)], swapped)
+    assert check.outcome == "wrong"
+    assert "release 12.9" in check.detail

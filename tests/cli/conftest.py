@@ -1,0 +1,40 @@
+"""A way to call the command line as a user does, without a process each time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from torchsmith.__main__ import main
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run `torchsmith ARGS`; anything but an exit escapes and fails the test."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*args: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["torchsmith", *args])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,126 @@
+"""Every verb answers good input with data, and bad input with one clear message and the right exit code."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from torchsmith import __version__
+from torchsmith.cli.app import VERBS
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_example_in_the_help_of_a_verb_works(
+    verb: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}").EXAMPLE
+    assert example in " ".join(call(verb, "--help").out.split())
+    words = shlex.split(example.split(">")[0])
+    assert words[:2] == ["torchsmith", verb]
+    assert call(*words[1:]).code == 0
+
+
+def test_the_version_is_printed_with_and_without_the_short_way(call: Call) -> None:
+    assert call("--version").out == f"torchsmith {__version__}\n"
+    assert call("--version", "list").out == f"torchsmith {__version__}\n"
+
+
+def test_names_are_data_on_stdout(call: Call) -> None:
+    result = call("list", "--names", "sm120", "pytorch")
+    assert result.out.splitlines() == [
+        f"pytorch-python313-cuda13_0-sm120-{isa}" for isa in ("avx2", "avx512", "avx512bf16", "avx512vnni")
+    ]
+    assert result.err == ""
+
+
+def test_the_grid_shows_gpus_and_counts(call: Call) -> None:
+    out = call("list").out
+    assert "sm103" in out
+    assert "B300" in out
+    assert "132 variants: 44 pytorch, 44 torchvision, 44 torchaudio" in out
+    assert "12 cells: sm121 (GB10, DGX Spark) exists only on aarch64" in out
+
+
+def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:
+    rows = json.loads(call("list", "--json", "sm120", "avx512", "pytorch").out)
+    assert rows == [
+        {
+            "name": "pytorch-python313-cuda13_0-sm120-avx512",
+            "package": "pytorch",
+            "version": "2.10.0",
+            "pname": "pytorch210-python313-cuda13_0-sm120-avx512",
+            "python": "3.13",
+            "cuda": "13.0",
+            "sm": "sm120",
+            "isa": "avx512",
+            "system": "x86_64-linux",
+            "line": "2.10",
+            "warnings": [],
+        }
+    ]
+
+
+def test_what_is_left_out_is_listed_with_its_reason(call: Call) -> None:
+    rows = json.loads(call("list", "--profile", "real", "--left-out", "--json").out)
+    assert len(rows) == 24
+    assert all("no machine can use" in row["reasons"][0] for row in rows)
+
+
+def test_show_says_what_is_known_and_what_is_not_proved(call: Call) -> None:
+    out = call("show", "torchvision-python313-cuda13_0-sm121-armv9").out
+    for text in (
+        "torchvision 0.25.0",
+        "12.1",
+        "-march=armv9-a+sve+sve2",
+        "580 or newer",
+        "GB10",
+        "not proved",
+    ):
+        assert text in out
+    data = json.loads(call("show", "--json", "pytorch-python313-cpu-avx").out)
+    assert data["cpu"]["torch_off"] == ["USE_FBGEMM", "USE_MKLDNN", "USE_MKLDNN_CBLAS", "USE_NNPACK"]
+    assert data["gpu"] is None
+
+
+def test_explain_exits_1_for_a_cell_that_cannot_be_built(call: Call) -> None:
+    result = call("explain", "pytorch-python313-cuda12_8-sm103-avx2")
+    assert result.code == 1
+    assert "sm103 needs CUDA 12.9, asked for 12.8" in result.out
+    assert "pytorch-python313-cuda12_9-sm103-avx2" in result.out
+    assert call("explain", "pytorch-python313-cuda13_0-sm121-avx2").code == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("lst",), "Did you mean 'list'?"),
+        (("list", "--jsn"), "No such option"),
+        (("list", "sm999x"), "matches no axis"),
+        (("list", "--profile", "wdie"), "did you mean wide?"),
+        (("list", "--workspace", "/nowhere"), "there is no /nowhere"),
+        (("show", "pytorch"), "the Python version is missing"),
+        (("show", "pytorch-python313-cuda12_8-sm103-avx2"), "torchsmith explain"),
+        (("explain",), "Missing argument"),
+        (("facts", "--cuda", "12.7"), "unknown CUDA '12.7'"),
+        (("init", "--profile", "plam"), "did you mean plan?"),
+    ],
+)
+def test_a_wrong_request_exits_2_with_words(args: tuple[str, ...], message: str, call: Call) -> None:
+    result = call(*args)
+    assert result.code == 2
+    assert message in " ".join(result.err.replace("│", "").split())
+    assert "Traceback" not in result.err
+
+
+def test_a_file_that_is_no_text_is_refused(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "torchsmith.toml"
+    file.write_bytes(b"format = 1\n\xff\xfe")
+    result = call("list", "-w", str(file))
+    assert result.code == 2
+    assert "not UTF-8 text" in result.err

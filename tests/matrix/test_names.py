@@ -1,0 +1,90 @@
+"""Names go both ways, and every old spelling can still be read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchsmith.catalog import CudaVersion, PythonVersion, Sm, builtin_catalog
+from torchsmith.matrix import BadName, CpuOnly, Cuda, Flavor, Package, Variant, pname, read_name
+
+CATALOG = builtin_catalog()
+targets = st.one_of(
+    st.just(CpuOnly()),
+    st.builds(
+        Cuda,
+        st.builds(CudaVersion, st.integers(1, 99), st.integers(0, 99)),
+        st.builds(Sm, st.integers(10, 999)),
+    ),
+)
+variants = st.builds(
+    Variant,
+    st.sampled_from(Package),
+    st.builds(PythonVersion, st.just(3), st.integers(0, 99)),
+    targets,
+    st.sampled_from(list(CATALOG.isas)),
+    st.sampled_from(Flavor),
+)
+
+
+@given(variants)
+def test_a_variant_reads_its_own_name(variant: Variant) -> None:
+    reading = read_name(variant.name)
+    assert reading.variant == variant
+    assert reading.canonical
+    assert read_name(f"{variant.name}.nix").variant == variant
+
+
+@given(variants, st.sampled_from(list(CATALOG.lines.values())))
+def test_a_pname_says_which_variant_it_is(variant: Variant, line) -> None:  # type: ignore[no-untyped-def]
+    reading = read_name(pname(variant, line))
+    assert reading.variant == variant
+    assert reading.prefix == ("" if variant.package.companion else line.prefix)
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "flavor", "old"),
+    [
+        ("pytorch-python313-cpu-avx2", "pytorch-python313-cpu-avx2", "", 0),
+        ("pytorch210-python313-cuda13_0-sm120-avx512", "pytorch-python313-cuda13_0-sm120-avx512", "", 0),
+        ("pytorch-python313-cuda13_0-sm110-armv8.2", "pytorch-python313-cuda13_0-sm110-armv8_2", "", 1),
+        ("pytorch-python313-cuda13_0-sm120-avx512-magma", "pytorch-python313-cuda13_0-sm120-avx512", "", 1),
+        (
+            "pytorch-python313-cuda13_0-sm121-armv9-nightly",
+            "pytorch-python313-cuda13_0-sm121-armv9-nightly",
+            "nightly",
+            0,
+        ),
+        (
+            "pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper",
+            "pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper",
+            "nightly-wrapper",
+            0,
+        ),
+    ],
+)
+def test_every_spelling_in_use_is_read(name: str, variant: str, flavor: str, old: int) -> None:
+    reading = read_name(name)
+    assert reading.variant.name == variant
+    assert reading.variant.flavor == flavor
+    assert len(reading.old) == old
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "what"),
+    [
+        ("", 1, "the package is missing"),
+        ("pytroch-python313-cpu-avx2", 1, "did you mean pytorch?"),
+        ("pytorch-py313-cpu-avx2", 9, "expected a Python"),
+        ("pytorch-python313-gpu-avx2", 19, "expected cpu or a CUDA"),
+        ("pytorch-python313-cuda13_0-avx2", 28, "expected a GPU architecture"),
+        ("pytorch-python313-cuda13_0-sm120", 33, "the CPU instruction set is missing"),
+        ("pytorch-python313-cpu-avx2-fast", 28, "unknown ending 'fast'"),
+        ("pytorch-python313-cpu-avx2-", 28, "unknown ending ''"),
+        ("pytorch-python313-cpu-AVX2", 23, "expected an instruction set"),
+    ],
+)
+def test_a_bad_name_says_what_is_wrong_and_where(name: str, column: int, what: str) -> None:
+    with pytest.raises(BadName) as caught:
+        read_name(name)
+    assert caught.value.column == column
+    assert what in caught.value.message

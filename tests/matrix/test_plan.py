@@ -1,0 +1,64 @@
+"""The default matrix is the plan: 44 variants a package, under exactly the names that the plan lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from torchsmith.matrix import Matrix, Package
+from torchsmith.workspace.load import DEFAULT, open_workspace
+
+SMS = ("sm121", "sm120", "sm110", "sm103", "sm100", "sm90", "sm89", "sm86", "sm80")
+X86 = ("avx2", "avx512", "avx512bf16", "avx512vnni")
+ARM = ("armv8_2", "armv9")
+
+
+def matrix(profile: str) -> Matrix:
+    return open_workspace(DEFAULT, profile).matrix
+
+
+def plan_of(package: str) -> set[str]:
+    """The plan's tables, written out by hand: 36 + 4 + 4."""
+    gpu = {f"{package}-python313-cuda13_0-{sm}-{isa}" for sm in SMS for isa in X86}
+    arm = {f"{package}-python313-cuda13_0-{sm}-{isa}" for sm in ("sm110", "sm121") for isa in ARM}
+    cpu = {f"{package}-python313-cpu-{isa}" for isa in X86}
+    return gpu | arm | cpu
+
+
+@pytest.mark.parametrize("package", list(Package))
+def test_the_default_holds_the_plans_names_and_no_other(package: Package) -> None:
+    names = [cell.name for cell in matrix("plan").cells if cell.variant.package is package]
+    assert len(names) == 44
+    assert set(names) == plan_of(package.value)
+
+
+def test_the_eight_cells_that_no_machine_can_use_are_warned_of() -> None:
+    warned = [cell for cell in matrix("plan").cells if cell.warnings]
+    assert Counter(cell.variant.package for cell in warned) == dict.fromkeys(Package, 8)
+    assert {str(cell.variant.sm) for cell in warned} == {"sm110", "sm121"}
+    assert all("no machine can use" in str(cell.warnings[0]) for cell in warned)
+
+
+def test_the_real_profile_is_the_plan_without_them() -> None:
+    real, plan = matrix("real"), matrix("plan")
+    assert {cell.name for cell in plan.cells if not cell.warnings} == {cell.name for cell in real.cells}
+    assert len(real.cells) == 3 * 36
+    assert len(real.left_out) == 3 * 8
+
+
+def test_the_wide_profile_is_every_cell_that_hardware_and_toolkit_allow() -> None:
+    wide = matrix("wide")
+    names = {cell.name for cell in wide.cells}
+    assert all(warning.code != "no-machine" for cell in wide.cells for warning in cell.warnings)
+    assert "pytorch-python313-cuda13_0-sm87-armv8_2" in names
+    assert "pytorch-python313-cuda13_0-sm87-armv9" not in names, "Orin's CPU is no ARMv9"
+    assert "pytorch-python313-cuda12_8-sm103-avx2" not in names, "CUDA 12.8 has no sm103"
+    assert "pytorch-python313-cuda12_9-sm121-armv9" in names
+    assert "pytorch-python313-cuda12_9-sm110-armv9" not in names, "sm110 is sm101 before CUDA 13"
+    assert "pytorch-python313-cpu-avx" in names
+    counted = Counter(cell.variant.package for cell in wide.cells)
+    assert len(set(counted.values())) == 1
+    left = {left.variant.name for left in wide.left_out}
+    assert not left & names
+    assert len(left) + len(names) == 3 * (4 * 11 + 1) * 7, "each cell of the product is in or out"

@@ -1,0 +1,70 @@
+"""Selectors: same axis, either; different axes, both; `!`, not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchsmith.edge.problem import Problem
+from torchsmith.workspace.load import DEFAULT, open_workspace
+
+WORKSPACE = open_workspace(DEFAULT, "plan")
+
+
+def count(*words: str) -> int:
+    return len(WORKSPACE.select(words).cells)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), 132),
+        (("sm120",), 12),
+        (("sm9*",), 12),
+        (("cpu",), 12),
+        (("gpu",), 120),
+        (("avx512*",), 90),
+        (("package:torchvision",), 44),
+        (("torchvision", "torchaudio"), 88),
+        (("sm120", "sm90", "avx512"), 6),
+        (("sm120,sm90 avx512",), 6),
+        (("aarch64",), 12),
+        (("!cpu", "!arm*"), 108),
+        (("sm110", "sm121", "!x86_64"), 12),
+        (("cuda13_0",), 120),
+        (("3.13", "line:2.10"), 132),
+        (("pytorch-python313-cpu-avx2", "torchvision-python313-cpu-avx2"), 2),
+        (("pytorch-*-sm120-*",), 4),
+        (("sm:12.0",), 12),
+    ],
+)
+def test_words_pick_variants(words: tuple[str, ...], expected: int) -> None:
+    assert count(*words) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("sm9999", "matches no axis"),
+        ("axv512", "did you mean avx512"),
+        ("gpu:sm90", "unknown axis 'gpu'"),
+        ("sm:", "nothing after sm:"),
+        ("sm75", "no variant matches sm75"),
+    ],
+)
+def test_a_word_that_picks_nothing_is_refused_with_the_nearest(word: str, message: str) -> None:
+    with pytest.raises(Problem) as caught:
+        count(word)
+    assert message in str(caught.value)
+
+
+@given(st.lists(st.sampled_from(["sm120", "sm9*", "cpu", "avx2", "avx512*", "torchaudio", "!sm90", "!cpu"])))
+def test_the_order_of_words_does_not_matter(words: list[str]) -> None:
+    def chosen(order: list[str]) -> list[str] | str:
+        try:
+            return [cell.name for cell in WORKSPACE.select(order).cells]
+        except Problem as problem:
+            return problem.message.split()[0]
+
+    assert chosen(words) == chosen(words[::-1])

@@ -1,0 +1,136 @@
+"""torchsmith.toml: what is wrong in it is said with file, line and column, and the nearest right spelling."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.workspace.load import DEFAULT, open_workspace
+from torchsmith.workspace.settings import schema
+from torchsmith.workspace.start import start_workspace
+
+BLOCK = '[[matrix]]\npython = ["3.13"]\ncuda = ["13.0"]\nsm = ["sm90"]\nisa = ["avx2"]\n'
+
+
+def opened(tmp_path: Path, text: str) -> list[str]:
+    (tmp_path / "torchsmith.toml").write_text(text)
+    return [cell.name for cell in open_workspace(tmp_path).matrix.cells]
+
+
+def test_includes_excludes_and_own_blocks_add_up(tmp_path: Path) -> None:
+    text = (
+        'format = 1\npackages = ["pytorch"]\n'
+        'include = ["pytorch-python313-cpu-avx"]\nexclude = ["sm90 avx2", "sm120"]\n'
+        '[[matrix]]\npython = ["3.12", "3.13"]\ncuda = ["12.9", "cpu"]\nsm = ["sm90", "sm120"]\n'
+        'isa = ["avx2", "avx512"]\n'
+    )
+    assert opened(tmp_path, text) == [
+        "pytorch-python312-cpu-avx2",
+        "pytorch-python312-cpu-avx512",
+        "pytorch-python312-cuda12_9-sm90-avx512",
+        "pytorch-python313-cpu-avx",
+        "pytorch-python313-cpu-avx2",
+        "pytorch-python313-cpu-avx512",
+        "pytorch-python313-cuda12_9-sm90-avx512",
+    ]
+
+
+def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
+    text = (
+        'format = 1\nprofile = "mine"\npackages = ["pytorch"]\n'
+        '[profiles.mine]\nextends = "real"\nexclude = ["gpu"]\n'
+    )
+    assert opened(tmp_path, text) == [
+        f"pytorch-python313-cpu-{isa}" for isa in ("avx2", "avx512", "avx512bf16", "avx512vnni")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("format = 1\nprofle = 'plan'\n", "2:1: unknown key profle\n  hint: did you mean profile?"),
+        ("format = 2\n", "1:1: invalid enum value 2 (in format)"),
+        ("profile = 'plan'\n", "key format is missing"),
+        ("format = 1\nprofile = 3\n", "2:1: expected str, got int (in profile)"),
+        ("format = 1\nprofile = 'paln'\n", "2:1: unknown profile 'paln'\n  hint: did you mean plan?"),
+        ("format = 1\n", "asks for nothing"),
+        ("format = 1\n" + BLOCK.replace("sm90", "sm9x"), "5:7: 'sm9x' is not a GPU architecture"),
+        ("format = 1\n" + BLOCK.replace("sm90", "sm91"), "5:7: unknown GPU architecture sm91"),
+        ("format = 1\n" + BLOCK.replace("avx2", "axv2"), "6:8: unknown instruction set axv2"),
+        ("format = 1\n" + BLOCK.replace("13.0", "12.7"), "4:9: unknown CUDA 12.7"),
+        ("format = 1\n" + BLOCK.replace('"3.13"', ""), "3:1: python is empty"),
+        ("format = 1\n" + BLOCK.replace('sm = ["sm90"]\n', ""), "2:3: a GPU block needs sm"),
+        ("format = 1\n" + BLOCK + "line = '2.1'\n", "7:1: unknown line '2.1'\n  hint: did you mean 2.10?"),
+        ("format = 1\n" + BLOCK + "sms = []\n", "7:1: unknown key sms\n  hint: did you mean sm?"),
+        (
+            "format = 1\n" + BLOCK.replace('"sm90"', '"sm90", "sm103"').replace("13.0", "12.8"),
+            "2:3: no cell with sm103 can be built: pytorch-python313-cuda12_8-sm103-avx2: sm103 needs",
+        ),
+        (
+            "format = 1\ninclude = ['pytorch-python313-cpu']\n",
+            "2:12: 'pytorch-python313-cpu' is not a variant",
+        ),
+        (
+            "format = 1\ninclude = ['pytorch-python313-cuda12_8-sm103-avx2']\n",
+            "2:12: cannot include pytorch-python313-cuda12_8-sm103-avx2: sm103 needs CUDA 12.9",
+        ),
+        (
+            "format = 1\ninclude = ['pytorch-python313-cuda13_0-sm110-armv8.2']\n",
+            "2:12: 'pytorch-python313-cuda13_0-sm110-armv8.2' is an old spelling",
+        ),
+        (
+            "format = 1\nprofile='plan'\nexclude = ['sm90', 'smm120']\n",
+            "3:20: selector 'smm120' matches no axis",
+        ),
+        (
+            "format = 1\nprofile='a'\n[profiles.a]\nextends='a'\n",
+            "4:1: profiles extend each other in a circle",
+        ),
+        ("format = 1\nprofile = \n", "2:11: not valid TOML"),
+        (
+            "format = 1\n" + BLOCK + "line = '2.9'\n" + BLOCK + "line = '2.10'\n",
+            "is asked for by two lines, 2.9 and 2.10",
+        ),
+    ],
+)
+def test_a_mistake_is_placed_and_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(Problem) as caught:
+        opened(tmp_path, text)
+    assert caught.value.exit is Exit.BAD_REQUEST
+    assert message in str(caught.value)
+
+
+def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: Path) -> None:
+    made = json.loads(json.dumps(schema(builtin_catalog())))
+    jsonschema.Draft202012Validator.check_schema(made)
+    validator = jsonschema.Draft202012Validator(made)
+    file, count = start_workspace(tmp_path, "plan")
+    assert count == 132
+    for path in (DEFAULT, file):
+        assert list(validator.iter_errors(tomllib.loads(path.read_text()))) == []
+    for bad in ("format = 1\nprofle = 'x'\n", "format = 3\n", "format = 1\n[[matrix]]\nsm = ['x']\n"):
+        assert list(validator.iter_errors(tomllib.loads(bad)))
+
+
+def test_a_workspace_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
+    file = tmp_path / "torchsmith.toml"
+    file.write_text("mine")
+    with pytest.raises(Problem, match="there already"):
+        start_workspace(tmp_path, "plan")
+    assert file.read_text() == "mine"
+    start_workspace(tmp_path, "real", replace=True)
+    assert 'profile = "real"' in file.read_text()
+
+
+def test_the_nearest_workspace_above_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_workspace(tmp_path, "real")
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert open_workspace(None).root == tmp_path

@@ -1,0 +1,1 @@
+"""Work on the project itself: generated pages."""
