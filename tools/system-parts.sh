@@ -12,6 +12,7 @@ case $(uname -m) in
     aarch64) want x86_64-linux-gnu-gcc gcc-x86-64-linux-gnu; want aarch64-linux-gnu-gcc gcc ;;
 esac
 want gcc gcc
+want nix-instantiate nix-bin
 [ -n "$need" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -38,7 +38,8 @@ def test_a_variant_reads_its_own_name(variant: Variant) -> None:
 def test_a_pname_says_which_variant_it_is(variant: Variant, line) -> None:  # type: ignore[no-untyped-def]
     reading = read_name(pname(variant, line))
     assert reading.variant == variant
-    assert reading.prefix == ("" if variant.package.companion else line.prefix)
+    released = line.torch and not variant.package.companion
+    assert reading.prefix == (line.prefix if released else "")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.facts import (
     Cpu,
+    CudaPackage,
     CudaToolkit,
     Feature,
     Fix,
@@ -19,6 +20,7 @@ from torchsmith.catalog.load import Catalog, builtin_catalog, load_catalog
 __all__ = [
     "Catalog",
     "Cpu",
+    "CudaPackage",
     "CudaToolkit",
     "CudaVersion",
     "DriverVersion",

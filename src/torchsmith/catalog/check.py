@@ -28,6 +28,8 @@ def faults_of(catalog: Catalog) -> Iterator[str]:
             elif catalog.isas[name].platform != cpu.platform:
                 yield f"cpus: {cpu.name} is {cpu.platform}, but {name} is {catalog.isas[name].platform}"
     for isa in catalog.isas.values():
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", isa.name):
+            yield f"isas: {isa.name!r} cannot be part of a file name"
         for feature in sorted(isa.features - set(catalog.features)):
             yield f"isas: {isa.name} names an unknown feature {feature}"
     for gpu in catalog.gpus.values():
@@ -79,5 +81,9 @@ def _build_faults(line: Line, cuda: CudaVersion | None, build: LineBuild, catalo
         except BadValue as fault:
             yield f"fixes: {name}: {fault}"
             continue
-        if not applies or (fix.cuda and cuda is None) or (fix.pins and build.pin not in fix.pins):
+        if (
+            not applies
+            or (fix.cuda and cuda is None)
+            or (fix.pins and build.pin and build.pin not in fix.pins)
+        ):
             yield f"{what}: the fix {name} does not apply there"

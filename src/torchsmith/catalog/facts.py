@@ -111,10 +111,11 @@ class Pin(Entry, frozen=True, kw_only=True):
     default_cuda: CudaVersion | None = None
     cudas: tuple[CudaVersion, ...] = ()
     pythons: tuple[PythonVersion, ...] = ()
+    default_python: PythonVersion | None = None  # what python3Packages is there
     min_sm: Sm | None = None  # what its cuDNN accepts
 
 
-Style = Literal["pinned", "catalog"]
+Style = Literal["pinned", "catalog", "nightly"]
 
 
 class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,6 +123,8 @@ class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     pin: str = ""
     style: Style = "pinned"
+    stability: str = ""  # what `flox build --stability` needs; empty: any
+    cuda_set: str = ""  # the package set as recipes name it; empty: the toolkit's own attribute
     fixes: tuple[str, ...] = ()
     unproved: str = ""
 
@@ -135,6 +138,8 @@ class Line(Entry, frozen=True, kw_only=True):
     torchvision: str
     torchaudio: str
     pythons: tuple[PythonVersion, ...]
+    packages: tuple[str, ...] = ("pytorch", "torchvision", "torchaudio")
+    flavor: str = ""  # "nightly" for variants of that flavor
     hashes: Mapping[str, str] = {}
     cuda: Mapping[str, LineBuild] = {}
     cpu: LineBuild | None = None
@@ -149,6 +154,15 @@ class Line(Entry, frozen=True, kw_only=True):
         return versions[package]
 
 
+class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A patch that a fix fetches."""
+
+    name: str
+    url: str
+    hash: str
+    rev: str = ""
+
+
 class Fix(Entry, frozen=True, kw_only=True):
     """A named workaround, why it is needed and which versions it applies to."""
 
@@ -159,6 +173,16 @@ class Fix(Entry, frozen=True, kw_only=True):
     torch: str = ""  # version ranges such as ">=2.10"; empty: any
     cuda: str = ""
     pins: tuple[str, ...] = ()  # empty: any
+    patches: Mapping[str, Patch] = {}
+
+
+class CudaPackage(Entry, frozen=True, kw_only=True):
+    """A package of build-cudatoolkit: its attribute in nixpkgs' CUDA package sets, and what it is."""
+
+    name: str
+    attr: str
+    title: str
+    about: str
 
 
 ErrorClass = Literal[

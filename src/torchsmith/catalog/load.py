@@ -14,6 +14,7 @@ import msgspec
 from torchsmith.catalog.axes import BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.facts import (
     Cpu,
+    CudaPackage,
     CudaToolkit,
     Entry,
     Feature,
@@ -40,6 +41,7 @@ KINDS: dict[str, tuple[type[Entry], str]] = {
     "lines": (Line, "name"),
     "fixes": (Fix, "name"),
     "errors": (KnownError, "name"),
+    "cudapackages": (CudaPackage, "name"),
 }
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
@@ -119,6 +121,10 @@ class Catalog:
     @cached_property
     def errors(self) -> dict[str, KnownError]:
         return self._rows("errors", KnownError)
+
+    @cached_property
+    def cuda_packages(self) -> dict[str, CudaPackage]:
+        return self._rows("cudapackages", CudaPackage)
 
     def _rows(self, file: str, kind: type[E_]) -> dict[str, E_]:
         merged: dict[str, Any] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from torchsmith.catalog import Catalog, CudaVersion, Gpu, Isa, Line, LineBuild
+from torchsmith.catalog import Catalog, CudaVersion, Gpu, Isa, Line, LineBuild, Pin
 from torchsmith.catalog.ranges import version_key
 from torchsmith.edge.problem import Problem, did_you_mean
-from torchsmith.matrix.variant import Cuda, Variant
+from torchsmith.matrix.variant import Cuda, Flavor, Variant
 
 UNUSABLE = "no-machine"
 
@@ -53,10 +53,13 @@ def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decis
     if unknown:
         return Rejected(unknown)
     reasons = [*_toolkit(variant, catalog)]
-    chosen = find_line(catalog, line) if line else newest_line(catalog, variant.cuda)
+    chosen = _line(variant, catalog, line)
     if chosen is None:
-        reasons.append(Reason("no-line", f"no torch release here is built for CUDA {variant.cuda}"))
+        what = f"CUDA {variant.cuda}" if variant.cuda else "the CPU alone"
+        kind = "nightly" if variant.flavor else "torch release"
+        reasons.append(Reason("no-line", f"no {kind} here is built for {what}"))
         return Rejected(tuple(reasons))
+    reasons.extend(_line_fits(variant, chosen))
     build = chosen.build_for(variant.cuda)
     if build is None:
         reasons.append(_no_build(chosen, variant.cuda))
@@ -75,10 +78,38 @@ def find_line(catalog: Catalog, name: str) -> Line:
         raise Problem(f"unknown line {name!r}", hint=did_you_mean(name, catalog.lines)) from None
 
 
-def newest_line(catalog: Catalog, cuda: CudaVersion | None) -> Line | None:
-    """The newest torch release that is built for a CUDA release (None: for the CPU)."""
-    having = [line for line in catalog.lines.values() if line.build_for(cuda) is not None]
+def newest_line(catalog: Catalog, cuda: CudaVersion | None, flavor: str = "") -> Line | None:
+    """The newest line of a flavor that is built for a CUDA release (None: for the CPU)."""
+    having = [
+        line for line in catalog.lines.values() if line.flavor == flavor and line.build_for(cuda) is not None
+    ]
     return max(having, key=lambda line: version_key(line.torch), default=None)
+
+
+def newest_pin(catalog: Catalog, cuda: CudaVersion) -> Pin | None:
+    """The pin of the newest release that is built for a CUDA release."""
+    line = newest_line(catalog, cuda)
+    build = line.build_for(cuda) if line else None
+    return catalog.pins.get(build.pin) if build else None
+
+
+def _line(variant: Variant, catalog: Catalog, name: str | None) -> Line | None:
+    """The line asked for, where it is of the variant's flavor; else the newest that fits."""
+    flavor = "nightly" if variant.flavor else ""
+    asked = find_line(catalog, name) if name else None
+    if asked is not None and asked.flavor == flavor:
+        return asked
+    return newest_line(catalog, variant.cuda, flavor)
+
+
+def _line_fits(variant: Variant, line: Line) -> Iterator[Reason]:
+    package = variant.package.value
+    wrapped = variant.flavor is Flavor.NIGHTLY_WRAPPER and variant.package.companion
+    if package not in line.packages or wrapped:
+        what, having = (
+            ("a wrapper", "pytorch") if wrapped else (f"line {line.name}", ", ".join(line.packages))
+        )
+        yield Reason("line-no-package", f"{what} does not build {package}", f"it builds {having}")
 
 
 def neighbours(variant: Variant, catalog: Catalog) -> Iterator[Variant]:

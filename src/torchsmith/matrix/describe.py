@@ -183,7 +183,7 @@ def _reasons(variant: Variant, decision: Decision, catalog: Catalog) -> tuple[st
         reasons.append(f"CUDA {variant.target.version} compiles for {gpu.name} ({gpu.title})")
         hosts = [p.removesuffix("-linux") for p in gpu.platforms]
         reasons.append(f"{gpu.name} sits in {' and '.join(hosts)} machines, and {isa.name} is one of theirs")
-    reasons.append(f"{isa.title} runs on {', '.join(isa.first_cpus)} and what followed them")
+    reasons.append(f"{isa.title} came with {', '.join(isa.first_cpus)}")
     return tuple(reasons) + tuple(str(warning) for warning in decision.warnings)
 
 

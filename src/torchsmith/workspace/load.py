@@ -14,6 +14,7 @@ from torchsmith.catalog import Catalog, builtin_catalog, load_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, ValuePath, did_you_mean
 from torchsmith.matrix import Block, Matrix, MatrixSpec, Selector, Variant, expand, read_name
+from torchsmith.matrix.cells import newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.select import choose
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
@@ -150,6 +151,9 @@ class _Resolver:
             tuple(include for part in parts for include in part.include),
             tuple(selector for part in parts for selector in part.exclude),
         )
+        for index, cuda in enumerate(settings.cudatoolkit):
+            if newest_pin(self.catalog, cuda) is None:
+                raise Problem(f"no pin here has CUDA {cuda}", path=("cudatoolkit", index))
         if not spec.blocks and not spec.include:
             raise Problem(
                 f"{self.source.name} asks for nothing",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -10,7 +10,7 @@ from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.catalog.axes import BadValue
 from torchsmith.matrix import Package
 
-FORMAT = 1
+Layout = Literal["standalone", "shared"]
 
 
 class CudaChoice:
@@ -46,6 +46,37 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exclude: tuple[str, ...] = ()
 
 
+Revision = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._/-]*$")]
+RepoName = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*$")]
+SourceHash = Annotated[str, msgspec.Meta(pattern=r"^(sha256-[A-Za-z0-9+/]{43}=)?$")]  # empty: to be learned
+
+
+class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A revision of a source, the version it is to state, and its hash."""
+
+    rev: Revision
+    version: str
+    hash: SourceHash = ""
+
+
+class ToolkitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The revision of a published build-cudatoolkit that the nightly's wrapper fetches."""
+
+    owner: RepoName
+    rev: Revision
+    repo: RepoName = "build-cudatoolkit"
+    hash: SourceHash = ""
+
+
+class NightlySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sources of the nightly cells; `self_contained` puts the CUDA recipes beside them."""
+
+    pytorch: SourceSettings
+    torchvision: SourceSettings | None = None
+    cudatoolkit: ToolkitSettings | None = None
+    self_contained: bool = False
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -53,6 +84,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     profile: str = ""
     line: str | None = None  # for blocks and includes that name none; else the newest that fits
     packages: tuple[Package, ...] = tuple(Package)
+    layout: Layout = "standalone"
+    max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
+    cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
+    nightly: NightlySettings | None = None
     usable: bool = False
     matrix: tuple[MatrixBlock, ...] = ()
     include: tuple[str, ...] = ()
@@ -60,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     profiles: dict[str, Profile] = {}
 
 
-_PARSED = (CudaChoice, PythonVersion, Sm)
+_PARSED = (CudaChoice, CudaVersion, PythonVersion, Sm)
 
 
 def decode(kind: type, value: object) -> object:
@@ -75,6 +110,7 @@ def schema(catalog: Catalog) -> dict[str, Any]:
     """A JSON Schema that offers the catalog's values and accepts those of a workspace's own catalog."""
     choices = {
         CudaChoice: (["cpu", *map(str, catalog.cuda)], r"^(cpu|\d+[._]\d+)$"),
+        CudaVersion: ([*map(str, catalog.cuda)], r"^\d+[._]\d+$"),
         PythonVersion: ([*map(str, catalog.pythons)], r"^\d\.\d+$"),
         Sm: ([*map(str, catalog.gpus)], r"^sm_?\d+$"),
     }

@@ -16,6 +16,12 @@ format = 1
 # A matrix by name; torchsmith list shows its cells. Known: {profiles}.
 profile = "{profile}"
 
+# The CUDA releases to package in build-cudatoolkit.
+cudatoolkit = ["13.0"]
+
+# "standalone": every recipe is complete in itself. "shared": short calls of a file they have in common.
+layout = "standalone"
+
 # Single cells to add, and selectors for cells to leave out.
 include = []
 exclude = []

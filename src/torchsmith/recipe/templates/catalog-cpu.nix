@@ -1,0 +1,71 @@
+# PyTorch as the Flox catalog has it, Python @python@: @isaTitle@ CPUs, no GPU.
+# Package name: pytorch-@cell@
+
+{ @pythonPackages@
+}:
+
+let
+  cpuFlags = @cpuFlags@;
+
+  # More compilers at once than this run a large builder out of memory.
+  maxJobs = @maxJobs@;
+in
+
+(@pythonPackages@.torch.override {
+  cudaSupport = false;
+  rocmSupport = false;
+  # Triton's own default would follow the package set's CUDA setting.
+  _tritonEffective = @pythonPackages@.triton.override { cudaSupport = false; };
+}).overrideAttrs (oldAttrs: {
+  pname = "pytorch-@cell@";
+  #? if torchOff
+
+  # These libraries run newer instructions outside PyTorch's own dispatch.
+  #? each torchOff
+  @item@ = 0;
+  #? end
+  #? end
+
+  # BLAS needs no word here: nixpkgs' torch links OpenBLAS, built for run-time dispatch.
+  preConfigure = (oldAttrs.preConfigure or "")
+    + ''
+      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+    ''
+    # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
+    + ''
+      if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+        export NIX_BUILD_CORES=${toString maxJobs}
+      fi
+    ''
+    + ''
+      echo "========================================="
+      echo "PyTorch Build Configuration"
+      echo "========================================="
+      echo "GPU Target: None (CPU-only build)"
+      echo "CPU Flags: ${toString cpuFlags}"
+      echo "BLAS Backend: OpenBLAS"
+      echo "CUDA: Disabled"
+      echo "========================================="
+    '';
+
+  passthru = oldAttrs.passthru // {
+    gpuArch = null;
+    torchsmith = {
+      variant = "pytorch-@cell@";
+      line = "@line@";
+    };
+  };
+
+  meta = oldAttrs.meta // {
+    description = "PyTorch without CUDA for @isaTitle@ CPUs";
+    longDescription = ''
+      PyTorch compiled for one kind of machine:
+      - GPU: none
+      - CPU: @cpuNeeds@
+      - Linear algebra: OpenBLAS
+      - Python: @python@
+    '';
+    platforms = [ "@system@" ];
+  };
+})

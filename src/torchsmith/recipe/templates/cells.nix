@@ -1,0 +1,13 @@
+#? if shared
+# What the cells of this file differ in.
+#? if cuda
+gpu = @gpuTable@.${sm};
+#? end
+cpu = @isaTable@.${isa};
+#? if cuda
+cell = "@python.slug@-cuda@cuda.slug@-sm${sm}-${isa}";
+#? else
+cell = "@python.slug@-cpu-${isa}";
+#? end
+
+#? end

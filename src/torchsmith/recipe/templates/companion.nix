@@ -1,0 +1,120 @@
+#? if shared
+# @label@ @version@ for PyTorch @torch@, Python @python@: what the recipes of many cells have in common.
+#? else
+#? if cuda
+# @label@ @version@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, CUDA @cuda@.
+#? else
+# @label@ @version@ for PyTorch @torch@, Python @python@: @isaTitle@ CPUs, no GPU.
+#? end
+#? end
+
+#? include nixpkgs.nix
+
+let
+  #? include cells.nix
+  #? include torch.nix
+  #? fix opencv-cuda13
+
+  # OpenCV comes in through ffmpeg's frei0r plugins and needs two later commits for CUDA 13.
+  opencvForCuda13 = pkgs.opencv.overrideAttrs (oldAttrs: {
+    patches = (oldAttrs.patches or [ ]) ++ [
+      (pkgs.fetchpatch {
+        name = "@patch.opencv.name@";
+        url = "@patch.opencv.url@";
+        hash = "@patch.opencv.hash@";
+      })
+    ];
+    # nixpkgs unpacks only modules/ of opencv_contrib, hence two leading folders to strip.
+    postPatch = (oldAttrs.postPatch or "") + ''
+      patch -p2 -d opencv_contrib < ${
+        pkgs.fetchpatch {
+          name = "@patch.opencv-contrib.name@";
+          url = "@patch.opencv-contrib.url@";
+          hash = "@patch.opencv-contrib.hash@";
+        }
+      }
+    '';
+  });
+
+  ffmpegForCuda13 = pkgs.ffmpeg_6-full.override {
+    frei0r = pkgs.frei0r.override { opencv = opencvForCuda13; };
+  };
+  #? end
+in
+
+#? if cuda
+# A package set whose CUDA is another one must not pass for @cuda@.
+assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
+
+#? end
+(pkgs.@pythonPackages@.@attr@.override {
+  torch = customPytorch;
+  #? fix opencv-cuda13
+  ffmpeg_6-full = ffmpegForCuda13;
+  #? end
+}).overrideAttrs (oldAttrs: {
+  pname = "@package@-@cell@";
+  #? if ownSource
+  #? if sameVersion
+  version = customPytorch.version; # the two are released together
+  #? else
+  version = "@version@";
+  #? end
+  src = pkgs.fetchFromGitHub {
+    owner = "pytorch";
+    repo = "@sourceRepo@";
+    rev = "v@version@";
+    hash = "@sourceHash@";
+  };
+  #? end
+
+  # The dev output alone would be propagated otherwise, and `import torch` would fail.
+  propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];
+
+  preConfigure = (oldAttrs.preConfigure or "")
+    + ''
+      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+    ''
+    # torch's extension builder reads the first variable, CMake the second.
+    + ''
+      if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+        export NIX_BUILD_CORES=${toString maxJobs}
+      fi
+      export MAX_JOBS=$NIX_BUILD_CORES CMAKE_BUILD_PARALLEL_LEVEL=$NIX_BUILD_CORES
+    '';
+
+  passthru = oldAttrs.passthru // {
+    torch = customPytorch;
+    # Computed before propagatedBuildInputs was extended; interpreters are composed from it.
+    requiredPythonModules = oldAttrs.passthru.requiredPythonModules ++ [ customPytorch.out ];
+    torchsmith = {
+      variant = "@package@-@cell@";
+      line = "@line@";
+    };
+  };
+
+  meta = oldAttrs.meta // {
+    #? if cuda
+    description = "@label@ @version@ for PyTorch @torch@ with CUDA @cuda@, @gpuTitle@ and @isaTitle@ CPUs";
+    #? else
+    description = "@label@ @version@ for PyTorch @torch@ without CUDA, @isaTitle@ CPUs";
+    #? end
+    longDescription = ''
+      @label@ @version@, the release that belongs to PyTorch @torch@, with that PyTorch as its dependency:
+      #? if cuda
+      - GPU: @SM@, that is @gpuParts@; no other architecture and no PTX
+      - Machines: @machines@
+      - CUDA: @cuda@, which needs an NVIDIA driver of version @driver@ or newer
+      #? else
+      - GPU: none; nothing of CUDA is built or linked
+      #? end
+      - CPU: @cpuNeeds@; a lesser CPU stops with an illegal instruction
+      - Python: @python@
+    '';
+    #? if ownSource
+    changelog = "https://github.com/pytorch/@sourceRepo@/releases/tag/v@version@";
+    #? end
+    platforms = [ "@system@" ];
+  };
+})

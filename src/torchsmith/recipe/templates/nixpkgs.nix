@@ -1,0 +1,12 @@
+# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+{ torchsmithNixpkgs ? builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/@pin.rev@.tar.gz";
+    #? if pin.sha256
+    sha256 = "@pin.sha256@";
+    #? end
+  }
+#? if shared
+, sm ? null # the GPU architecture, such as "120"
+, isa # the CPU instruction set, such as "avx512"
+#? end
+}:

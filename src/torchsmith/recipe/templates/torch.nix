@@ -1,0 +1,212 @@
+# ---- torch: the same bytes in every recipe of this cell, so that all of them share one torch build ----
+
+pkgs = import torchsmithNixpkgs {
+  # Named, because an import without it evaluates for whichever machine runs Nix.
+  system = "@system@";
+  #? if cuda
+  config = {
+    allowUnfree = true; # CUDA and cuDNN
+    cudaSupport = true;
+    #? if jetson
+    cudaCapabilities = [ "@capability@" ]; # nixpkgs leaves Jetson parts out unless they are named
+    #? end
+  };
+  #? end
+  overlays = [
+    #? fix cuda-package-set
+    # CUDA @cuda@ as the default toolkit, so that every dependency uses the same one.
+    (final: prev: { cudaPackages = final.@cudaSet@; })
+    #? end
+    #? fix magma-cuda13
+
+    # MAGMA reads a device property that CUDA 13 dropped.
+    (final: prev: {
+      magma = prev.magma.overrideAttrs (oldAttrs: {
+        patches = (oldAttrs.patches or [ ]) ++ [
+          (final.fetchpatch {
+            name = "@patch.clockrate.name@";
+            url = "@patch.clockrate.url@";
+            hash = "@patch.clockrate.hash@";
+          })
+        ];
+      });
+    })
+    #? end
+    #? fix torch-source
+    #? if cuda
+
+    #? end
+    # torch @torch@, newer than the pin's own.
+    (final: prev: {
+      @pythonPackages@ = prev.@pythonPackages@.override {
+        overrides = pfinal: pprev: {
+          torch = pprev.torch.overrideAttrs (oldAttrs: rec {
+            version = "@torch@";
+            src = prev.fetchFromGitHub {
+              owner = "pytorch";
+              repo = "pytorch";
+              rev = "v${version}";
+              hash = "@torchHash@";
+              fetchSubmodules = true;
+            };
+            # The pin's patches are cut for its own version.
+            patches = [ ];
+            # setup.py takes the version from here; the pin's value would stay.
+            PYTORCH_BUILD_VERSION = version;
+          });
+        };
+      };
+    })
+    #? end
+  ];
+};
+
+#? if cuda
+# @SM@: the one architecture that kernels are compiled for.
+gpuArchSM = "@capability@";
+
+#? end
+# @isaTitle@: for all C and C++ code.
+cpuFlags = @cpuFlags@;
+
+# More compilers at once than this run a large builder out of memory.
+maxJobs = @maxJobs@;
+
+customPytorch =
+  (pkgs.@pythonPackages@.torch.override {
+    #? if cuda
+    cudaSupport = true;
+    gpuTargets = [ gpuArchSM ];
+    #? else
+    cudaSupport = false;
+    #? end
+  }).overrideAttrs (oldAttrs: {
+    pname = "@prefix@-@cell@";
+    #? if torchOff
+
+    # These libraries run newer instructions outside PyTorch's own dispatch.
+    #? each torchOff
+    @item@ = 0;
+    #? end
+    #? end
+    #? if cuda
+
+    # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+    cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
+      #? fix torch-version
+      "-DTORCH_BUILD_VERSION=@torch@"
+      #? end
+      #? fix cccl-links
+      "-DCMAKE_CUDA_FLAGS=-I/build/cccl-compat"
+      #? end
+      "-DCUDA_VERSION=@cuda@"
+    ];
+    #? end
+    #? fix find-cuda-toolkit-stub
+
+    # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+    postPatch = (oldAttrs.postPatch or "") + ''
+      mkdir -p cmake/Modules
+      echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+    '';
+    #? end
+
+    # Whys stand outside the strings: a reworded one inside would compile torch again.
+    preConfigure = (oldAttrs.preConfigure or "")
+      #? fix torch-version
+      # setup.py prefers the variable and falls back to the file.
+      + ''
+        export PYTORCH_BUILD_VERSION=@torch@
+        echo "@torch@" > version.txt
+      ''
+      #? end
+      #? fix cccl-links
+      # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
+      + ''
+        mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
+        for part in cuda cub thrust nv; do
+          ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+        done
+      ''
+      # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
+      + ''
+        export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
+      ''
+      #? end
+      # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+      + ''
+        export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+        export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+      ''
+      # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
+      + ''
+        if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+          export NIX_BUILD_CORES=${toString maxJobs}
+        fi
+      ''
+      + ''
+        echo "========================================="
+        echo "PyTorch Build Configuration"
+        echo "========================================="
+        #? if cuda
+        echo "GPU Target: ${gpuArchSM} (TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)"
+        #? else
+        echo "GPU Target: None (CPU-only build)"
+        #? end
+        echo "CPU Flags: ${toString cpuFlags}"
+        #? if cuda
+        echo "CUDA: ${pkgs.cudaPackages.cudaMajorMinorVersion}"
+        echo "MAGMA: Enabled"
+        #? else
+        echo "CUDA: Disabled"
+        #? end
+        echo "Version: $PYTORCH_BUILD_VERSION"
+        echo "Parallel Jobs: $NIX_BUILD_CORES"
+        echo "========================================="
+      '';
+
+    passthru = oldAttrs.passthru // {
+      #? if cuda
+      # torchvision and torchaudio take their architecture list from here, not from gpuTargets.
+      cudaCapabilities = [ gpuArchSM ];
+      #? end
+      torchsmith = {
+        variant = "pytorch-@cell@";
+        line = "@line@";
+      };
+    };
+
+    meta = oldAttrs.meta // {
+      #? if cuda
+      description = "PyTorch @torch@ with CUDA @cuda@ for @gpuTitle@ and @isaTitle@ CPUs";
+      #? else
+      description = "PyTorch @torch@ without CUDA for @isaTitle@ CPUs";
+      #? end
+      longDescription = ''
+        PyTorch @torch@ compiled for one kind of machine:
+        #? if cuda
+        - GPU: @SM@, that is @gpuParts@; no other architecture and no PTX
+        - Machines: @machines@
+        #? else
+        - GPU: none; nothing of CUDA is built or linked
+        #? end
+        - CPU: @cpuNeeds@; a lesser CPU stops with an illegal instruction
+        #? if cuda
+        - CUDA: @cuda@, which needs an NVIDIA driver of version @driver@ or newer
+        - Linear algebra: cuBLAS and MAGMA on the GPU, OpenBLAS on the CPU
+        #? else
+        - Linear algebra: OpenBLAS
+        #? end
+        - Python: @python@
+      '';
+      #? fix torch-source
+      changelog = "https://github.com/pytorch/pytorch/releases/tag/v@torch@";
+      #? end
+      #? fix not-broken
+      broken = false; # the pin objects to CUDA 13 alone, which the fixes above answer
+      #? end
+      platforms = [ "@system@" ];
+    };
+  });
+
+# ---- end of torch ----

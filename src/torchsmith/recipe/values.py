@@ -1,0 +1,275 @@
+"""From a cell to the values that fill its template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Gpu, Isa, Line, LineBuild, Pin
+from torchsmith.edge.nixtext import Data
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix import Cell, Cuda, Flavor, Package, Variant
+from torchsmith.recipe.template import Expression, Value
+
+SOURCE_REPOS = {Package.TORCHVISION: "vision", Package.TORCHAUDIO: "audio"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A revision of a source, the version it states, and its hash."""
+
+    rev: str
+    version: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toolkit:
+    """Where the nightly's wrapper fetches build-cudatoolkit from."""
+
+    owner: str
+    repo: str
+    rev: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeOptions:
+    """What a workspace decides about its recipes beyond the matrix."""
+
+    max_jobs: int = 32
+    nightly: Mapping[Package, Source] = field(default_factory=dict)
+    toolkit: Toolkit | None = None  # None: the CUDA recipes lie beside the wrapper
+
+
+class CellFacts:
+    """The catalog's entries that a cell refers to."""
+
+    def __init__(self, cell: Cell, catalog: Catalog) -> None:
+        self.variant: Variant = cell.variant
+        self.line: Line = catalog.lines[cell.line]
+        build = self.line.build_for(cell.variant.cuda)
+        if build is None:
+            raise Problem(f"{cell.name}: line {cell.line} is not built for {cell.variant.target}")
+        self.build: LineBuild = build
+        self.isa: Isa = catalog.isas[cell.variant.isa]
+        self.gpu: Gpu | None = catalog.gpus[cell.variant.sm] if cell.variant.sm else None
+        self.pin: Pin | None = catalog.pins.get(build.pin)
+        self.catalog = catalog
+
+    @property
+    def jetson(self) -> bool:
+        """nixpkgs builds for a Jetson part only when it is named, and only on its own platform."""
+        return self.gpu is not None and self.gpu.tegra and self.isa.platform in self.gpu.platforms
+
+
+def cell_values(cell: Cell, catalog: Catalog, options: RecipeOptions) -> dict[str, Value]:
+    """The values of a standalone recipe."""
+    facts = CellFacts(cell, catalog)
+    values = _common(facts, options) | {
+        "cell": cell.variant.cell,
+        "system": facts.isa.platform,
+        "cpuFlags": facts.isa.flags,
+        "isaTitle": facts.isa.title,
+        "cpuNeeds": cpu_words(facts.isa),
+    }
+    if facts.gpu is not None and isinstance(cell.variant.target, Cuda):
+        gpu = gpu_data(facts.gpu, [cell], catalog)
+        values |= {
+            "SM": f"SM{facts.gpu.sm.number}",
+            "capability": facts.gpu.sm.capability,
+            "gpuTitle": str(gpu["title"]),
+            "gpuParts": str(gpu["parts"]),
+            "driver": str(gpu["driver"]),
+            "machines": machine_words(facts.gpu, facts.isa, catalog),
+        }
+    if facts.build.style == "nightly":
+        values |= nightly_values(facts, options)
+    return values
+
+
+def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOptions) -> dict[str, Value]:
+    """The values of a file that many wrappers share: what differs is looked up by Nix."""
+    facts = CellFacts(cells[0], catalog)
+    isas = {cell.variant.isa: isa_data(catalog.isas[cell.variant.isa]) for cell in cells}
+    values = _common(facts, options) | {
+        "shared": True,
+        "cell": Expression("cell"),
+        "system": Expression("cpu.system"),
+        "cpuFlags": Expression("cpu.flags"),
+        "isaTitle": Expression("cpu.title", "The cell's instruction set"),
+        "cpuNeeds": Expression("cpu.needs"),
+        "isaTable": isas,
+        "python.slug": cells[0].variant.python.slug,
+    }
+    sms = sorted({cell.variant.sm for cell in cells if cell.variant.sm})
+    if sms:
+        by_system = all(_machines_by_system(catalog.gpus[sm], cells, catalog) for sm in sms)
+        table = {
+            str(sm.number): gpu_data(
+                catalog.gpus[sm], [one for one in cells if one.variant.sm == sm], catalog
+            )
+            | {"machines": _machines(catalog.gpus[sm], cells, catalog, by_system=by_system)}
+            for sm in sms
+        }
+        values |= {
+            "gpuTable": table,
+            "SM": Expression("gpu.name", "The cell's GPU"),
+            "capability": Expression("gpu.capability"),
+            "gpuTitle": Expression("gpu.title", "the cell's GPU"),
+            "gpuParts": Expression("gpu.parts"),
+            "driver": Expression("gpu.driver"),
+            "machines": Expression("gpu.machines.${cpu.system}" if by_system else "gpu.machines.${isa}"),
+            "cuda.slug": cells[0].variant.cuda.slug if cells[0].variant.cuda else "",
+        }
+    return values
+
+
+def _common(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
+    """What all cells of a package, line, Python and CUDA have in common."""
+    variant, line, pin = facts.variant, facts.line, facts.pin
+    package = variant.package
+    version = line.version_of(package.value)
+    values: dict[str, Value] = {
+        "package": package.value,
+        "label": package.label,
+        "attr": package.attr,
+        "version": version,
+        "torch": line.torch,
+        "prefix": line.prefix,
+        "line": line.name,
+        "python": str(variant.python),
+        "pythonPackages": _python_packages(facts),
+        "maxJobs": str(options.max_jobs),
+        "torchHash": line.hashes.get("pytorch", ""),
+        "torchOff": facts.isa.torch_off,
+        "jetson": facts.jetson,
+        "fixes": _fixes(facts),
+        "ownSource": package.companion and pin is not None and _native(pin, package) != version,
+        "sameVersion": version == line.torch,
+        "sourceRepo": SOURCE_REPOS.get(package, "pytorch"),
+        "sourceHash": line.hashes.get(package.value, ""),
+    }
+    if pin is not None:
+        values |= {"pin.rev": pin.rev, "pin.sha256": pin.sha256}
+    if variant.cuda is not None:
+        values["cuda"] = str(variant.cuda)
+        values["cudaSet"] = facts.build.cuda_set or facts.catalog.cuda[variant.cuda].attr
+    for fix in facts.build.fixes:
+        for name, patch in facts.catalog.fixes[fix].patches.items():
+            values[f"patch.{name}.name"] = patch.name
+            values[f"patch.{name}.url"] = patch.url
+            values[f"patch.{name}.hash"] = patch.hash
+            values[f"patch.{name}.rev"] = patch.rev
+    return values
+
+
+def nightly_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
+    """What the nightly's recipes need besides: revisions, and the CUDA package sets by name."""
+    variant, toolkit = facts.variant, options.toolkit
+    torch = options.nightly[Package.PYTORCH]
+    own = options.nightly[variant.package]
+    assert variant.cuda is not None, "the nightly has no CPU-only build"
+    assert facts.gpu is not None
+    values: dict[str, Value] = {
+        "nightly.rev": torch.rev,
+        "nightly.version": torch.version,
+        "nightly.hash": torch.hash,
+        "companion.rev": own.rev,
+        "companion.version": own.version,
+        "companion.hash": own.hash,
+        "stability": facts.build.stability,
+        "cudaMajorSet": f"cudaPackages_{variant.cuda.major}",
+        "cuda.slug": variant.cuda.slug,
+        "capabilityPattern": facts.gpu.sm.capability.replace(".", r"\."),
+        "nightlyCell": replace(variant, flavor=Flavor.NIGHTLY).cell,
+        "selfContained": toolkit is None,
+    }
+    if toolkit is not None:
+        values |= {
+            "toolkit.owner": toolkit.owner,
+            "toolkit.repo": toolkit.repo,
+            "toolkit.rev": toolkit.rev,
+            "toolkit.hash": toolkit.hash,
+        }
+    return values
+
+
+def cuda_package_values(
+    package: CudaPackage, cuda: CudaVersion, pin: Pin, catalog: Catalog
+) -> dict[str, Value]:
+    """The values of a package of build-cudatoolkit."""
+    return {
+        "name": f"{package.name}-{cuda.slug}",
+        "attr": package.attr,
+        "title": f"{package.title} for CUDA {cuda}",
+        "about": package.about,
+        "cuda": str(cuda),
+        "cudaSet": catalog.cuda[cuda].attr,
+        "pin.rev": pin.rev,
+        "pin.sha256": pin.sha256,
+    }
+
+
+def _python_packages(facts: CellFacts) -> str:
+    if facts.pin is not None and facts.pin.default_python == facts.variant.python:
+        return "python3Packages"
+    return facts.catalog.pythons[facts.variant.python].attr
+
+
+def _native(pin: Pin, package: Package) -> str:
+    return {Package.TORCHVISION: pin.torchvision, Package.TORCHAUDIO: pin.torchaudio}.get(package, pin.torch)
+
+
+def _fixes(facts: CellFacts) -> list[str]:
+    package = facts.variant.package.value
+    return [name for name in facts.build.fixes if package in facts.catalog.fixes[name].packages]
+
+
+def gpu_data(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog) -> dict[str, Data]:
+    """A GPU as Nix data."""
+    cuda = cells[0].variant.cuda
+    driver = max(gpu.min_driver, catalog.cuda[cuda].min_driver) if cuda else gpu.min_driver
+    return {
+        "name": f"SM{gpu.sm.number}",
+        "capability": gpu.sm.capability,
+        "title": f"NVIDIA {gpu.generation} (SM{gpu.sm.number})",
+        "parts": gpu.title,
+        "driver": str(driver),
+    }
+
+
+def _machines(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog, *, by_system: bool) -> dict[str, Data]:
+    """Where a GPU is found, for each system, or where that does not say it all for each instruction set."""
+    isas = [catalog.isas[cell.variant.isa] for cell in cells if cell.variant.sm == gpu.sm]
+    return {isa.platform if by_system else isa.name: machine_words(gpu, isa, catalog) for isa in isas}
+
+
+def _machines_by_system(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog) -> bool:
+    words = _machines(gpu, cells, catalog, by_system=True)
+    isas = [catalog.isas[cell.variant.isa] for cell in cells if cell.variant.sm == gpu.sm]
+    return all(words[isa.platform] == machine_words(gpu, isa, catalog) for isa in isas)
+
+
+def isa_data(isa: Isa) -> dict[str, Data]:
+    """An instruction set as Nix data."""
+    return {"title": isa.title, "system": isa.platform, "flags": isa.flags, "needs": cpu_words(isa)}
+
+
+def cpu_words(isa: Isa) -> str:
+    """What a CPU must have, and the first that have it."""
+    cpu = "x86-64" if isa.platform == "x86_64-linux" else "64-bit ARM"
+    return f"{cpu} with {', '.join(sorted(isa.features))} (first in {', '.join(isa.first_cpus)})"
+
+
+def machine_words(gpu: Gpu, isa: Isa, catalog: Catalog) -> str:
+    """Which machines a GPU and an instruction set meet in, or that none has both."""
+    system = isa.platform.removesuffix("-linux")
+    if isa.platform not in gpu.platforms:
+        hosts = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
+        return f"none; this GPU exists only on {hosts}"
+    if gpu.cpus:
+        titles = [catalog.cpus[name].title for name in gpu.cpus]
+        able = any(isa.name in catalog.cpus[name].isas for name in gpu.cpus)
+        return f"{', '.join(titles)}" if able else f"none; this GPU comes only with {', '.join(titles)}"
+    return f"{system} with such a GPU"

@@ -1,0 +1,67 @@
+"""Git, as far as a workspace needs it: a repository, and files that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.process import Finished, find, run
+
+
+def require_git() -> None:
+    """A Problem where git is missing."""
+    if find("git") is None:
+        raise Problem(
+            "git is not installed, and Flox sees only what git knows",
+            hint="install git, or pass --no-git to write the files alone",
+            exit=Exit.LACKING,
+        )
+
+
+def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
+    done = run(["git", "-C", repo, *args], timeout=300, stdin=stdin)
+    if not done.ok:
+        last = (done.stderr.strip().splitlines() or ["git said nothing"])[-1]
+        raise Problem(f"git {args[0]} failed in {repo}: {last}", exit=Exit.LACKING)
+    return done
+
+
+def is_repo(folder: Path) -> bool:
+    """Whether a folder is itself the top of a repository."""
+    return (folder / ".git").exists()
+
+
+def init(folder: Path) -> None:
+    """Make a folder a repository."""
+    _git(folder, "init", "--quiet", "--initial-branch=main")
+
+
+def known_files(repo: Path) -> set[str]:
+    """Paths that git knows, staged or committed."""
+    return set(filter(None, _git(repo, "ls-files", "-z").stdout.split("\0")))
+
+
+def add(repo: Path, paths: Sequence[str]) -> None:
+    """Stage paths as they are now: written, changed or gone."""
+    _git(repo, "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(paths))
+
+
+def staged(repo: Path, paths: Sequence[str]) -> bool:
+    """Whether anything of these paths is staged and not committed."""
+    if run(["git", "-C", repo, "rev-parse", "--verify", "--quiet", "HEAD"]).code != 0:
+        return bool(known_files(repo))
+    return run(["git", "-C", repo, "diff", "--cached", "--quiet", "--", *paths], timeout=300).code == 1
+
+
+def commit(repo: Path, message: str) -> str:
+    """Commit what is staged; returns the short revision."""
+    _git(repo, "commit", "--quiet", "--message", message)
+    return _git(repo, "rev-parse", "--short", "HEAD").stdout.strip()
+
+
+def is_committed(repo: Path, path: str) -> bool:
+    """Whether git holds a file exactly as it lies there."""
+    if not is_repo(repo) or run(["git", "-C", repo, "ls-files", "--error-unmatch", "--", path]).code != 0:
+        return False
+    return run(["git", "-C", repo, "diff", "--quiet", "HEAD", "--", path]).code == 0

@@ -1,0 +1,179 @@
+"""Every file that a workspace should hold, as text: pure, from the matrix and the catalog alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix import Cell, Flavor, Matrix, Package
+from torchsmith.matrix.cells import newest_pin
+from torchsmith.recipe.header import with_header
+from torchsmith.recipe.values import RecipeOptions, Source, Toolkit
+from torchsmith.recipe.write import (
+    cuda_package,
+    default_nix,
+    groups,
+    recipe,
+    shared,
+    takes_inputs,
+    wrapper,
+)
+from torchsmith.workspace import pages
+from torchsmith.workspace.settings import NightlySettings, Settings, SourceSettings
+
+GITIGNORE = "run/\ncache/\nlib/\nlog/\n"
+MANIFEST = """\
+# A Flox environment that builds packages: every recipe below .flox/pkgs is one and needs no entry here.
+version = 1
+"""
+TOOLKIT_REPO = "build-cudatoolkit"
+PKGS = ".flox/pkgs"
+SHARED = "nix"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """A file by its path below the workspace. `cell` is set for recipes, `marked` where it has our header."""
+
+    path: str
+    text: str
+    cell: str = ""
+    marked: bool = True
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending: a recipe's package name."""
+        return PurePosixPath(self.path).stem
+
+    @property
+    def is_recipe(self) -> bool:
+        return PKGS in self.path and self.path.endswith(".nix")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRepo:
+    """A folder that is a git repository and a Flox environment."""
+
+    name: str
+    files: tuple[WantedFile, ...]
+
+
+def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[WantedRepo]:
+    """The repositories of a workspace with all their files."""
+    options = recipe_options(matrix, settings)
+    repos = []
+    for package in Package:
+        cells = [cell for cell in matrix.cells if cell.variant.package is package]
+        if cells:
+            repos.append(_package_repo(package, cells, matrix, settings, catalog, options))
+    if settings.cudatoolkit:
+        repos.append(_toolkit_repo(settings, catalog))
+    return repos
+
+
+def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
+    """What the workspace decides about its recipes; a Problem where a nightly cell lacks its source."""
+    nightly = settings.nightly
+    sources = {
+        package: Source(source.rev, source.version, source.hash)
+        for package, source in _sources(nightly).items()
+    }
+    for cell in matrix.cells:
+        if cell.variant.flavor and cell.variant.package not in sources:
+            raise Problem(
+                f"{cell.name} needs the revision of its source",
+                hint=f"give [nightly.{cell.variant.package}] with rev and version in torchsmith.toml",
+            )
+        wrapped = cell.variant.flavor is Flavor.NIGHTLY_WRAPPER
+        if wrapped and nightly and not nightly.self_contained and nightly.cudatoolkit is None:
+            raise Problem(
+                f"{cell.name} needs to know where build-cudatoolkit is published",
+                hint="give [nightly.cudatoolkit] with owner and rev, or set nightly.self_contained = true",
+            )
+    toolkit = nightly.cudatoolkit if nightly and not nightly.self_contained else None
+    fetched = Toolkit(toolkit.owner, toolkit.repo, toolkit.rev, toolkit.hash) if toolkit else None
+    return RecipeOptions(settings.max_jobs, sources, fetched)
+
+
+def _sources(nightly: NightlySettings | None) -> dict[Package, SourceSettings]:
+    if nightly is None:
+        return {}
+    found = {Package.PYTORCH: nightly.pytorch}
+    if nightly.torchvision is not None:
+        found[Package.TORCHVISION] = nightly.torchvision
+    return found
+
+
+def _toolkit_repo(settings: Settings, catalog: Catalog) -> WantedRepo:
+    recipes = list(_cuda_packages(TOOLKIT_REPO, settings, catalog))
+    names = [file.name for file in recipes]
+    texts = {
+        "default.nix": default_nix(names),
+        "README.md": pages.toolkit_readme(names, settings, catalog),
+    }
+    files = [WantedFile(f"{TOOLKIT_REPO}/{path}", text) for path, text in texts.items()]
+    return WantedRepo(TOOLKIT_REPO, (*recipes, *_flox(TOOLKIT_REPO), *files))
+
+
+def _cuda_packages(repo: str, settings: Settings, catalog: Catalog) -> Iterator[WantedFile]:
+    for cuda in settings.cudatoolkit:
+        pin = newest_pin(catalog, cuda)
+        assert pin is not None, "checked when the settings were read"
+        for package in catalog.cuda_packages.values():
+            name = f"{package.name}-{cuda.slug}"
+            yield WantedFile(f"{repo}/{PKGS}/{name}.nix", cuda_package(package, cuda, pin, catalog))
+
+
+def _package_repo(
+    package: Package,
+    cells: Sequence[Cell],
+    matrix: Matrix,
+    settings: Settings,
+    catalog: Catalog,
+    options: RecipeOptions,
+) -> WantedRepo:
+    name = package.repo
+    files = [*_recipes(name, cells, settings, catalog, options), *_flox(name)]
+    if package is Package.PYTORCH and settings.nightly and settings.nightly.self_contained:
+        files += _cuda_packages(name, settings, catalog)
+    called = [cell for cell in cells if takes_inputs(cell, catalog)]
+    names = {cell.name for cell in called}
+    pinned = [file.name for file in files if file.is_recipe and file.name not in names]
+    texts = {
+        "default.nix": default_nix(pinned, called, catalog),
+        "README.md": pages.readme(package, cells, settings, catalog),
+        "BUILD_MATRIX.md": pages.build_matrix(package, cells, catalog),
+        "ALIGNMENT.md": pages.alignment(matrix, catalog),
+        **pages.build_notes(package, cells, catalog),
+    }
+    files += [WantedFile(f"{name}/{path}", text) for path, text in texts.items()]
+    return WantedRepo(name, tuple(files))
+
+
+def _recipes(
+    repo: str, cells: Sequence[Cell], settings: Settings, catalog: Catalog, options: RecipeOptions
+) -> Iterator[WantedFile]:
+    wrapped: set[str] = set()
+    for group in groups(cells, catalog) if settings.layout == "shared" else ():
+        yield WantedFile(f"{repo}/{SHARED}/{group.name}.nix", shared(group, catalog, options))
+        for cell in group.cells:
+            wrapped.add(cell.name)
+            yield WantedFile(f"{repo}/{PKGS}/{cell.name}.nix", wrapper(cell, group), cell.name)
+    for cell in cells:
+        if cell.name not in wrapped:
+            text = recipe(cell, catalog, options)
+            yield WantedFile(f"{repo}/{PKGS}/{cell.name}.nix", text, cell.name)
+
+
+def _flox(repo: str) -> list[WantedFile]:
+    """What makes a folder a Flox environment; env.json can carry no header."""
+    env = json.dumps({"name": repo, "version": 1}, indent=2) + "\n"
+    return [
+        WantedFile(f"{repo}/.flox/env.json", env, marked=False),
+        WantedFile(f"{repo}/.flox/env/manifest.toml", with_header(MANIFEST, "file=manifest.toml", ".toml")),
+        WantedFile(f"{repo}/.flox/.gitignore", with_header(GITIGNORE, "file=.gitignore", ".gitignore")),
+    ]
