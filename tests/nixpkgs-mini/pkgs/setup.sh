@@ -1,0 +1,111 @@
+# Phases and the few functions of nixpkgs' stdenv that recipes call.
+export HOME=/homeless-shelter
+export SOURCE_DATE_EPOCH=315532800
+export NIX_BUILD_TOP=${NIX_BUILD_TOP:-$PWD}
+: "${NIX_BUILD_CORES:=1}"
+
+# A compiler for this derivation's system: the host's own, or Debian's cross compiler.
+machine=${system%-linux}
+if command -v "$machine-linux-gnu-gcc" >/dev/null; then
+  export CC=$machine-linux-gnu-gcc
+elif [ "$machine" = "$(uname -m)" ]; then
+  export CC=gcc
+else
+  export CC=no-compiler-for-$system
+fi
+
+runHook() {
+  local hook=$1
+  if [ "$(type -t "$hook")" = function ]; then
+    "$hook"
+  elif [ -n "${!hook:-}" ]; then
+    eval "${!hook}"
+  fi
+}
+
+runPhase() {
+  local phase=$1
+  echo "@nix { \"action\": \"setPhase\", \"phase\": \"$phase\" }" >&"${NIX_LOG_FD:-2}"
+  if [ -n "${!phase:-}" ]; then eval "${!phase}"; else "$phase"; fi
+}
+
+substituteInPlace() {
+  local files=() file
+  while [ $# -gt 0 ] && [[ $1 != --* ]]; do files+=("$1"); shift; done
+  while [ $# -gt 0 ]; do
+    local kind=$1 old=$2 new=$3
+    shift 3
+    for file in "${files[@]}"; do
+      local text; text=$(cat "$file"; echo x); text=${text%x}
+      if [[ $text != *"$old"* ]]; then
+        echo "substituteInPlace: pattern $old does not match anything in file '$file'" >&2
+        if [ "$kind" = --replace-fail ]; then return 1; else continue; fi
+      fi
+      printf %s "${text//"$old"/"$new"}" > "$file"
+    done
+  done
+}
+
+# Where Python finds some packages and everything they propagate.
+pythonPath() {
+  local path= todo="$*" seen= one
+  while [ -n "$todo" ]; do
+    set -- $todo; one=$1; shift; todo=$*
+    case " $seen " in *" $one "*) continue ;; esac
+    seen="$seen $one"
+    if [ -d "$one/$sitePackages" ]; then path="$path${path:+:}$one/$sitePackages"; fi
+    if [ -f "$one/nix-support/propagated-build-inputs" ]; then todo="$todo $(cat "$one/nix-support/propagated-build-inputs")"; fi
+  done
+  echo "$path"
+}
+
+printWords() { if [ $# -gt 0 ]; then printf '%s ' "$@"; fi; }
+
+unpackPhase() {
+  runHook preUnpack
+  if [ -n "${src:-}" ]; then
+    if [ -d "$src" ]; then cp -r --no-preserve=mode "$src" source; else mkdir source && cp "$src" source/; fi
+    cd source
+  fi
+  runHook postUnpack
+}
+
+patchPhase() {
+  runHook prePatch
+  local patch
+  for patch in ${patches:-}; do
+    echo "applying patch $patch"
+    patch -p1 < "$patch"
+  done
+  runHook postPatch
+}
+
+configurePhase() { runHook preConfigure; runHook postConfigure; }
+buildPhase() { runHook preBuild; runHook postBuild; }
+
+installPhase() {
+  runHook preInstall
+  mkdir -p "$out"
+  runHook postInstall
+}
+
+fixupPhase() {
+  runHook preFixup
+  local output
+  for output in $outputs; do mkdir -p "${!output}"; done
+  if [ -n "${propagatedBuildInputs:-}" ] || [ -n "${dev:-}" ]; then
+    # The dev output stands for the whole package: it leads to `out`.
+    mkdir -p "${dev:-$out}/nix-support"
+    echo "${propagatedBuildInputs:-} ${dev:+$out}" >> "${dev:-$out}/nix-support/propagated-build-inputs"
+  fi
+  runHook postFixup
+}
+
+installCheckPhase() { runHook preInstallCheck; runHook postInstallCheck; }
+
+genericBuild() {
+  local phase
+  for phase in unpackPhase patchPhase configurePhase buildPhase installPhase fixupPhase installCheckPhase; do
+    runPhase "$phase"
+  done
+}

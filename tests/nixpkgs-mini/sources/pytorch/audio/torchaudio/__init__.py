@@ -1,0 +1,11 @@
+"""A miniature of torchaudio."""
+
+import ctypes
+from pathlib import Path
+
+import torch
+
+from torchaudio import version
+
+__version__ = version.__version__
+ctypes.CDLL(str(Path(__file__).parent / "_C.so"))

@@ -1,0 +1,1 @@
+# PyTorch's own copy, which nixpkgs deletes.

@@ -1,0 +1,78 @@
+"""Compiles C and (pretended) CUDA code with the flags of the environment, for torch and its companions."""
+
+import os
+import re
+import shlex
+import struct
+import subprocess
+from pathlib import Path
+
+
+def run(argv: list[str], step: tuple[int, int] | None = None) -> None:
+    """Run a compiler, announced as ninja would."""
+    counter = f"[{step[0]}/{step[1]}] " if step else ""
+    print(counter + shlex.join(argv), flush=True)
+    subprocess.run(argv, check=True)
+
+
+def compile(
+    source: str,
+    more: list[str],
+    target: str = "",
+    step: tuple[int, int] | None = None,
+    flags: str = "CXXFLAGS",
+) -> str:
+    """One object file. What is C++ in PyTorch is C here, for a plain gcc, and takes CXXFLAGS all the same."""
+    made = target or Path(source).name + ".o"
+    given = os.environ.get(flags, "").split()
+    run([os.environ["CC"], "-O3", "-fPIC", *given, *more, "-c", source, "-o", made], step)
+    return made
+
+
+def link(
+    target: Path, objects: list[str], more: tuple[str, ...] = (), step: tuple[int, int] | None = None
+) -> None:
+    """One shared library."""
+    run([os.environ["CC"], "-shared", f"-Wl,-soname,{target.name}", *objects, *more, "-o", str(target)], step)
+
+
+def targets(arch_list: str) -> list[tuple[int, int, str, bool]]:
+    """(major, minor, form, with PTX) for each entry of TORCH_CUDA_ARCH_LIST."""
+    found = []
+    for name in re.split("[; ]+", arch_list.strip()) if arch_list.strip() else []:
+        match = re.fullmatch(r"(\d+)\.(\d)([af]?)(\+PTX)?", name)
+        if match is None:
+            raise SystemExit(
+                f"CMake Error: Unknown CUDA Architecture Name {name} in CUDA_SELECT_NVCC_ARCH_FLAGS"
+            )
+        found.append((int(match[1]), int(match[2]), match[3], bool(match[4])))
+    return found
+
+
+def arch_names(arch_list: str) -> list[str]:
+    """As torch.cuda.get_arch_list() spells them."""
+    return [f"sm_{major}{minor}{form}" for major, minor, form, _ in targets(arch_list)]
+
+
+def fatbin(arch_list: str, containers: int = 4) -> str:
+    """An object file whose .nv_fatbin section holds one entry per target in every container."""
+    data = b"".join(_container(arch_list, number) for number in range(containers))
+    Path("fatbin.bin").write_bytes(data)
+    Path("fatbin.S").write_text(
+        '.section .nv_fatbin,"a"\n.balign 8\n.incbin "fatbin.bin"\n.section .note.GNU-stack,""\n'
+    )
+    run([os.environ["CC"], "-c", "fatbin.S", "-o", "fatbin.o"])
+    return "fatbin.o"
+
+
+def _container(arch_list: str, number: int) -> bytes:
+    entries = b""
+    for major, minor, form, ptx in targets(arch_list):
+        flags = {"": 0, "a": 0x100000, "f": 0x200000}[form]
+        for kind in (2, 1) if ptx else (2,):
+            body = f"kernel {number} for {major}.{minor}".encode().ljust(64, b"\0")
+            head = struct.pack(
+                "<HHIQIIHHIIIQ", kind, 0x101, 64, len(body), 0, 0, 0, 1, major * 10 + minor, 0, 0, flags | 1
+            )
+            entries += head.ljust(64, b"\0") + body
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
