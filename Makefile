@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help matrix test check lint pages facts bench clean
+.PHONY: help matrix test check lint pages golden facts bench clean
 
 help:
-	@echo "make matrix   create .venv, install torchsmith, print the default matrix"
+	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
 	@echo "make test     install what the tests need and run them"
 	@echo "make check    lint, types, and whether generated pages are fresh"
 	@echo "make facts    prove the catalog against ptxas, gcc and archspec"
+	@echo "make golden   write the agreed recipes of tests/recipe/golden again"
 	@echo "make pages    write the generated pages again"
 	@echo "make bench    print the table of ratios"
 
@@ -23,7 +24,9 @@ $(VENV)/.test-installed: $(VENV)/.installed
 	touch $@
 
 matrix: $(VENV)/.installed
-	$(BIN)/torchsmith list
+	test -e workspace/torchsmith.toml || $(BIN)/torchsmith init workspace
+	$(BIN)/torchsmith generate --workspace workspace
+	$(BIN)/torchsmith list --workspace workspace
 
 test: $(VENV)/.test-installed
 	sh tools/system-parts.sh
@@ -39,6 +42,9 @@ pages: $(VENV)/.test-installed
 
 check: lint
 	$(BIN)/python -m tools.pages --check
+
+golden: $(VENV)/.test-installed
+	TORCHSMITH_GOLDEN=write $(BIN)/python -m pytest tests/recipe/test_golden.py
 
 facts: $(VENV)/.test-installed
 	$(BIN)/torchsmith facts

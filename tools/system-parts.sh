@@ -13,6 +13,7 @@ case $(uname -m) in
 esac
 want gcc gcc
 want nix-instantiate nix-bin
+want nix-instantiate nix-bin
 [ -n "$need" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -78,6 +78,7 @@ rec {
   cmakeBool = name: value: "-D${name}:BOOL=${if value then "TRUE" else "FALSE"}";
   fakeHash = "sha256-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
   throwIf = condition: message: x: if condition then throw message else x;
+  assertMsg = condition: message: condition || throw message;
   throwIfNot = condition: throwIf (!condition);
   warn = message: builtins.trace "evaluation warning: ${message}";
   warnIf = condition: message: if condition then warn message else id;
@@ -88,6 +89,7 @@ rec {
   getOutput = output: pkg: if pkg.outputSpecified or false then pkg else pkg.${output} or pkg.out or pkg;
   getDev = getOutput "dev";
   getLib = getOutput "lib";
+  getInclude = pkg: pkg.include or (getDev pkg);
   getBin = getOutput "bin";
   getExe = pkg: getExe' pkg (pkg.meta.mainProgram or (getName pkg));
   getExe' = pkg: program: "${getBin pkg}/bin/${program}";

@@ -29,9 +29,21 @@ let
     libnvjitlink = [ "out" "dev" "lib" ];
   };
 
-  set =
-    version: final:
-    lib.fix (self: {
+  set = version: final: scope (contents version final);
+
+  # A set whose members see each other's overrides.
+  scope =
+    members:
+    let
+      self = members self // {
+        overrideScope = change: scope (lib.extends change members);
+      };
+    in
+    self;
+
+  contents =
+    version: final: self:
+    {
       cudaMajorMinorVersion = version;
       cudaMajorVersion = lib.versions.major version;
       cudaVersion = version;
@@ -81,7 +93,7 @@ let
           meta.license = lib.licenses.nvidiaCuda;
         }
       ) { }
-    ) redistributables);
+    ) redistributables;
 
   slug = version: "cudaPackages_${lib.replaceStrings [ "." ] [ "_" ] version}";
 in

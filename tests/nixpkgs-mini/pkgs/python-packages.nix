@@ -29,6 +29,8 @@ in
   requests = module "requests" "2.32.5";
   packaging = module "packaging" "25.0";
   six = module "six" "1.17.0";
+  cmake = pkgs.cmake;
+  ninja = pkgs.ninja;
   astunparse = module "astunparse" "1.6.3";
 
   triton = callPackage (

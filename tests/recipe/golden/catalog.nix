@@ -1,0 +1,97 @@
+# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:77512cef1ee34036801db7453c3f25126074d61c0fa434274ef985e6f891ea5c
+# PyTorch as the Flox catalog has it, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 12.8.
+# Package name: pytorch-python313-cuda12_8-sm120-avx512
+
+{ lib
+, python313Packages
+, cudaPackages_12_8
+, magma
+}:
+
+let
+  # The one architecture that kernels are compiled for, as CUDA writes capabilities.
+  gpuArch = "12.0";
+
+  cpuFlags = [
+    "-mavx512f"
+    "-mavx512dq"
+    "-mavx512vl"
+    "-mavx512bw"
+    "-mfma"
+  ];
+
+  # More compilers at once than this run a large builder out of memory.
+  maxJobs = 32;
+
+  # MAGMA and Triton follow this CUDA too: torch refuses a MAGMA of another one.
+  torch = python313Packages.torch.override {
+    cudaSupport = true;
+    cudaPackages = cudaPackages_12_8;
+    gpuTargets = [ gpuArch ];
+    effectiveMagma = magma.override {
+      cudaSupport = true;
+      rocmSupport = false;
+      static = true;
+      cudaPackages = cudaPackages_12_8;
+    };
+    _tritonEffective = python313Packages.triton.override {
+      cudaSupport = true;
+      cudaPackages = cudaPackages_12_8;
+    };
+  };
+in
+
+# A package set whose CUDA is another one must not pass for 12.8.
+assert cudaPackages_12_8.cudaMajorMinorVersion == "12.8";
+
+torch.overrideAttrs (oldAttrs: {
+  pname = "pytorch-python313-cuda12_8-sm120-avx512";
+
+  # TORCH_CUDA_ARCH_LIST is already set, from gpuTargets.
+  preConfigure = (oldAttrs.preConfigure or "")
+    # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+    + ''
+      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+    ''
+    # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
+    + ''
+      if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+        export NIX_BUILD_CORES=${toString maxJobs}
+      fi
+    ''
+    + ''
+      echo "========================================="
+      echo "PyTorch Build Configuration"
+      echo "========================================="
+      echo "GPU Target: ${gpuArch} (TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)"
+      echo "CPU Flags: ${toString cpuFlags}"
+      echo "CUDA: ${cudaPackages_12_8.cudaMajorMinorVersion}"
+      echo "MAGMA: Enabled"
+      echo "========================================="
+    '';
+
+  passthru = oldAttrs.passthru // {
+    inherit gpuArch;
+    # torchvision and torchaudio take their architecture list from here.
+    cudaCapabilities = [ gpuArch ];
+    torchsmith = {
+      variant = "pytorch-python313-cuda12_8-sm120-avx512";
+      line = "flox";
+    };
+  };
+
+  meta = oldAttrs.meta // {
+    description = "PyTorch with CUDA 12.8 for NVIDIA Blackwell (SM120) and AVX-512 CPUs";
+    longDescription = ''
+      PyTorch compiled for one kind of machine:
+      - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture and no PTX
+      - Machines: x86_64 with such a GPU
+      - CPU: x86-64 with avx, avx2, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Skylake-X, Skylake-SP, Zen 4)
+      - CUDA: 12.8, which needs an NVIDIA driver of version 570 or newer
+      - Linear algebra: cuBLAS and MAGMA on the GPU, OpenBLAS on the CPU
+      - Python: 3.13
+    '';
+    platforms = [ "x86_64-linux" ];
+  };
+})

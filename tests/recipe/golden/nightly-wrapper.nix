@@ -1,0 +1,60 @@
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper line=nightly content=sha256:3097a2e014dea185444f67b43314935c531e3b3869108fc673d757600cf54ade
+# The PyTorch nightly beside this file, built against CUDA 13.0 of known revisions.
+# It takes nothing from Flox, so any stability will do and `nix-build` works too.
+# CUDA_TOOLKIT_REPO=/path/to/build-cudatoolkit uses a local checkout instead (Flox evaluates impurely).
+
+{ torchsmithNixpkgs ? null # a checkout or mirror in place of build-cudatoolkit's pin
+}:
+
+let
+  # Where build-cudatoolkit lies; all four come from the workspace file.
+  toolkitOwner = "someone";
+  toolkitRepo = "build-cudatoolkit";
+  toolkitRev = "fedcba9876543210fedcba9876543210fedcba98";
+  toolkitHash = "";
+
+  cudaToolkitRepo =
+    let
+      local = builtins.getEnv "CUDA_TOOLKIT_REPO";
+    in
+    if local != "" then
+      /. + local
+    else
+      # Fetched while evaluating, because its recipes are imported below.
+      builtins.fetchTarball {
+        url = "https://github.com/${toolkitOwner}/${toolkitRepo}/archive/${toolkitRev}.tar.gz";
+        sha256 = toolkitHash;
+      };
+
+  fromToolkit =
+    name:
+    import (cudaToolkitRepo + "/.flox/pkgs/${name}.nix") (
+      { torchsmithSystem = "aarch64-linux"; }
+      // (if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; })
+    );
+
+  # Compiler, Python and MAGMA come from the same nixpkgs as the CUDA packages, so their C libraries agree.
+  pkgs = (fromToolkit "cudatoolkit-13_0").torchsmithPkgs;
+
+  cuda = pkgs.cudaPackages_13_0.overrideScope (
+    final: prev: {
+      cudnn = fromToolkit "cudnn-13_0";
+      nccl = fromToolkit "nccl-13_0";
+      libcusparse_lt = fromToolkit "libcusparse_lt-13_0";
+    }
+  );
+in
+
+(pkgs.callPackage ./pytorch-python313-cuda13_0-sm121-armv9-nightly.nix {
+  cudaPackages_13 = cuda;
+  cudaPackages_13_0 = cuda;
+}).overrideAttrs
+  (oldAttrs: {
+    # The derivation stays that of the nightly recipe with these inputs; only the label differs.
+    passthru = oldAttrs.passthru // {
+      torchsmith = {
+        variant = "pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper";
+        line = "nightly";
+      };
+    };
+  })

@@ -1,0 +1,198 @@
+# torchsmith: format=1 shared=pytorch-python313-cuda13_0-jetson line=2.10 content=sha256:a17122507889f5d7aea7a0ccec6c2a45df980b2a392f1c4e527d548b52765498
+# PyTorch 2.10.0, Python 3.13, CUDA 13.0: what the recipes of many GPUs and CPUs have in common.
+
+# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+{ torchsmithNixpkgs ? builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+  }
+, sm ? null # the GPU architecture, such as "120"
+, isa # the CPU instruction set, such as "avx512"
+}:
+
+let
+  # What the cells of this file differ in.
+  gpu = {
+    "110" = {
+      name = "SM110";
+      capability = "11.0";
+      title = "NVIDIA Blackwell (SM110)";
+      parts = "Jetson Thor, DRIVE Thor";
+      driver = "580";
+      machines = { aarch64-linux = "Neoverse V3AE (Jetson Thor)"; };
+    };
+  }.${sm};
+  cpu = {
+    armv8_2 = {
+      title = "ARMv8.2-A";
+      system = "aarch64-linux";
+      flags = [
+        "-march=armv8.2-a+fp16+dotprod"
+      ];
+      needs = "64-bit ARM with asimddp, asimdhp, asimdrdm, atomics, crc32, fphp (first in Neoverse N1 (Graviton2), Ampere Altra, Cortex-A76)";
+    };
+    armv9 = {
+      title = "ARMv9-A with SVE2";
+      system = "aarch64-linux";
+      flags = [
+        "-march=armv9-a+sve+sve2"
+      ];
+      needs = "64-bit ARM with asimddp, asimdfhm, asimdhp, asimdrdm, atomics, crc32, fcma, fphp, frint, jscvt, sve, sve2 (first in Neoverse V2 (Grace, Graviton4), Neoverse N2, GB10)";
+    };
+  }.${isa};
+  cell = "python313-cuda13_0-sm${sm}-${isa}";
+
+  # ---- torch: the same bytes in every recipe of this cell, so that all of them share one torch build ----
+
+  pkgs = import torchsmithNixpkgs {
+    # Named, because an import without it evaluates for whichever machine runs Nix.
+    system = "${cpu.system}";
+    config = {
+      allowUnfree = true; # CUDA and cuDNN
+      cudaSupport = true;
+      cudaCapabilities = [ "${gpu.capability}" ]; # nixpkgs leaves Jetson parts out unless they are named
+    };
+    overlays = [
+      # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
+      (final: prev: { cudaPackages = final.cudaPackages_13; })
+
+      # MAGMA reads a device property that CUDA 13 dropped.
+      (final: prev: {
+        magma = prev.magma.overrideAttrs (oldAttrs: {
+          patches = (oldAttrs.patches or [ ]) ++ [
+            (final.fetchpatch {
+              name = "cuda-13.0-clockrate-fix.patch";
+              url = "https://github.com/icl-utk-edu/magma/commit/235aefb7b064954fce09d035c69907ba8a87cbcd.patch";
+              hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";
+            })
+          ];
+        });
+      })
+
+      # torch 2.10.0, newer than the pin's own.
+      (final: prev: {
+        python3Packages = prev.python3Packages.override {
+          overrides = pfinal: pprev: {
+            torch = pprev.torch.overrideAttrs (oldAttrs: rec {
+              version = "2.10.0";
+              src = prev.fetchFromGitHub {
+                owner = "pytorch";
+                repo = "pytorch";
+                rev = "v${version}";
+                hash = "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=";
+                fetchSubmodules = true;
+              };
+              # The pin's patches are cut for its own version.
+              patches = [ ];
+              # setup.py takes the version from here; the pin's value would stay.
+              PYTORCH_BUILD_VERSION = version;
+            });
+          };
+        };
+      })
+    ];
+  };
+
+  # The cell's GPU: the one architecture that kernels are compiled for.
+  gpuArchSM = "${gpu.capability}";
+
+  # The cell's instruction set: for all C and C++ code.
+  cpuFlags = cpu.flags;
+
+  # More compilers at once than this run a large builder out of memory.
+  maxJobs = 32;
+
+  customPytorch =
+    (pkgs.python3Packages.torch.override {
+      cudaSupport = true;
+      gpuTargets = [ gpuArchSM ];
+    }).overrideAttrs (oldAttrs: {
+      pname = "pytorch210-${cell}";
+
+      # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+      cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
+        "-DTORCH_BUILD_VERSION=2.10.0"
+        "-DCMAKE_CUDA_FLAGS=-I/build/cccl-compat"
+        "-DCUDA_VERSION=13.0"
+      ];
+
+      # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+      postPatch = (oldAttrs.postPatch or "") + ''
+        mkdir -p cmake/Modules
+        echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+      '';
+
+      # Whys stand outside the strings: a reworded one inside would compile torch again.
+      preConfigure = (oldAttrs.preConfigure or "")
+        # setup.py prefers the variable and falls back to the file.
+        + ''
+          export PYTORCH_BUILD_VERSION=2.10.0
+          echo "2.10.0" > version.txt
+        ''
+        # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
+        + ''
+          mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
+          for part in cuda cub thrust nv; do
+            ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+          done
+        ''
+        # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
+        + ''
+          export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
+        ''
+        # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        + ''
+          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+        ''
+        # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
+        + ''
+          if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+            export NIX_BUILD_CORES=${toString maxJobs}
+          fi
+        ''
+        + ''
+          echo "========================================="
+          echo "PyTorch Build Configuration"
+          echo "========================================="
+          echo "GPU Target: ${gpuArchSM} (TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)"
+          echo "CPU Flags: ${toString cpuFlags}"
+          echo "CUDA: ${pkgs.cudaPackages.cudaMajorMinorVersion}"
+          echo "MAGMA: Enabled"
+          echo "Version: $PYTORCH_BUILD_VERSION"
+          echo "Parallel Jobs: $NIX_BUILD_CORES"
+          echo "========================================="
+        '';
+
+      passthru = oldAttrs.passthru // {
+        # torchvision and torchaudio take their architecture list from here, not from gpuTargets.
+        cudaCapabilities = [ gpuArchSM ];
+        torchsmith = {
+          variant = "pytorch-${cell}";
+          line = "2.10";
+        };
+      };
+
+      meta = oldAttrs.meta // {
+        description = "PyTorch 2.10.0 with CUDA 13.0 for ${gpu.title} and ${cpu.title} CPUs";
+        longDescription = ''
+          PyTorch 2.10.0 compiled for one kind of machine:
+          - GPU: ${gpu.name}, that is ${gpu.parts}; no other architecture and no PTX
+          - Machines: ${gpu.machines.${cpu.system}}
+          - CPU: ${cpu.needs}; a lesser CPU stops with an illegal instruction
+          - CUDA: 13.0, which needs an NVIDIA driver of version ${gpu.driver} or newer
+          - Linear algebra: cuBLAS and MAGMA on the GPU, OpenBLAS on the CPU
+          - Python: 3.13
+        '';
+        changelog = "https://github.com/pytorch/pytorch/releases/tag/v2.10.0";
+        broken = false; # the pin objects to CUDA 13 alone, which the fixes above answer
+        platforms = [ "${cpu.system}" ];
+      };
+    });
+
+  # ---- end of torch ----
+in
+
+# A package set whose CUDA is another one must not pass for 13.0.
+assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
+
+customPytorch

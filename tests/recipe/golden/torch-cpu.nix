@@ -1,0 +1,111 @@
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:cce3b747c02632731e5ca7ba380af6fad43802a9c9e1f9a0e4491b4f05e6b0fc
+# PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
+
+# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+{ torchsmithNixpkgs ? builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+  }
+}:
+
+let
+  # ---- torch: the same bytes in every recipe of this cell, so that all of them share one torch build ----
+
+  pkgs = import torchsmithNixpkgs {
+    # Named, because an import without it evaluates for whichever machine runs Nix.
+    system = "x86_64-linux";
+    overlays = [
+      # torch 2.10.0, newer than the pin's own.
+      (final: prev: {
+        python3Packages = prev.python3Packages.override {
+          overrides = pfinal: pprev: {
+            torch = pprev.torch.overrideAttrs (oldAttrs: rec {
+              version = "2.10.0";
+              src = prev.fetchFromGitHub {
+                owner = "pytorch";
+                repo = "pytorch";
+                rev = "v${version}";
+                hash = "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=";
+                fetchSubmodules = true;
+              };
+              # The pin's patches are cut for its own version.
+              patches = [ ];
+              # setup.py takes the version from here; the pin's value would stay.
+              PYTORCH_BUILD_VERSION = version;
+            });
+          };
+        };
+      })
+    ];
+  };
+
+  # AVX2: for all C and C++ code.
+  cpuFlags = [
+    "-mavx2"
+    "-mfma"
+    "-mf16c"
+  ];
+
+  # More compilers at once than this run a large builder out of memory.
+  maxJobs = 32;
+
+  customPytorch =
+    (pkgs.python3Packages.torch.override {
+      cudaSupport = false;
+    }).overrideAttrs (oldAttrs: {
+      pname = "pytorch210-python313-cpu-avx2";
+
+      # Whys stand outside the strings: a reworded one inside would compile torch again.
+      preConfigure = (oldAttrs.preConfigure or "")
+        # setup.py prefers the variable and falls back to the file.
+        + ''
+          export PYTORCH_BUILD_VERSION=2.10.0
+          echo "2.10.0" > version.txt
+        ''
+        # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        + ''
+          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+        ''
+        # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
+        + ''
+          if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+            export NIX_BUILD_CORES=${toString maxJobs}
+          fi
+        ''
+        + ''
+          echo "========================================="
+          echo "PyTorch Build Configuration"
+          echo "========================================="
+          echo "GPU Target: None (CPU-only build)"
+          echo "CPU Flags: ${toString cpuFlags}"
+          echo "CUDA: Disabled"
+          echo "Version: $PYTORCH_BUILD_VERSION"
+          echo "Parallel Jobs: $NIX_BUILD_CORES"
+          echo "========================================="
+        '';
+
+      passthru = oldAttrs.passthru // {
+        torchsmith = {
+          variant = "pytorch-python313-cpu-avx2";
+          line = "2.10";
+        };
+      };
+
+      meta = oldAttrs.meta // {
+        description = "PyTorch 2.10.0 without CUDA for AVX2 CPUs";
+        longDescription = ''
+          PyTorch 2.10.0 compiled for one kind of machine:
+          - GPU: none; nothing of CUDA is built or linked
+          - CPU: x86-64 with avx, avx2, f16c, fma, popcnt, sse4_2 (first in Haswell, Excavator, Zen); a lesser CPU stops with an illegal instruction
+          - Linear algebra: OpenBLAS
+          - Python: 3.13
+        '';
+        changelog = "https://github.com/pytorch/pytorch/releases/tag/v2.10.0";
+        platforms = [ "x86_64-linux" ];
+      };
+    });
+
+  # ---- end of torch ----
+in
+
+customPytorch

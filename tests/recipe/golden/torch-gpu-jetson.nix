@@ -1,0 +1,167 @@
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:054afabac3d488fbb2738e1e239c166dbf60f5af122360634cb2b52c6089dfbc
+# PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
+
+# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+{ torchsmithNixpkgs ? builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+  }
+}:
+
+let
+  # ---- torch: the same bytes in every recipe of this cell, so that all of them share one torch build ----
+
+  pkgs = import torchsmithNixpkgs {
+    # Named, because an import without it evaluates for whichever machine runs Nix.
+    system = "aarch64-linux";
+    config = {
+      allowUnfree = true; # CUDA and cuDNN
+      cudaSupport = true;
+      cudaCapabilities = [ "11.0" ]; # nixpkgs leaves Jetson parts out unless they are named
+    };
+    overlays = [
+      # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
+      (final: prev: { cudaPackages = final.cudaPackages_13; })
+
+      # MAGMA reads a device property that CUDA 13 dropped.
+      (final: prev: {
+        magma = prev.magma.overrideAttrs (oldAttrs: {
+          patches = (oldAttrs.patches or [ ]) ++ [
+            (final.fetchpatch {
+              name = "cuda-13.0-clockrate-fix.patch";
+              url = "https://github.com/icl-utk-edu/magma/commit/235aefb7b064954fce09d035c69907ba8a87cbcd.patch";
+              hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";
+            })
+          ];
+        });
+      })
+
+      # torch 2.10.0, newer than the pin's own.
+      (final: prev: {
+        python3Packages = prev.python3Packages.override {
+          overrides = pfinal: pprev: {
+            torch = pprev.torch.overrideAttrs (oldAttrs: rec {
+              version = "2.10.0";
+              src = prev.fetchFromGitHub {
+                owner = "pytorch";
+                repo = "pytorch";
+                rev = "v${version}";
+                hash = "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=";
+                fetchSubmodules = true;
+              };
+              # The pin's patches are cut for its own version.
+              patches = [ ];
+              # setup.py takes the version from here; the pin's value would stay.
+              PYTORCH_BUILD_VERSION = version;
+            });
+          };
+        };
+      })
+    ];
+  };
+
+  # SM110: the one architecture that kernels are compiled for.
+  gpuArchSM = "11.0";
+
+  # ARMv9-A with SVE2: for all C and C++ code.
+  cpuFlags = [
+    "-march=armv9-a+sve+sve2"
+  ];
+
+  # More compilers at once than this run a large builder out of memory.
+  maxJobs = 32;
+
+  customPytorch =
+    (pkgs.python3Packages.torch.override {
+      cudaSupport = true;
+      gpuTargets = [ gpuArchSM ];
+    }).overrideAttrs (oldAttrs: {
+      pname = "pytorch210-python313-cuda13_0-sm110-armv9";
+
+      # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+      cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
+        "-DTORCH_BUILD_VERSION=2.10.0"
+        "-DCMAKE_CUDA_FLAGS=-I/build/cccl-compat"
+        "-DCUDA_VERSION=13.0"
+      ];
+
+      # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+      postPatch = (oldAttrs.postPatch or "") + ''
+        mkdir -p cmake/Modules
+        echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+      '';
+
+      # Whys stand outside the strings: a reworded one inside would compile torch again.
+      preConfigure = (oldAttrs.preConfigure or "")
+        # setup.py prefers the variable and falls back to the file.
+        + ''
+          export PYTORCH_BUILD_VERSION=2.10.0
+          echo "2.10.0" > version.txt
+        ''
+        # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
+        + ''
+          mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
+          for part in cuda cub thrust nv; do
+            ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+          done
+        ''
+        # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
+        + ''
+          export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
+        ''
+        # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        + ''
+          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+        ''
+        # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
+        + ''
+          if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+            export NIX_BUILD_CORES=${toString maxJobs}
+          fi
+        ''
+        + ''
+          echo "========================================="
+          echo "PyTorch Build Configuration"
+          echo "========================================="
+          echo "GPU Target: ${gpuArchSM} (TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)"
+          echo "CPU Flags: ${toString cpuFlags}"
+          echo "CUDA: ${pkgs.cudaPackages.cudaMajorMinorVersion}"
+          echo "MAGMA: Enabled"
+          echo "Version: $PYTORCH_BUILD_VERSION"
+          echo "Parallel Jobs: $NIX_BUILD_CORES"
+          echo "========================================="
+        '';
+
+      passthru = oldAttrs.passthru // {
+        # torchvision and torchaudio take their architecture list from here, not from gpuTargets.
+        cudaCapabilities = [ gpuArchSM ];
+        torchsmith = {
+          variant = "pytorch-python313-cuda13_0-sm110-armv9";
+          line = "2.10";
+        };
+      };
+
+      meta = oldAttrs.meta // {
+        description = "PyTorch 2.10.0 with CUDA 13.0 for NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs";
+        longDescription = ''
+          PyTorch 2.10.0 compiled for one kind of machine:
+          - GPU: SM110, that is Jetson Thor, DRIVE Thor; no other architecture and no PTX
+          - Machines: Neoverse V3AE (Jetson Thor)
+          - CPU: 64-bit ARM with asimddp, asimdfhm, asimdhp, asimdrdm, atomics, crc32, fcma, fphp, frint, jscvt, sve, sve2 (first in Neoverse V2 (Grace, Graviton4), Neoverse N2, GB10); a lesser CPU stops with an illegal instruction
+          - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer
+          - Linear algebra: cuBLAS and MAGMA on the GPU, OpenBLAS on the CPU
+          - Python: 3.13
+        '';
+        changelog = "https://github.com/pytorch/pytorch/releases/tag/v2.10.0";
+        broken = false; # the pin objects to CUDA 13 alone, which the fixes above answer
+        platforms = [ "aarch64-linux" ];
+      };
+    });
+
+  # ---- end of torch ----
+in
+
+# A package set whose CUDA is another one must not pass for 13.0.
+assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
+
+customPytorch

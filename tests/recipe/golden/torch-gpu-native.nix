@@ -1,0 +1,133 @@
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:2618479deba9d7a6798e6c562bc2b46756be450e907e60e02eb7e31296f2433e
+# PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
+
+# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+{ torchsmithNixpkgs ? builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+  }
+}:
+
+let
+  # ---- torch: the same bytes in every recipe of this cell, so that all of them share one torch build ----
+
+  pkgs = import torchsmithNixpkgs {
+    # Named, because an import without it evaluates for whichever machine runs Nix.
+    system = "x86_64-linux";
+    config = {
+      allowUnfree = true; # CUDA and cuDNN
+      cudaSupport = true;
+    };
+    overlays = [
+      # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
+      (final: prev: { cudaPackages = final.cudaPackages_13_0; })
+
+      # MAGMA reads a device property that CUDA 13 dropped.
+      (final: prev: {
+        magma = prev.magma.overrideAttrs (oldAttrs: {
+          patches = (oldAttrs.patches or [ ]) ++ [
+            (final.fetchpatch {
+              name = "cuda-13.0-clockrate-fix.patch";
+              url = "https://github.com/icl-utk-edu/magma/commit/235aefb7b064954fce09d035c69907ba8a87cbcd.patch";
+              hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";
+            })
+          ];
+        });
+      })
+    ];
+  };
+
+  # SM90: the one architecture that kernels are compiled for.
+  gpuArchSM = "9.0";
+
+  # AVX2: for all C and C++ code.
+  cpuFlags = [
+    "-mavx2"
+    "-mfma"
+    "-mf16c"
+  ];
+
+  # More compilers at once than this run a large builder out of memory.
+  maxJobs = 32;
+
+  customPytorch =
+    (pkgs.python312Packages.torch.override {
+      cudaSupport = true;
+      gpuTargets = [ gpuArchSM ];
+    }).overrideAttrs (oldAttrs: {
+      pname = "pytorch29-python312-cuda13_0-sm90-avx2";
+
+      # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+      cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
+        "-DCMAKE_CUDA_FLAGS=-I/build/cccl-compat"
+        "-DCUDA_VERSION=13.0"
+      ];
+
+      # Whys stand outside the strings: a reworded one inside would compile torch again.
+      preConfigure = (oldAttrs.preConfigure or "")
+        # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
+        + ''
+          mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
+          for part in cuda cub thrust nv; do
+            ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+          done
+        ''
+        # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
+        + ''
+          export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
+        ''
+        # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        + ''
+          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+        ''
+        # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
+        + ''
+          if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+            export NIX_BUILD_CORES=${toString maxJobs}
+          fi
+        ''
+        + ''
+          echo "========================================="
+          echo "PyTorch Build Configuration"
+          echo "========================================="
+          echo "GPU Target: ${gpuArchSM} (TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)"
+          echo "CPU Flags: ${toString cpuFlags}"
+          echo "CUDA: ${pkgs.cudaPackages.cudaMajorMinorVersion}"
+          echo "MAGMA: Enabled"
+          echo "Version: $PYTORCH_BUILD_VERSION"
+          echo "Parallel Jobs: $NIX_BUILD_CORES"
+          echo "========================================="
+        '';
+
+      passthru = oldAttrs.passthru // {
+        # torchvision and torchaudio take their architecture list from here, not from gpuTargets.
+        cudaCapabilities = [ gpuArchSM ];
+        torchsmith = {
+          variant = "pytorch-python312-cuda13_0-sm90-avx2";
+          line = "2.9";
+        };
+      };
+
+      meta = oldAttrs.meta // {
+        description = "PyTorch 2.9.1 with CUDA 13.0 for NVIDIA Hopper (SM90) and AVX2 CPUs";
+        longDescription = ''
+          PyTorch 2.9.1 compiled for one kind of machine:
+          - GPU: SM90, that is H100, H200, GH200; no other architecture and no PTX
+          - Machines: x86_64 with such a GPU
+          - CPU: x86-64 with avx, avx2, f16c, fma, popcnt, sse4_2 (first in Haswell, Excavator, Zen); a lesser CPU stops with an illegal instruction
+          - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer
+          - Linear algebra: cuBLAS and MAGMA on the GPU, OpenBLAS on the CPU
+          - Python: 3.12
+        '';
+        broken = false; # the pin objects to CUDA 13 alone, which the fixes above answer
+        platforms = [ "x86_64-linux" ];
+      };
+    });
+
+  # ---- end of torch ----
+in
+
+# A package set whose CUDA is another one must not pass for 13.0.
+assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
+
+customPytorch

@@ -1,0 +1,325 @@
+"""What recipes become, asked of real Nix: true where a grep could be fooled."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recipe.conftest import PLAN, Evaluate, Make
+
+pytestmark = pytest.mark.needs("nix")
+
+# What the tests want to know of a recipe; attributes that only some have are null elsewhere.
+ASK = """
+  d: {
+    drv = d.drvPath;
+    inherit (d) version;
+    name = d.pname;
+    system = d.system;
+    torch = if d ? torch then d.torch.drvPath else d.drvPath;
+    archs = d.TORCH_CUDA_ARCH_LIST or d.env.TORCH_CUDA_ARCH_LIST or "";
+    env = builtins.intersectAttrs
+      { USE_FBGEMM = 1; USE_MKLDNN = 1; USE_MKLDNN_CBLAS = 1; USE_NNPACK = 1; PYTORCH_BUILD_VERSION = 1; }
+      (d.drvAttrs // (d.drvAttrs.env or { }));
+    phases = "${d.preConfigure or ""}${d.postPatch or ""}";
+    propagates = map (p: p.outPath) d.propagatedBuildInputs;
+    torchOut = if d ? torch then d.torch.out.outPath else "";
+    label = d.torchsmith;
+    description = d.meta.description;
+    long = d.meta.longDescription;
+    platforms = d.meta.platforms;
+  }
+"""
+
+
+def ask_repo(
+    evaluate: Evaluate, root: Path, package: str, tree: str = "", function: str = ASK
+) -> dict[str, Any]:
+    """Every recipe of a repository through its default.nix, all in one Nix."""
+    repo = root / f"build-{package}"
+    answer: dict[str, Any] = evaluate(
+        f"builtins.mapAttrs (name: {function}) (import {repo}/default.nix {{ torchsmithNixpkgs = mini; }})",
+        tree,
+    )
+    return answer
+
+
+@pytest.fixture(scope="module")
+def recipes(plan: Path, evaluate: Evaluate) -> dict[str, dict[str, Any]]:
+    """All 132 recipes of the default workspace."""
+    found: dict[str, dict[str, Any]] = {}
+    for package in ("pytorch", "torchvision", "torchaudio"):
+        found |= ask_repo(evaluate, plan, package)
+    assert len(found) == 132
+    return found
+
+
+def test_the_default_workspace_needs_44_torch_builds(recipes: dict[str, dict[str, Any]]) -> None:
+    assert len({recipe["torch"] for recipe in recipes.values()}) == 44
+    assert len({recipe["drv"] for recipe in recipes.values()}) == 132
+    for name, recipe in recipes.items():
+        own = recipes["pytorch-" + name.partition("-")[2]]
+        assert recipe["torch"] == own["drv"], f"{name} compiles torch again"
+
+
+def archs(recipe: dict[str, Any]) -> str:
+    """The architectures that the build is told: torch exports them in a phase, companions have a variable."""
+    exported = re.search(r'export TORCH_CUDA_ARCH_LIST="([^"]*)"', recipe["phases"])
+    return exported[1] if exported else recipe["archs"]
+
+
+def test_kernels_are_compiled_for_the_one_sm_in_the_name(recipes: dict[str, dict[str, Any]]) -> None:
+    for name, recipe in recipes.items():
+        sm = next((word[2:] for word in name.split("-") if word.startswith("sm")), "")
+        expected = f"{sm[:-1]}.{sm[-1]}" if sm else ""
+        assert archs(recipe) == expected, name
+
+
+def test_versions_are_the_official_set_and_reach_the_build(recipes: dict[str, dict[str, Any]]) -> None:
+    versions = {"pytorch": "2.10.0", "torchvision": "0.25.0", "torchaudio": "2.10.0"}
+    for name, recipe in recipes.items():
+        package = name.partition("-")[0]
+        assert recipe["version"] == versions[package]
+        if package == "pytorch":
+            assert recipe["env"]["PYTORCH_BUILD_VERSION"] == "2.10.0"
+            assert "export PYTORCH_BUILD_VERSION=2.10.0" in recipe["phases"]
+
+
+def test_job_limit_include_path_and_stub_stand_where_they_have_effect(
+    recipes: dict[str, dict[str, Any]],
+) -> None:
+    phases = recipes["pytorch-python313-cuda13_0-sm90-avx2"]["phases"]
+    assert "export NIX_BUILD_CORES=32" in phases
+    assert 'export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"' in phases
+    assert 'include("${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' in phases
+    for name, recipe in recipes.items():
+        assert "export NIX_BUILD_CORES=32" in recipe["phases"], name
+
+
+def test_companions_propagate_the_out_of_their_torch(recipes: dict[str, dict[str, Any]]) -> None:
+    companions = [recipe for name, recipe in recipes.items() if not name.startswith("pytorch")]
+    assert len(companions) == 88
+    for recipe in companions:
+        assert recipe["torchOut"] in recipe["propagates"]
+
+
+def test_recipes_name_their_own_system_and_say_what_they_are(recipes: dict[str, dict[str, Any]]) -> None:
+    for name, recipe in recipes.items():
+        expected = "aarch64-linux" if "arm" in name else "x86_64-linux"
+        assert recipe["system"] == expected
+        assert recipe["platforms"] == [expected]
+        assert recipe["label"] == {"variant": name, "line": "2.10"}
+
+
+def test_descriptions_are_true_for_their_cell(recipes: dict[str, dict[str, Any]]) -> None:
+    titles = {"avx2": "AVX2", "avx512": "AVX-512", "avx512bf16": "AVX-512 BF16", "armv9": "ARMv9-A with SVE2"}
+    for name, recipe in recipes.items():
+        words = name.split("-")
+        for isa, title in titles.items():
+            if words[-1] == isa:
+                assert f"{title} CPUs" in recipe["description"]
+        if words[2] == "cpu":
+            assert "without CUDA" in recipe["description"]
+            assert "GPU: none" in recipe["long"]
+        else:
+            assert words[3].upper() in recipe["description"]
+            assert "13.0" in recipe["description"]
+        unusable = any(sm in words for sm in ("sm110", "sm121")) and "avx" in words[-1]
+        assert ("Machines: none" in recipe["long"]) is unusable, name
+
+
+def test_both_layouts_are_the_same_derivations(
+    make: Make, evaluate: Evaluate, recipes: dict[str, dict[str, Any]]
+) -> None:
+    root = make(PLAN + 'layout = "shared"\n')
+    found: dict[str, str] = {}
+    for package in ("pytorch", "torchvision", "torchaudio"):
+        found |= ask_repo(evaluate, root, package, function="d: d.drvPath")
+    assert found == {name: recipe["drv"] for name, recipe in recipes.items()}
+    for file in (root / "build-pytorch/.flox/pkgs").glob("*.nix"):
+        assert len(file.read_text().splitlines()) == 4, "a header and three lines"
+
+
+def test_torchaudio_on_cuda_13_has_its_opencv_patches(plan: Path, evaluate: Evaluate) -> None:
+    recipe = plan / "build-torchaudio/.flox/pkgs/torchaudio-python313-cuda13_0-sm90-avx2.nix"
+    patches = evaluate(
+        f"let d = import {recipe} {{ torchsmithNixpkgs = mini; }};"
+        ' below = name: d: builtins.head (builtins.filter (x: (x.pname or "") == name) d.buildInputs); in'
+        ' map (p: p.name) (below "opencv" (below "frei0r-plugins" (below "ffmpeg-full" d))).patches'
+    )
+    assert patches == ["opencv-cuda-13-device-properties.patch"]
+
+
+OTHER_LINES = """
+format = 1
+packages = ["pytorch", "torchvision", "torchaudio"]
+
+[[matrix]]
+line = "{line}"
+python = {pythons}
+cuda = {cudas}
+sm = ["sm90", "sm120"]
+isa = ["avx2", "armv9"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "pythons", "cudas", "tree", "versions"),
+    [
+        (
+            "2.10",
+            ["3.11", "3.12", "3.13"],
+            ["12.6", "12.8", "12.9", "13.0", "cpu"],
+            "",
+            ("2.10.0", "0.25.0", "2.10.0"),
+        ),
+        ("2.10", ["3.13"], ["13.1"], "at-2017d6d", ("2.10.0", "0.25.0", "2.10.0")),
+        ("2.9", ["3.13"], ["12.8", "13.0", "cpu"], "", ("2.9.1", "0.24.1", "2.9.1")),
+        ("2.8", ["3.12"], ["12.8", "12.9", "cpu"], "at-fe5e41d", ("2.8.0", "0.23.0", "2.8.0")),
+    ],
+)
+def test_other_lines_evaluate_with_their_own_versions(
+    make: Make,
+    evaluate: Evaluate,
+    line: str,
+    pythons: list[str],
+    cudas: list[str],
+    tree: str,
+    versions: tuple[str, str, str],
+) -> None:
+    text = OTHER_LINES.format(line=line, pythons=pythons, cudas=cudas)
+    if "12.6" in cudas:
+        text = text.replace('"sm90", "sm120"', '"sm90"')
+    root = make(text)
+    for package, version in zip(("pytorch", "torchvision", "torchaudio"), versions, strict=True):
+        found = ask_repo(evaluate, root, package, tree)
+        assert len(found) >= 4
+        for name, recipe in found.items():
+            assert recipe["version"] == version, name
+            assert recipe["label"]["line"] == line
+            prefix = {"2.10": "pytorch210", "2.9": "pytorch29", "2.8": "pytorch28"}[line]
+            assert recipe["name"].startswith(prefix if package == "pytorch" else package)
+
+
+AVX = """
+format = 1
+include = [
+  "pytorch-python313-cuda13_0-sm120-avx",
+  "torchvision-python313-cuda13_0-sm120-avx",
+  "pytorch-python313-cpu-avx",
+]
+"""
+
+
+def test_avx_cells_use_no_newer_instruction_outside_dispatch(make: Make, evaluate: Evaluate) -> None:
+    root = make(AVX)
+    for name, recipe in ask_repo(evaluate, root, "pytorch").items():
+        for switch in ("USE_FBGEMM", "USE_MKLDNN", "USE_MKLDNN_CBLAS", "USE_NNPACK"):
+            assert str(recipe["env"][switch]) == "0", (name, switch)
+        assert "-mno-fma" in recipe["phases"]
+        assert "-mfma" not in recipe["phases"]
+        assert "-mf16c" not in recipe["phases"]
+    vision = ask_repo(evaluate, root, "torchvision")
+    torch = ask_repo(evaluate, root, "pytorch")["pytorch-python313-cuda13_0-sm120-avx"]
+    assert vision["torchvision-python313-cuda13_0-sm120-avx"]["torch"] == torch["drv"]
+
+
+def test_the_cuda_packages_are_really_the_release_in_their_name(plan: Path, evaluate: Evaluate) -> None:
+    for system in ("x86_64-linux", "aarch64-linux"):
+        found = evaluate(
+            f"builtins.mapAttrs (n: d: d.name) (builtins.listToAttrs (map (n: {{ name = n; value ="
+            f' import ({plan}/build-cudatoolkit/.flox/pkgs + "/${{n}}.nix")'
+            f' {{ torchsmithNixpkgs = mini; torchsmithSystem = "{system}"; }}; }})'
+            ' [ "cudatoolkit-13_0" "cudnn-13_0" "nccl-13_0" "libcusparse_lt-13_0" ]))'
+        )
+        assert len(found) == 4
+        assert all("13.0" in name for name in found.values()), found
+
+
+FLOX = """
+format = 1
+packages = ["pytorch"]
+[[matrix]]
+line = "flox"
+python = ["3.13"]
+cuda = ["12.8"]
+sm = ["sm120"]
+isa = ["avx512"]
+[[matrix]]
+line = "flox"
+python = ["3.12"]
+cuda = ["12.8"]
+sm = ["sm86"]
+isa = ["avx2"]
+[[matrix]]
+line = "flox"
+python = ["3.11"]
+cuda = ["cpu"]
+isa = ["avx2"]
+"""
+
+
+def test_the_flox_line_gives_the_three_worked_examples(make: Make, evaluate: Evaluate) -> None:
+    found = ask_repo(evaluate, make(FLOX), "pytorch")
+    assert {name: archs(recipe) for name, recipe in found.items()} == {
+        "pytorch-python313-cuda12_8-sm120-avx512": "12.0",
+        "pytorch-python312-cuda12_8-sm86-avx2": "8.6",
+        "pytorch-python311-cpu-avx2": "",
+    }
+    for name, recipe in found.items():
+        assert recipe["name"] == name
+
+
+NIGHTLY = """
+format = 1
+cudatoolkit = ["13.0"]
+include = [
+  "pytorch-python313-cuda13_0-sm121-armv9-nightly",
+  "pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper",
+  "torchvision-python313-cuda13_0-sm121-armv9-nightly",
+]
+[nightly]
+self_contained = {self_contained}
+[nightly.pytorch]
+rev = "0123456789abcdef0123456789abcdef01234567"
+version = "2.11.0.dev20260201"
+[nightly.torchvision]
+rev = "89abcdef0123456789abcdef0123456789abcdef"
+version = "0.26.0.dev20260201"
+"""
+PUBLISHED = """
+[nightly.cudatoolkit]
+owner = "someone"
+rev = "fedcba9876543210fedcba9876543210fedcba98"
+"""
+
+
+def test_the_nightly_its_companion_and_its_wrapper_share_one_torch(make: Make, evaluate: Evaluate) -> None:
+    root = make(NIGHTLY.format(self_contained="true"))
+    torch = ask_repo(evaluate, root, "pytorch", function="d: d.drvPath")
+    name = "pytorch-python313-cuda13_0-sm121-armv9-nightly"
+    vision = ask_repo(
+        evaluate, root, "torchvision", function="d: [ d.torch.drvPath d.torch.cudaCapabilities ]"
+    )
+    assert vision["torchvision-python313-cuda13_0-sm121-armv9-nightly"] == [torch[name], ["12.1"]]
+    assert (root / "build-pytorch/.flox/pkgs/cudnn-13_0.nix").exists()
+    text = (root / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
+    assert "Patching CMake files to add SM121 support" in text
+    assert "✓ SM121 support added to $file" in text
+    assert "cuda-13.0-clockrate-fix.patch" in text
+    assert "--stability=unstable" in text
+    wrapper = (root / f"build-pytorch/.flox/pkgs/{name}-wrapper.nix").read_text()
+    assert "fetchTarball" not in wrapper
+
+
+def test_a_published_toolkit_is_fetched_by_revision_unless_the_environment_names_one(make: Make) -> None:
+    root = make(NIGHTLY.format(self_contained="false") + PUBLISHED)
+    wrapper = (
+        root / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper.nix"
+    ).read_text()
+    assert 'getEnv "CUDA_TOOLKIT_REPO"' in wrapper
+    assert 'toolkitRev = "fedcba9876543210fedcba9876543210fedcba98"' in wrapper
+    assert not (root / "build-pytorch/.flox/pkgs/cudnn-13_0.nix").exists()

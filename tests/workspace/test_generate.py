@@ -1,0 +1,244 @@
+"""generate touches only what is its own, whole or not at all, and a second run finishes the job."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from torchsmith.edge.lock import exclusive
+from torchsmith.edge.problem import Problem
+from torchsmith.recipe.header import owner_of
+from torchsmith.workspace.run import Report, Request, generate
+
+SMALL = """
+format = 1
+packages = ["pytorch", "torchvision"]
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0"]
+sm = ["sm90", "sm120"]
+isa = ["avx2", "avx512"]
+"""
+RECIPE = "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm90-avx2.nix"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "torchsmith.toml").write_text(SMALL)
+    return tmp_path
+
+
+def run(root: Path, **options: object) -> Report:
+    return generate(Request(workspace=root, **options))  # type: ignore[arg-type]
+
+
+def kinds(report: Report) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for change in report.changes:
+        if change.kind != "keep":
+            found.setdefault(change.kind, []).append(change.path)
+    return found
+
+
+def git(repo: Path, *args: str) -> str:
+    done = subprocess.run(["git", "-C", repo, *args], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): path.read_text()
+        for path in root.rglob("*")
+        if path.is_file() and ".git/" not in str(path) and ".torchsmith" not in str(path)
+    }
+
+
+def test_a_second_run_changes_nothing(root: Path) -> None:
+    run(root)
+    before = tree(root)
+    assert kinds(run(root)) == {}
+    assert tree(root) == before
+
+
+def test_each_repository_knows_its_files_and_nothing_is_committed(root: Path) -> None:
+    run(root)
+    for repo in ("build-pytorch", "build-torchvision"):
+        known = set(git(root / repo, "ls-files").splitlines())
+        on_disk = {path.removeprefix(f"{repo}/") for path in tree(root) if path.startswith(repo)}
+        assert known == on_disk
+        assert subprocess.run(["git", "-C", root / repo, "rev-parse", "HEAD"], capture_output=True).returncode
+
+
+def test_a_file_lost_from_gits_index_is_added_again(root: Path) -> None:
+    run(root)
+    inner = RECIPE.removeprefix("build-pytorch/")
+    git(root / "build-pytorch", "rm", "--cached", "--quiet", inner)
+    run(root)
+    assert inner in git(root / "build-pytorch", "ls-files").splitlines()
+
+
+def test_a_cell_that_is_wanted_no_more_is_deleted(root: Path) -> None:
+    run(root)
+    (root / "torchsmith.toml").write_text(SMALL.replace('"sm90", "sm120"', '"sm120"'))
+    found = kinds(run(root))
+    assert [path for path in found["delete"] if path.startswith("build-pytorch")] == [
+        RECIPE,
+        RECIPE.replace("avx2", "avx512"),
+    ]
+    assert not (root / RECIPE).exists()
+    assert "sm90" not in git(root / "build-pytorch", "ls-files")
+
+
+def test_hand_edits_and_strangers_are_reported_and_left(root: Path) -> None:
+    run(root)
+    edited = root / RECIPE
+    edited.write_text(edited.read_text().replace("-mfma", "-mno-fma"))
+    stranger = root / RECIPE.replace("avx2", "avx512")
+    stranger.write_text("{ }: null\n")
+    own = root / "build-pytorch/.flox/pkgs/my-own.nix"
+    own.write_text("{ }: null\n")
+    before = {path: path.read_text() for path in (edited, stranger, own)}
+    report = run(root)
+    assert {change.path for change in report.blocked} == {RECIPE, RECIPE.replace("avx2", "avx512")}
+    assert all("--adopt" in change.why for change in report.blocked)
+    for path, text in before.items():
+        assert path.read_text() == text
+
+
+def test_an_edited_file_that_is_wanted_no_more_is_left(root: Path) -> None:
+    run(root)
+    edited = root / RECIPE
+    edited.write_text(edited.read_text() + "# mine\n")
+    (root / "torchsmith.toml").write_text(SMALL.replace('"sm90", "sm120"', '"sm120"'))
+    report = run(root)
+    assert edited.exists()
+    assert [change.path for change in report.blocked] == [RECIPE]
+
+
+def test_adopting_keeps_a_copy_in_git_or_beside_the_file(root: Path) -> None:
+    run(root, commit=True)
+    committed = root / RECIPE
+    committed.write_text("{ }: 1\n")
+    git(root / "build-pytorch", "commit", "--all", "--quiet", "--message", "mine")
+    loose = root / RECIPE.replace("avx2", "avx512")
+    loose.write_text("{ }: 2\n")
+    report = run(root, adopt=True)
+    assert sorted(change.path for change in report.of("adopt")) == sorted(
+        [RECIPE, RECIPE.replace("avx2", "avx512")]
+    )
+    assert owner_of(committed.read_text()) == owner_of(loose.read_text()) == "ours"
+    assert not committed.with_name(committed.name + ".orig").exists()
+    assert loose.with_name(loose.name + ".orig").read_text() == "{ }: 2\n"
+
+
+def test_check_diff_and_dry_run_write_nothing(root: Path) -> None:
+    report = run(root, write=False)
+    assert len(report.pending) == len(report.changes) > 20
+    assert set(tree(root)) == {"torchsmith.toml"}
+    assert not (root / ".torchsmith").exists()
+
+
+def test_only_writes_what_the_selector_picks_and_deletes_nothing(root: Path) -> None:
+    report = run(root, only=("sm90", "avx2", "pytorch"))
+    assert kinds(report) == {"create": [RECIPE]}
+    run(root)
+    (root / "torchsmith.toml").write_text(SMALL.replace('"avx2", "avx512"', '"avx2"'))
+    assert kinds(run(root, only=("sm90",))) == {}
+
+
+def test_commit_makes_one_commit_in_each_repository(root: Path) -> None:
+    report = run(root, commit=True)
+    assert [commit.repo for commit in report.commits] == ["build-pytorch", "build-torchvision"]
+    log = git(root / "build-pytorch", "log", "--format=%B")
+    assert log.startswith("Generate 4 recipes (")
+    assert "pytorch-python313-cuda13_0-sm90-avx2" in log
+    assert git(root / "build-pytorch", "status", "--porcelain") == ""
+    assert run(root, commit=True).commits == ()
+
+
+def test_no_link_leads_outside_the_workspace(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (root / "build-pytorch").symlink_to(outside)
+    with pytest.raises(Problem, match="outside the workspace"):
+        run(root)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_linked_file_is_not_followed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    victim = tmp_path_factory.mktemp("outside") / "victim"
+    victim.write_text("precious")
+    (root / RECIPE).parent.mkdir(parents=True)
+    (root / RECIPE).symlink_to(victim)
+    report = run(root, adopt=True)
+    assert [change.path for change in report.blocked] == [RECIPE]
+    assert victim.read_text() == "precious"
+
+
+def test_a_name_in_a_catalog_cannot_lead_outside(root: Path) -> None:
+    (root / "catalog").mkdir()
+    (root / "catalog/isas.toml").write_text(
+        '["../../../evil"]\ntitle = "x"\nplatform = "x86_64-linux"\nlevel = 1\nflags = []\nmacros = []\n'
+        'features = []\nfirst_cpus = []\nsource = "x"\n'
+    )
+    with pytest.raises(Problem, match="cannot be part of a file name"):
+        run(root)
+
+
+def test_two_runs_at_once_exclude_each_other(root: Path) -> None:
+    run(root)
+    with (
+        exclusive(root / ".torchsmith/lock", what="test"),
+        pytest.raises(Problem, match="in use by another torchsmith"),
+    ):
+        run(root)
+    assert kinds(run(root)) == {}
+
+
+def test_killed_at_any_moment_every_file_is_old_or_new_and_a_second_run_finishes(root: Path) -> None:
+    """A hundred starts, each killed a little later, while two texts of the workspace take turns."""
+    texts = (SMALL, SMALL.replace("packages", "max_jobs = 8\npackages"))
+    finals = []
+    for text in texts:
+        (root / "torchsmith.toml").write_text(text)
+        run(root, git=False)
+        finals.append(tree(root))
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from torchsmith.workspace.run import Request, generate\n"
+        "print('go', flush=True)\n"
+        "generate(Request(workspace=Path(sys.argv[1]), git=False))\n"
+    )
+    dice = random.Random(3)
+    killed = 0
+    for turn in range(24):
+        (root / "torchsmith.toml").write_text(texts[turn % 2])
+        child = subprocess.Popen([sys.executable, "-c", code, root], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(dice.random() * 0.06)
+        os.kill(child.pid, signal.SIGKILL)
+        killed += child.wait() != 0
+        now = tree(root)
+        for path, text in now.items():
+            if path != "torchsmith.toml":
+                assert text in (finals[0][path], finals[1][path]), path
+    run(root, git=False)
+    assert tree(root) == finals[1]
+    assert not any((root / ".torchsmith/new").iterdir())
+    assert killed > 3, "the runs must not all have ended before they were killed"
+
+
+def test_without_a_workspace_file_there_is_nowhere_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Problem, match=r"no torchsmith\.toml"):
+        generate(Request())
