@@ -14,7 +14,7 @@ In the shared layout a value can be an `Expression` of Nix in place of text; it 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -217,6 +217,22 @@ def render(parts: Sequence[Part], values: Values) -> str:
     out: list[str] = []
     _render(parts, values, out)
     return "".join(out)
+
+
+def partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> tuple[Part, ...]:
+    """Fill what is known now; holes of the names in `later` stay, and everything else becomes plain text."""
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, str):
+            out.append(part)
+        elif isinstance(part, Hole):
+            out.append(part if part.name in later else _fill(part, values))
+        elif part.kind == "each":
+            for item in _items(part.name, values):
+                out.extend(partly(part.then, {**values, "item": item}, later))
+        else:
+            out.extend(partly(part.then if _holds(part, values) else part.otherwise, values, later))
+    return _merged(out)
 
 
 def _render(parts: Sequence[Part], values: Values, out: list[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Gpu, Isa, Line, LineBuild, Pin
 from torchsmith.edge.nixtext import Data
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Cell, Cuda, Flavor, Package, Variant
+from torchsmith.matrix import Cell, Flavor, Package, Variant
 from torchsmith.recipe.template import Expression, Value
 
 SOURCE_REPOS = {Package.TORCHVISION: "vision", Package.TORCHAUDIO: "audio"}
@@ -58,33 +58,40 @@ class CellFacts:
         self.catalog = catalog
 
     @property
+    def group(self) -> str:
+        """The name of what cells share that differ in GPU and instruction set alone."""
+        variant = self.variant
+        target = f"cuda{variant.cuda.slug}" if variant.cuda else "cpu"
+        line = f"line{self.line.name.replace('.', '_')}"
+        marks = ["jetson"] if self.jetson else []
+        if self.isa.torch_off:
+            marks.append(self.isa.name)
+        return "-".join([variant.package.value, line, variant.python.slug, target, *marks])
+
+    @property
     def jetson(self) -> bool:
         """nixpkgs builds for a Jetson part only when it is named, and only on its own platform."""
         return self.gpu is not None and self.gpu.tegra and self.isa.platform in self.gpu.platforms
 
 
-def cell_values(cell: Cell, catalog: Catalog, options: RecipeOptions) -> dict[str, Value]:
-    """The values of a standalone recipe."""
-    facts = CellFacts(cell, catalog)
-    values = _common(facts, options) | {
-        "cell": cell.variant.cell,
+def own_values(facts: CellFacts) -> dict[str, Value]:
+    """What a cell differs in from the others of its group."""
+    values: dict[str, Value] = {
+        "cell": facts.variant.cell,
         "system": facts.isa.platform,
         "cpuFlags": facts.isa.flags,
         "isaTitle": facts.isa.title,
         "cpuNeeds": cpu_words(facts.isa),
     }
-    if facts.gpu is not None and isinstance(cell.variant.target, Cuda):
-        gpu = gpu_data(facts.gpu, [cell], catalog)
+    if facts.gpu is not None:
         values |= {
             "SM": f"SM{facts.gpu.sm.number}",
             "capability": facts.gpu.sm.capability,
-            "gpuTitle": str(gpu["title"]),
-            "gpuParts": str(gpu["parts"]),
-            "driver": str(gpu["driver"]),
-            "machines": machine_words(facts.gpu, facts.isa, catalog),
+            "gpuTitle": gpu_title(facts.gpu),
+            "gpuParts": facts.gpu.title,
+            "driver": driver_words(facts.gpu, facts.variant, facts.catalog),
+            "machines": machine_words(facts.gpu, facts.isa, facts.catalog),
         }
-    if facts.build.style == "nightly":
-        values |= nightly_values(facts, options)
     return values
 
 
@@ -92,7 +99,7 @@ def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOption
     """The values of a file that many wrappers share: what differs is looked up by Nix."""
     facts = CellFacts(cells[0], catalog)
     isas = {cell.variant.isa: isa_data(catalog.isas[cell.variant.isa]) for cell in cells}
-    values = _common(facts, options) | {
+    values = common_values(facts, options) | {
         "shared": True,
         "cell": Expression("cell"),
         "system": Expression("cpu.system"),
@@ -106,9 +113,7 @@ def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOption
     if sms:
         by_system = all(_machines_by_system(catalog.gpus[sm], cells, catalog) for sm in sms)
         table = {
-            str(sm.number): gpu_data(
-                catalog.gpus[sm], [one for one in cells if one.variant.sm == sm], catalog
-            )
+            str(sm.number): gpu_data(catalog.gpus[sm], cells[0].variant, catalog)
             | {"machines": _machines(catalog.gpus[sm], cells, catalog, by_system=by_system)}
             for sm in sms
         }
@@ -125,7 +130,7 @@ def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOption
     return values
 
 
-def _common(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
+def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
     """What all cells of a package, line, Python and CUDA have in common."""
     variant, line, pin = facts.variant, facts.line, facts.pin
     package = variant.package
@@ -161,6 +166,8 @@ def _common(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
             values[f"patch.{name}.url"] = patch.url
             values[f"patch.{name}.hash"] = patch.hash
             values[f"patch.{name}.rev"] = patch.rev
+    if facts.build.style == "nightly":
+        values |= nightly_values(facts, options)
     return values
 
 
@@ -226,16 +233,24 @@ def _fixes(facts: CellFacts) -> list[str]:
     return [name for name in facts.build.fixes if package in facts.catalog.fixes[name].packages]
 
 
-def gpu_data(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog) -> dict[str, Data]:
+def gpu_title(gpu: Gpu) -> str:
+    return f"NVIDIA {gpu.generation} (SM{gpu.sm.number})"
+
+
+def driver_words(gpu: Gpu, variant: Variant, catalog: Catalog) -> str:
+    """The oldest driver that knows both the GPU and the CUDA release."""
+    known = [gpu.min_driver] + ([catalog.cuda[variant.cuda].min_driver] if variant.cuda else [])
+    return str(max(known))
+
+
+def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, Data]:
     """A GPU as Nix data."""
-    cuda = cells[0].variant.cuda
-    driver = max(gpu.min_driver, catalog.cuda[cuda].min_driver) if cuda else gpu.min_driver
     return {
         "name": f"SM{gpu.sm.number}",
         "capability": gpu.sm.capability,
-        "title": f"NVIDIA {gpu.generation} (SM{gpu.sm.number})",
+        "title": gpu_title(gpu),
         "parts": gpu.title,
-        "driver": str(driver),
+        "driver": driver_words(gpu, variant, catalog),
     }
 
 

@@ -8,6 +8,10 @@ from pathlib import Path
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Finished, find, run
 
+MANY = 50
+# Many new files go into one pack at once, which takes a third of the time that a file for each would.
+PACKED = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
+
 
 def require_git() -> None:
     """A Problem where git is missing."""
@@ -23,7 +27,7 @@ def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
     done = run(["git", "-C", repo, *args], timeout=300, stdin=stdin)
     if not done.ok:
         last = (done.stderr.strip().splitlines() or ["git said nothing"])[-1]
-        raise Problem(f"git {args[0]} failed in {repo}: {last}", exit=Exit.LACKING)
+        raise Problem(f"git {' '.join(args[:6])} failed in {repo}: {last}", exit=Exit.LACKING)
     return done
 
 
@@ -44,7 +48,9 @@ def known_files(repo: Path) -> set[str]:
 
 def add(repo: Path, paths: Sequence[str]) -> None:
     """Stage paths as they are now: written, changed or gone."""
-    _git(repo, "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(paths))
+    quick = PACKED if len(paths) >= MANY else ()
+    names = "\0".join(paths)
+    _git(repo, *quick, "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names)
 
 
 def staged(repo: Path, paths: Sequence[str]) -> bool:

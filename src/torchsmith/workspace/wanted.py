@@ -13,15 +13,7 @@ from torchsmith.matrix import Cell, Flavor, Matrix, Package
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.values import RecipeOptions, Source, Toolkit
-from torchsmith.recipe.write import (
-    cuda_package,
-    default_nix,
-    groups,
-    recipe,
-    shared,
-    takes_inputs,
-    wrapper,
-)
+from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace import pages
 from torchsmith.workspace.settings import NightlySettings, Settings, SourceSettings
 
@@ -64,14 +56,14 @@ class WantedRepo:
 
 def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[WantedRepo]:
     """The repositories of a workspace with all their files."""
-    options = recipe_options(matrix, settings)
+    writer = RecipeWriter(catalog, recipe_options(matrix, settings))
     repos = []
     for package in Package:
         cells = [cell for cell in matrix.cells if cell.variant.package is package]
         if cells:
-            repos.append(_package_repo(package, cells, matrix, settings, catalog, options))
+            repos.append(_package_repo(package, cells, matrix, settings, writer))
     if settings.cudatoolkit:
-        repos.append(_toolkit_repo(settings, catalog))
+        repos.append(_toolkit_repo(settings, writer))
     return repos
 
 
@@ -108,43 +100,38 @@ def _sources(nightly: NightlySettings | None) -> dict[Package, SourceSettings]:
     return found
 
 
-def _toolkit_repo(settings: Settings, catalog: Catalog) -> WantedRepo:
-    recipes = list(_cuda_packages(TOOLKIT_REPO, settings, catalog))
+def _toolkit_repo(settings: Settings, writer: RecipeWriter) -> WantedRepo:
+    recipes = list(_cuda_packages(TOOLKIT_REPO, settings, writer))
     names = [file.name for file in recipes]
     texts = {
-        "default.nix": default_nix(names),
-        "README.md": pages.toolkit_readme(names, settings, catalog),
+        "default.nix": writer.default_nix(names),
+        "README.md": pages.toolkit_readme(names, settings, writer.catalog),
     }
     files = [WantedFile(f"{TOOLKIT_REPO}/{path}", text) for path, text in texts.items()]
     return WantedRepo(TOOLKIT_REPO, (*recipes, *_flox(TOOLKIT_REPO), *files))
 
 
-def _cuda_packages(repo: str, settings: Settings, catalog: Catalog) -> Iterator[WantedFile]:
+def _cuda_packages(repo: str, settings: Settings, writer: RecipeWriter) -> Iterator[WantedFile]:
     for cuda in settings.cudatoolkit:
-        pin = newest_pin(catalog, cuda)
+        pin = newest_pin(writer.catalog, cuda)
         assert pin is not None, "checked when the settings were read"
-        for package in catalog.cuda_packages.values():
+        for package in writer.catalog.cuda_packages.values():
             name = f"{package.name}-{cuda.slug}"
-            yield WantedFile(f"{repo}/{PKGS}/{name}.nix", cuda_package(package, cuda, pin, catalog))
+            yield WantedFile(f"{repo}/{PKGS}/{name}.nix", writer.cuda_package(package, cuda, pin))
 
 
 def _package_repo(
-    package: Package,
-    cells: Sequence[Cell],
-    matrix: Matrix,
-    settings: Settings,
-    catalog: Catalog,
-    options: RecipeOptions,
+    package: Package, cells: Sequence[Cell], matrix: Matrix, settings: Settings, writer: RecipeWriter
 ) -> WantedRepo:
-    name = package.repo
-    files = [*_recipes(name, cells, settings, catalog, options), *_flox(name)]
+    name, catalog = package.repo, writer.catalog
+    files = [*_recipes(name, cells, settings, writer), *_flox(name)]
     if package is Package.PYTORCH and settings.nightly and settings.nightly.self_contained:
-        files += _cuda_packages(name, settings, catalog)
-    called = [cell for cell in cells if takes_inputs(cell, catalog)]
+        files += _cuda_packages(name, settings, writer)
+    called = [cell for cell in cells if writer.takes_inputs(cell)]
     names = {cell.name for cell in called}
     pinned = [file.name for file in files if file.is_recipe and file.name not in names]
     texts = {
-        "default.nix": default_nix(pinned, called, catalog),
+        "default.nix": writer.default_nix(pinned, called),
         "README.md": pages.readme(package, cells, settings, catalog),
         "BUILD_MATRIX.md": pages.build_matrix(package, cells, catalog),
         "ALIGNMENT.md": pages.alignment(matrix, catalog),
@@ -155,18 +142,17 @@ def _package_repo(
 
 
 def _recipes(
-    repo: str, cells: Sequence[Cell], settings: Settings, catalog: Catalog, options: RecipeOptions
+    repo: str, cells: Sequence[Cell], settings: Settings, writer: RecipeWriter
 ) -> Iterator[WantedFile]:
     wrapped: set[str] = set()
-    for group in groups(cells, catalog) if settings.layout == "shared" else ():
-        yield WantedFile(f"{repo}/{SHARED}/{group.name}.nix", shared(group, catalog, options))
+    for group in writer.groups(cells) if settings.layout == "shared" else ():
+        yield WantedFile(f"{repo}/{SHARED}/{group.name}.nix", writer.shared(group))
         for cell in group.cells:
             wrapped.add(cell.name)
-            yield WantedFile(f"{repo}/{PKGS}/{cell.name}.nix", wrapper(cell, group), cell.name)
+            yield WantedFile(f"{repo}/{PKGS}/{cell.name}.nix", writer.wrapper(cell, group), cell.name)
     for cell in cells:
         if cell.name not in wrapped:
-            text = recipe(cell, catalog, options)
-            yield WantedFile(f"{repo}/{PKGS}/{cell.name}.nix", text, cell.name)
+            yield WantedFile(f"{repo}/{PKGS}/{cell.name}.nix", writer.recipe(cell), cell.name)
 
 
 def _flox(repo: str) -> list[WantedFile]:
