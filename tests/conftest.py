@@ -14,6 +14,14 @@ PARTS = {
 }
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _somebody_commits() -> None:
+    """Git knows a committer, whatever the machine's own settings are."""
+    for role in ("AUTHOR", "COMMITTER"):
+        os.environ[f"GIT_{role}_NAME"] = "Test"
+        os.environ[f"GIT_{role}_EMAIL"] = "test@example.org"
+
+
 @pytest.fixture(autouse=True)
 def _system_part(request: pytest.FixtureRequest) -> None:
     for mark in request.node.iter_markers("needs"):

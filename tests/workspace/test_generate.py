@@ -164,6 +164,18 @@ def test_commit_makes_one_commit_in_each_repository(root: Path) -> None:
     assert run(root, commit=True).commits == ()
 
 
+def test_a_commit_without_a_committer_says_what_to_set(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(root))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "user.useConfigOnly")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "true")
+    with pytest.raises(Problem, match="who commits"):
+        run(root, commit=True)
+
+
 def test_no_link_leads_outside_the_workspace(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (root / "build-pytorch").symlink_to(outside)

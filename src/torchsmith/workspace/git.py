@@ -26,6 +26,12 @@ def require_git() -> None:
 def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
     done = run(["git", "-C", repo, *args], timeout=300, stdin=stdin)
     if not done.ok:
+        if "tell me who you are" in done.stderr:
+            raise Problem(
+                f"git does not know who commits in {repo}",
+                hint='git config --global user.name "..." and user.email "..."',
+                exit=Exit.LACKING,
+            )
         last = (done.stderr.strip().splitlines() or ["git said nothing"])[-1]
         raise Problem(f"git {' '.join(args[:6])} failed in {repo}: {last}", exit=Exit.LACKING)
     return done

@@ -24,8 +24,8 @@ def run(
 ) -> None:
     """Show the variants of the matrix, as a grid of GPUs and instruction sets.
 
-    Words about the same axis are alternatives, words about different axes must all hold: [bold]sm90 sm120
-    avx2[/bold] is both GPUs with AVX2. [bold]![/bold] before a word leaves out what it matches.
+    Words about the same axis are alternatives, words about different axes must all hold:
+    [bold]sm90 sm120 avx2[/bold] is both GPUs with AVX2. [bold]![/bold] leaves out.
     """
     from torchsmith.workspace.load import open_workspace
 
