@@ -5,6 +5,7 @@ from torchsmith.catalog.facts import (
     Cpu,
     CudaPackage,
     CudaToolkit,
+    Estimate,
     Feature,
     Fix,
     Gpu,
@@ -14,6 +15,7 @@ from torchsmith.catalog.facts import (
     LineBuild,
     Pin,
     Python,
+    Workload,
 )
 from torchsmith.catalog.load import Catalog, builtin_catalog, load_catalog
 
@@ -24,6 +26,7 @@ __all__ = [
     "CudaToolkit",
     "CudaVersion",
     "DriverVersion",
+    "Estimate",
     "Feature",
     "Fix",
     "Gpu",
@@ -36,6 +39,7 @@ __all__ = [
     "Python",
     "PythonVersion",
     "Sm",
+    "Workload",
     "builtin_catalog",
     "load_catalog",
 ]

@@ -32,6 +32,10 @@ def faults_of(catalog: Catalog) -> Iterator[str]:
             yield f"isas: {isa.name!r} cannot be part of a file name"
         for feature in sorted(isa.features - set(catalog.features)):
             yield f"isas: {isa.name} names an unknown feature {feature}"
+    for workload in catalog.workloads.values():
+        for name in workload.isas:
+            if name not in catalog.isas:
+                yield f"workloads: {workload.name} names an unknown instruction set {name}"
     for gpu in catalog.gpus.values():
         for name in gpu.cpus:
             if name not in catalog.cpus:

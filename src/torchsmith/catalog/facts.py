@@ -76,6 +76,7 @@ class Cpu(Entry, frozen=True, kw_only=True):
     platform: Platform
     isas: tuple[str, ...]
     archspec: str = ""  # its name there; empty where archspec lacks it
+    ids: tuple[str, ...] = ()  # vendor/family/model[/stepping] or implementer/part, with ranges such as 5-7
 
 
 class CudaToolkit(Entry, frozen=True, kw_only=True):
@@ -201,3 +202,27 @@ class KnownError(Entry, frozen=True, kw_only=True):
     policy: Policy
     cause: str
     cure: str
+
+
+class Workload(Entry, frozen=True, kw_only=True):
+    """What a machine is for, and which builds suit that best."""
+
+    name: str
+    title: str
+    isas: tuple[str, ...]  # the best first
+    why: str
+    lower_isa_cost: int  # how much each step down that list counts against a build ...
+    compatible_gpu_cost: int  # ... and GPU code that runs but was compiled for a sibling
+
+
+class Estimate(Entry, frozen=True, kw_only=True):
+    """What a build costs before anybody has measured it: a middle, not a bound."""
+
+    name: str
+    package: str
+    gpu: bool
+    hours: float  # on `cores` cores
+    cores: int
+    memory_gb: float  # while it builds
+    build_gb: float  # disk while it builds
+    store_gb: float  # what stays, without the dependencies it shares with other variants

@@ -17,6 +17,7 @@ from torchsmith.catalog.facts import (
     CudaPackage,
     CudaToolkit,
     Entry,
+    Estimate,
     Feature,
     Fix,
     Gpu,
@@ -25,6 +26,7 @@ from torchsmith.catalog.facts import (
     Line,
     Pin,
     Python,
+    Workload,
 )
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
@@ -42,6 +44,8 @@ KINDS: dict[str, tuple[type[Entry], str]] = {
     "fixes": (Fix, "name"),
     "errors": (KnownError, "name"),
     "cudapackages": (CudaPackage, "name"),
+    "workloads": (Workload, "name"),
+    "estimates": (Estimate, "name"),
 }
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
@@ -125,6 +129,14 @@ class Catalog:
     @cached_property
     def cuda_packages(self) -> dict[str, CudaPackage]:
         return self._rows("cudapackages", CudaPackage)
+
+    @cached_property
+    def workloads(self) -> dict[str, Workload]:
+        return self._rows("workloads", Workload)
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        return self._rows("estimates", Estimate)
 
     def _rows(self, file: str, kind: type[E_]) -> dict[str, E_]:
         merged: dict[str, Any] = {}

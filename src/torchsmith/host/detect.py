@@ -1,0 +1,208 @@
+"""This machine: which files and tools are asked, in which order, and what happens when one is silent."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import Finished, find, run
+from torchsmith.host.document import read_document
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, merge
+from torchsmith.host.read_apple import read_sysctl
+from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
+from torchsmith.host.read_nvidia import read_driver_file, read_driver_gpu, read_nvidia_smi
+
+TIME_LIMIT = 10.0
+QUERY = "name,compute_cap,driver_version,memory.total,mig.mode.current,pci.bus_id"
+OLD_QUERY = "name,driver_version,memory.total,pci.bus_id"  # drivers before 510 know no compute_cap
+DRIVER_LIBRARIES = (
+    "/run/opengl-driver/lib/libcuda.so.1",
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+    "/usr/lib64/libcuda.so.1",
+    "/usr/lib/libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+)
+
+
+class Machine(Protocol):
+    """What detection may touch, so that a test can be any machine."""
+
+    def uname(self) -> tuple[str, str]:
+        """The kernel's name and the machine's: Linux, x86_64."""
+
+    def read(self, path: str) -> str | None:
+        """A file's text, or None where it cannot be read."""
+
+    def glob(self, pattern: str) -> list[str]:
+        """Paths that match."""
+
+    def run(self, argv: Sequence[str], limit: float) -> Finished | None:
+        """A command's result, or None where there is no such program."""
+
+    def glibc(self) -> str | None:
+        """The C library's version."""
+
+    def archspec(self) -> str | None:
+        """What archspec calls this CPU, where it is installed."""
+
+
+class ThisMachine:
+    """The machine that this runs on."""
+
+    def uname(self) -> tuple[str, str]:
+        return platform.system(), platform.machine()
+
+    def read(self, path: str) -> str | None:
+        try:
+            return Path(path).read_bytes().decode(errors="replace")
+        except OSError:
+            return None
+
+    def glob(self, pattern: str) -> list[str]:
+        return sorted(str(path) for path in Path("/").glob(pattern.lstrip("/")))
+
+    def run(self, argv: Sequence[str], limit: float) -> Finished | None:
+        program = find(argv[0])
+        if program is None:
+            return None
+        try:
+            return run([str(program), *argv[1:]], timeout=limit, env=os.environ | {"LC_ALL": "C"})
+        except Problem:
+            return None
+
+    def glibc(self) -> str | None:
+        try:
+            text = os.confstr("CS_GNU_LIBC_VERSION")
+        except (OSError, ValueError):
+            return None
+        return text.removeprefix("glibc ") if text else None
+
+    def archspec(self) -> str | None:
+        try:
+            import archspec.cpu
+        except ImportError:
+            return None
+        return str(archspec.cpu.host().name)
+
+
+def detect(machine: Machine, limit: float = TIME_LIMIT) -> HostFacts:
+    """Everything that this machine says of itself."""
+    kernel, word = machine.uname()
+    if kernel == "Darwin":
+        return _mac(machine, word, limit)
+    base = HostFacts(
+        system=Fact(system_of_machine(word) if kernel == "Linux" else f"{word}-{kernel}".lower(), "uname"),
+        os=_os(machine),
+        glibc=_fact(machine.glibc(), "the C library"),
+        memory_mib=_memory(machine),
+    )
+    cpuinfo = machine.read("/proc/cpuinfo")
+    cpu = read_cpuinfo(cpuinfo) if cpuinfo else HostFacts(notes=(Note("/proc/cpuinfo", "cannot be read"),))
+    archspec = machine.archspec()
+    named = HostFacts(microarchitecture=Fact(archspec, "archspec")) if archspec else HostFacts()
+    return merge([base, cpu, named, *_nvidia(machine, limit)])
+
+
+def _fact(value: str | None, source: str) -> Fact[str] | None:
+    return Fact(value, source) if value else None
+
+
+def _mac(machine: Machine, word: str, limit: float) -> HostFacts:
+    done = machine.run(["sysctl", "machdep.cpu", "hw.memsize", "hw.optional"], limit)
+    base = HostFacts(system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"))
+    return merge([base, read_sysctl(done.stdout) if done else HostFacts(gpus=Fact((), "uname"))])
+
+
+def _os(machine: Machine) -> Fact[str] | None:
+    text = machine.read("/etc/os-release") or ""
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', text, re.MULTILINE)
+    return Fact(found[1], "/etc/os-release") if found else None
+
+
+def _memory(machine: Machine) -> Fact[int] | None:
+    found = re.search(r"^MemTotal:\s+(\d+) kB", machine.read("/proc/meminfo") or "", re.MULTILINE)
+    return Fact(int(found[1]) // 1024, "/proc/meminfo") if found else None
+
+
+def _nvidia(machine: Machine, limit: float) -> list[HostFacts]:
+    """The driver's own tools first, then its files, then what the PCI bus and the board say."""
+    parts = [_tools(machine, limit), _driver_files(machine), _board(machine), _pci(machine)]
+    known = merge(parts)
+    if known.gpus is None:
+        return [*parts, HostFacts(gpus=Fact((), "/sys/bus/pci"))]
+    if known.gpus.value and not any(machine.glob(path) for path in DRIVER_LIBRARIES):
+        text = "was found nowhere, and no program can use the GPU without it (a container needs GPU access)"
+        return [*parts, HostFacts(notes=(Note("libcuda.so.1", text),))]
+    return parts
+
+
+def _tools(machine: Machine, limit: float) -> HostFacts:
+    """NVML in a process of its own, since a wedged driver holds whoever asks it; else nvidia-smi."""
+    nvml = machine.run([sys.executable, "-m", "torchsmith.host.nvml"], limit)
+    if nvml is not None and nvml.timed_out:
+        return HostFacts(notes=(_silent("NVML", limit),))
+    said = read_document(nvml.stdout, "NVML") if nvml is not None and nvml.ok else HostFacts()
+    if said.gpus is not None:
+        return said
+    return merge([_nvidia_smi(machine, limit), said])
+
+
+def _nvidia_smi(machine: Machine, limit: float) -> HostFacts:
+    for program in ("nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"):
+        done = machine.run([program, f"--query-gpu={QUERY}", "--format=csv"], limit)
+        if done is not None:
+            break
+    else:
+        return HostFacts(notes=(Note("nvidia-smi", "is not installed"),))
+    if done.timed_out:
+        return HostFacts(notes=(_silent("nvidia-smi", limit),))
+    if "is not a valid field" in done.stdout + done.stderr:
+        done = machine.run([program, f"--query-gpu={OLD_QUERY}", "--format=csv"], limit) or done
+    said = done.stdout if done.ok or "," in done.stdout else done.stdout + done.stderr
+    if not done.ok and not said.strip():
+        return HostFacts(notes=(Note("nvidia-smi", f"ended with code {done.code} and said nothing"),))
+    return read_nvidia_smi(said)
+
+
+def _silent(tool: str, limit: float) -> Note:
+    return Note(tool, f"did not answer within {limit:g} s and was ended: the driver may hang")
+
+
+def _driver_files(machine: Machine) -> HostFacts:
+    """The kernel module's files, which containers show even where they have no tools."""
+    text = machine.read("/proc/driver/nvidia/version")
+    version = read_driver_file(text) if text else HostFacts()
+    files = machine.glob("/proc/driver/nvidia/gpus/*/information")
+    gpus = tuple(read_driver_gpu(machine.read(path) or "") for path in files)
+    if not gpus:
+        return version
+    return merge([version, HostFacts(gpus=Fact(gpus, "/proc/driver/nvidia/gpus"))])
+
+
+def _board(machine: Machine) -> HostFacts:
+    """A Jetson's or DRIVE's name, which is its GPU's as well."""
+    source = "/proc/device-tree/model"
+    name = (machine.read(source) or "").strip("\0\n ")
+    if not re.search(r"\b(Jetson|DRIVE)\b", name):
+        return HostFacts()
+    return HostFacts(gpus=Fact((GpuFacts(name=Fact(name, source)),), source))
+
+
+def _pci(machine: Machine) -> HostFacts:
+    """NVIDIA GPUs on the PCI bus, with or without a driver; their names are not there."""
+    count = 0
+    for path in machine.glob("/sys/bus/pci/devices/*/vendor"):
+        if (machine.read(path) or "").strip() == "0x10de":
+            kind = (machine.read(path.removesuffix("vendor") + "class") or "").strip()
+            count += kind.startswith("0x03")
+    if not count:
+        return HostFacts()
+    return HostFacts(gpus=Fact((GpuFacts(),) * count, "/sys/bus/pci"))

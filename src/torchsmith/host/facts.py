@@ -1,0 +1,165 @@
+"""What is known of a machine: every fact with where it came from, and what could not be used and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from torchsmith.catalog.axes import DriverVersion, Sm
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(Generic[T]):
+    """A value and the tool, file or option that said it."""
+
+    value: T
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something a source said, or failed to say, that was not used as it stands, and why."""
+
+    source: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """One GPU, as far as the sources tell."""
+
+    name: Fact[str] | None = None
+    sm: Fact[Sm] | None = None
+    memory_mib: Fact[int] | None = None
+    generation: Fact[str] | None = None  # NVIDIA's word for the architecture, such as Hopper
+    mig: Fact[bool] | None = None  # split into instances
+    address: str = ""  # its PCI address where a source gave one
+
+    @property
+    def label(self) -> str:
+        """What to call it in a sentence."""
+        if self.name:
+            return self.name.value
+        return str(self.sm.value) if self.sm else "a GPU without a name"
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """A machine, whole or in part. None says that no source spoke of it; `gpus` may be an empty tuple."""
+
+    system: Fact[str] | None = None  # as Nix writes it: x86_64-linux
+    cpu_name: Fact[str] | None = None
+    cpu_id: Fact[str] | None = None  # vendor/family/model/stepping, or implementer/part
+    microarchitecture: Fact[str] | None = None  # a name in cpus.toml
+    features: Fact[frozenset[str]] | None = None  # as /proc/cpuinfo spells them
+    driver: Fact[DriverVersion] | None = None
+    gpus: Fact[tuple[GpuFacts, ...]] | None = None
+    os: Fact[str] | None = None
+    glibc: Fact[str] | None = None
+    memory_mib: Fact[int] | None = None
+    notes: tuple[Note, ...] = ()
+
+    def noting(self, source: str, text: str) -> HostFacts:
+        """The same with one more note."""
+        note = Note(source, text)
+        return self if note in self.notes else replace(self, notes=(*self.notes, note))
+
+
+_FIRST_WINS = ("system", "cpu_name", "cpu_id", "microarchitecture", "os", "glibc", "memory_mib")
+_COMPARED = ("system", "cpu_id")  # where two values mean two machines
+
+
+def merge(parts: Iterable[HostFacts]) -> HostFacts:
+    """One machine out of what several sources say, the most trusted first. Where sources contradict each
+    other, what is used is what runs either way: the older driver, the features that all of them name."""
+    whole = HostFacts()
+    for part in parts:
+        whole = _join(whole, part)
+    return whole
+
+
+def _join(known: HostFacts, more: HostFacts) -> HostFacts:
+    notes = [*known.notes, *(note for note in more.notes if note not in known.notes)]
+    changes: dict[str, object] = {}
+    for field in _FIRST_WINS:
+        old, new = getattr(known, field), getattr(more, field)
+        if old is None:
+            changes[field] = new
+        elif new is not None and field in _COMPARED and new.value != old.value:
+            text = f"says {new.value}, but {old.source} says {old.value}, which is used"
+            notes.append(Note(new.source, text))
+    changes["driver"] = _older_driver(known.driver, more.driver, notes)
+    changes["features"] = _common_features(known.features, more.features, notes)
+    changes["gpus"] = _join_gpus(known.gpus, more.gpus, notes)
+    return replace(known, **changes, notes=tuple(notes))  # type: ignore[arg-type]
+
+
+def _older_driver(
+    old: Fact[DriverVersion] | None, new: Fact[DriverVersion] | None, notes: list[Note]
+) -> Fact[DriverVersion] | None:
+    if old is None or new is None:
+        return old or new
+    shorter = min(len(old.value.parts), len(new.value.parts))
+    if old.value.parts[:shorter] == new.value.parts[:shorter]:
+        return old
+    used, left = (old, new) if old.value < new.value else (new, old)
+    text = f"says driver {left.value}, but {used.source} says {used.value}: the older one is used"
+    notes.append(Note(left.source, text))
+    return used
+
+
+def _common_features(
+    old: Fact[frozenset[str]] | None, new: Fact[frozenset[str]] | None, notes: list[Note]
+) -> Fact[frozenset[str]] | None:
+    if old is None or new is None or old.value == new.value:
+        return old or new
+    differing = sorted(old.value ^ new.value)
+    shown = ", ".join(differing[:6]) + (" ..." if len(differing) > 6 else "")
+    text = f"differs from {old.source} in CPU features ({shown}): those that both name are used"
+    notes.append(Note(new.source, text))
+    return Fact(old.value & new.value, f"{old.source}, {new.source}")
+
+
+def _join_gpus(
+    old: Fact[tuple[GpuFacts, ...]] | None, new: Fact[tuple[GpuFacts, ...]] | None, notes: list[Note]
+) -> Fact[tuple[GpuFacts, ...]] | None:
+    if old is None or new is None:
+        return old or new
+    if not old.value and new.value:
+        notes.append(Note(old.source, f"shows no GPU, but {new.source} shows {len(new.value)}"))
+        return new
+    if len(old.value) != len(new.value):
+        text = f"shows {len(new.value)} GPUs, but {old.source} shows {len(old.value)}, which are used"
+        notes.append(Note(new.source, text))
+        return old
+    pairs = zip(old.value, _same_order(old.value, new.value), strict=True)
+    return Fact(tuple(_fill(gpu, other, notes) for gpu, other in pairs), old.source)
+
+
+def _same_order(known: tuple[GpuFacts, ...], more: tuple[GpuFacts, ...]) -> tuple[GpuFacts, ...]:
+    """`more` in the order of `known`, by PCI address where both have all of them."""
+    by_address = {gpu.address: gpu for gpu in more if gpu.address}
+    if len(by_address) == len(more) and all(gpu.address in by_address for gpu in known):
+        return tuple(by_address[gpu.address] for gpu in known)
+    return more
+
+
+def _fill(gpu: GpuFacts, other: GpuFacts, notes: list[Note]) -> GpuFacts:
+    if gpu.sm and other.sm and gpu.sm.value != other.sm.value:
+        used = f"{gpu.sm.source} says {gpu.sm.value}, which is used"
+        text = f"says {other.sm.value} for {gpu.label}, but {used}"
+        notes.append(Note(other.sm.source, text))
+    return GpuFacts(
+        name=gpu.name or other.name,
+        sm=gpu.sm or other.sm,
+        memory_mib=gpu.memory_mib or other.memory_mib,
+        generation=gpu.generation or other.generation,
+        mig=gpu.mig or other.mig,
+        address=gpu.address or other.address,
+    )

@@ -1,0 +1,206 @@
+"""An inventory of machines: CSV, JSON, or a folder of reports, read into kinds with counts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchsmith.catalog import Catalog
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem, Where
+from torchsmith.host.document import MARK, from_document
+from torchsmith.host.facts import HostFacts, merge
+from torchsmith.host.given import Given
+from torchsmith.host.read_report import read_report_file
+
+# What the columns of an inventory may be called.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "name": ("name", "kind", "host", "hostname", "machine", "id"),
+    "count": ("count", "machines", "quantity", "n"),
+    "weight": ("weight", "importance"),
+    "system": ("system", "arch", "architecture", "platform"),
+    "cpu": ("cpu", "microarchitecture", "cpu_name"),
+    "isa": ("isa",),
+    "features": ("features", "flags"),
+    "gpu": ("gpu", "gpus", "gpu_name"),
+    "sm": ("sm", "compute_cap", "capability"),
+    "driver": ("driver", "driver_version"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Machines of one kind: how many, and how much each of them counts."""
+
+    name: str
+    facts: HostFacts
+    count: int = 1
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An entry of the inventory that could not be used, and why."""
+
+    where: Where
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All machines that could be read, and what could not."""
+
+    kinds: tuple[Kind, ...]
+    unread: tuple[Unread, ...] = ()
+    unused_columns: tuple[str, ...] = ()
+
+    @property
+    def machines(self) -> int:
+        return sum(kind.count for kind in self.kinds)
+
+
+def read_fleet(path: Path, catalog: Catalog) -> Fleet:
+    """The inventory at a path; a Problem where not one machine can be read."""
+    if path.is_dir():
+        fleet = _read_folder(path)
+    elif not path.exists():
+        raise Problem(f"there is no {path}", hint="an inventory is a CSV or JSON file or a folder of reports")
+    else:
+        text = read_text(path).removeprefix("\ufeff")
+        reader = _read_json if text.lstrip()[:1] in ("[", "{") else _read_csv
+        fleet = reader(text, str(path), catalog)
+    if not fleet.kinds:
+        first = f": {fleet.unread[0].where}: {fleet.unread[0].why}" if fleet.unread else ""
+        raise Problem(f"{path} holds no machine that can be read{first}", hint=f"columns: {_column_words()}")
+    return fleet
+
+
+def _column_words() -> str:
+    return ", ".join(COLUMNS)
+
+
+def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
+    lines = text.splitlines()
+    if not lines:
+        raise Problem(f"{name} is empty", hint=f"columns: {_column_words()}")
+    delimiter = max(",;\t", key=lines[0].count)
+    rows = csv.reader(lines, delimiter=delimiter)
+    header = [cell.strip().lower() for cell in next(rows)]
+    reader = _RowReader(catalog, name, header)
+    for number, row in enumerate(rows, start=2):
+        if any(cell.strip() for cell in row):
+            reader.add(number, dict(zip(header, (cell.strip() for cell in row), strict=False)))
+    return reader.fleet()
+
+
+def _read_json(text: str, name: str, catalog: Catalog) -> Fleet:
+    try:
+        data: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Problem(f"not valid JSON: {error.msg.lower()}", where=Where(name, error.lineno)) from error
+    if isinstance(data, dict) and MARK not in data:
+        data = data.get("machines", [])
+    entries = data if isinstance(data, list) else [data]
+    columns = dict.fromkeys(key for entry in entries if isinstance(entry, dict) for key in entry)
+    reader = _RowReader(catalog, name, [key for key in columns if key != MARK])
+    for number, entry in enumerate(entries, start=1):
+        if isinstance(entry, dict):
+            reader.add(number, entry)
+        else:
+            reader.refuse(number, f"entry {number} is not an object")
+    return reader.fleet()
+
+
+class _RowReader:
+    """Rows one by one; equal descriptions are read once, whatever the size of the fleet."""
+
+    def __init__(self, catalog: Catalog, name: str, header: Iterable[str]) -> None:
+        self.catalog = catalog
+        self.file = name
+        self.column = {word: field for field, words in COLUMNS.items() for word in words}
+        self.unused = tuple(word for word in header if word and word not in self.column)
+        self.known = {self.column[word] for word in header if word in self.column}
+        if not self.known & {"cpu", "isa", "features", "gpu", "sm"}:
+            hint = f"columns that describe machines: {_column_words()}"
+            raise Problem(f"{name} describes no machine", hint=hint)
+        self.kinds: list[Kind] = []
+        self.unread: list[Unread] = []
+        self.seen: dict[Given, HostFacts] = {}
+
+    def refuse(self, number: int, why: str) -> None:
+        self.unread.append(Unread(Where(self.file, number), why))
+
+    def add(self, number: int, row: Mapping[str, Any]) -> None:
+        try:
+            self.kinds.append(self._kind(number, row))
+        except Problem as problem:
+            self.refuse(number, problem.message + (f" ({problem.hint})" if problem.hint else ""))
+
+    def _kind(self, number: int, row: Mapping[str, Any]) -> Kind:
+        words: dict[str, str] = {}
+        for key, value in row.items():
+            field = self.column.get(key.lower())
+            if field and value not in (None, ""):
+                words.setdefault(field, _word(value))
+        count = _number(words.pop("count", "1"), "count")
+        weight = _number(words.pop("weight", "1"), "weight")
+        if count != int(count):
+            raise Problem(f"count {count:g} is not a whole number")
+        name = words.pop("name", f"row {number}")
+        return Kind(name, self._facts(row, words), int(count), weight)
+
+    def _facts(self, row: Mapping[str, Any], words: dict[str, str]) -> HostFacts:
+        if MARK in row:
+            counted = (*COLUMNS["name"], *COLUMNS["count"], *COLUMNS["weight"])
+            return from_document({key: row[key] for key in row if key not in counted}, self.file)
+        if self.known & {"gpu", "sm"}:
+            words.setdefault("gpu", "none")
+        given = Given(**words)
+        if given not in self.seen:
+            self.seen[given] = given.facts(self.catalog, "the inventory")
+        return self.seen[given]
+
+    def fleet(self) -> Fleet:
+        return Fleet(tuple(self.kinds), tuple(self.unread), self.unused)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return "; ".join(str(part) for part in value)
+    return str(value).strip()
+
+
+def _number(word: str, what: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        raise Problem(f"{what} {word!r} is not a number") from None
+    if not 0 <= number < 1e9:
+        raise Problem(f"{what} {word} is out of range")
+    return number
+
+
+def _read_folder(folder: Path) -> Fleet:
+    """A machine for each file name up to its first dot, and for each folder: its reports read together."""
+    machines: dict[str, list[Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in relative.parts):
+            name = relative.parts[0] if len(relative.parts) > 1 else path.name.partition(".")[0]
+            machines.setdefault(name, []).append(path)
+    kinds: list[Kind] = []
+    unread: list[Unread] = []
+    for name, paths in machines.items():
+        parts = []
+        for path in paths:
+            try:
+                parts.append(read_report_file(path))
+            except Problem as problem:
+                unread.append(Unread(Where(str(path)), problem.message))
+        if parts:
+            kinds.append(Kind(name, merge(parts)))
+    return Fleet(tuple(kinds), tuple(unread))

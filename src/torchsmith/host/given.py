@@ -1,0 +1,134 @@
+"""Facts as a person states them, in options or in the rows of an inventory: few words, no tool's output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from torchsmith.catalog import Catalog
+from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
+from torchsmith.edge.problem import Problem, did_you_mean, nearest
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts
+from torchsmith.host.parts import gpu_of_name
+from torchsmith.host.read_cpu import system_of_machine
+
+NO_GPU = ("none", "no", "-", "cpu", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A machine in words; an empty field says nothing, `gpu = "none"` says that it has no GPU."""
+
+    system: str = ""  # x86_64, aarch64-linux
+    cpu: str = ""  # a microarchitecture: zen4, Sapphire Rapids, Graviton3
+    isa: str = ""  # the widest instruction set of ours that it runs
+    features: str = ""  # as /proc/cpuinfo lists them
+    gpu: str = ""  # names or architectures: 8x H100; RTX 3090 + RTX 4090
+    sm: str = ""  # architectures, where they are known better than names
+    driver: str = ""
+
+    def facts(self, catalog: Catalog, source: str) -> HostFacts:
+        """The same as facts; a Problem names the word that nobody knows."""
+        gpus = self.sm or self.gpu
+        facts = HostFacts(
+            system=Fact(_system(self.system), source) if self.system else None,
+            driver=Fact(_driver(self.driver), source) if self.driver else None,
+            features=self._features(catalog, source),
+            gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
+        )
+        if self.cpu:
+            facts = replace(facts, microarchitecture=Fact(find_cpu_name(self.cpu, catalog), source))
+        if self.isa and facts.system is None:
+            facts = replace(facts, system=Fact(str(catalog.isas[self.isa].platform), source))
+        return facts
+
+    def _features(self, catalog: Catalog, source: str) -> Fact[frozenset[str]] | None:
+        if self.features:
+            return Fact(frozenset(self.features.lower().replace(",", " ").split()), source)
+        if not self.isa:
+            return None
+        if self.isa not in catalog.isas:
+            raise Problem(f"unknown instruction set {self.isa!r}", hint=did_you_mean(self.isa, catalog.isas))
+        return Fact(catalog.isas[self.isa].needs, source)
+
+
+def replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
+    """The facts with single ones replaced by what a person said, and a note where that changes one."""
+    for field in ("system", "microarchitecture", "features", "driver", "gpus"):
+        new, old = getattr(given, field), getattr(facts, field)
+        if new is None:
+            continue
+        if old is not None and old.value != new.value:
+            facts = facts.noting(old.source, f"{_LABELS[field]} replaced by what {new.source} says")
+        facts = replace(facts, **{field: new})
+    if given.microarchitecture is not None:
+        # A CPU that a person names comes with its own features, not with those of the machine at hand.
+        facts = replace(facts, cpu_id=None, cpu_name=None, features=given.features, system=given.system)
+    return facts
+
+
+_LABELS = {
+    "system": "the system is",
+    "microarchitecture": "the microarchitecture is",
+    "features": "the CPU features are",
+    "driver": "the driver is",
+    "gpus": "the GPUs are",
+}
+
+
+def _system(word: str) -> str:
+    machine, dash, _ = word.lower().partition("-")
+    return word.lower() if dash else system_of_machine(machine)
+
+
+def _driver(word: str) -> DriverVersion:
+    try:
+        return DriverVersion.parse(word)
+    except BadValue as error:
+        raise Problem(str(error)) from error
+
+
+def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
+    """`8x H100; sm89`: names or architectures, several with ; or +, counts before an x."""
+    if text.strip().lower() in NO_GPU:
+        return
+    for part in re.split(r"[;+]", text):
+        counted = re.fullmatch(r"\s*(\d{1,3})\s*[x×*]\s+?(.+?)\s*|\s*(\d{1,3})\s*[x×*]\s*(.+?)\s*", part)
+        count, name = (counted[1] or counted[3], counted[2] or counted[4]) if counted else ("1", part.strip())
+        if name:
+            yield from (_gpu(name, catalog, source) for _ in range(min(int(count), 64)))
+
+
+def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
+    try:
+        return GpuFacts(sm=Fact(Sm.parse(name.lower()), source))
+    except BadValue:
+        pass
+    if gpu_of_name(name, catalog) is None:
+        parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
+        best = nearest(name, parts)
+        hint = f"did you mean {best}? " if best else ""
+        raise Problem(f"unknown GPU {name!r}", hint=f"{hint}give its architecture instead, such as sm89")
+    return GpuFacts(name=Fact(name, source))
+
+
+def find_cpu_name(words: str, catalog: Catalog) -> str:
+    """The catalog's name of a CPU that a person names: zen4, Zen 4, Sapphire Rapids, Graviton3."""
+    known = dict(_cpu_names(catalog))
+    plain = _plain(words)
+    if plain in known:
+        return known[plain]
+    raise Problem(f"unknown CPU {words!r}", hint=did_you_mean(words, catalog.cpus))
+
+
+def _cpu_names(catalog: Catalog) -> Iterable[tuple[str, str]]:
+    for cpu in catalog.cpus.values():
+        yield _plain(cpu.name), cpu.name
+        for part in re.split(r"[,()]| and ", cpu.title):
+            if part.strip():
+                yield _plain(part), cpu.name
+
+
+def _plain(words: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", words.lower())

@@ -1,0 +1,49 @@
+"""From a GPU's name to its architecture, by the parts the catalog lists."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from torchsmith.catalog import Catalog, Gpu
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """A name word by word, so that A10 is not found in A100 nor L4 in L40S."""
+    return tuple(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def _holds(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
+    return any(words[at : at + len(part)] == part for at in range(len(words) - len(part) + 1))
+
+
+def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
+    """The architecture of a GPU by its name; None where no part, or parts of two architectures, match.
+
+    The longest part counts: RTX PRO 6000 Blackwell before anything shorter that it holds.
+    """
+    return _lookup(catalog)(name)
+
+
+class _Lookup:
+    """The catalog's parts in words, and the names already looked up."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.parts = [(_words(part), gpu) for gpu in catalog.gpus.values() for part in gpu.parts]
+        self.seen: dict[str, Gpu | None] = {}
+
+    def __call__(self, name: str) -> Gpu | None:
+        if name not in self.seen:
+            self.seen[name] = self._find(_words(name))
+        return self.seen[name]
+
+    def _find(self, words: tuple[str, ...]) -> Gpu | None:
+        found = [(len(part), gpu) for part, gpu in self.parts if _holds(words, part)]
+        longest = max((length for length, _ in found), default=0)
+        best = {gpu.sm: gpu for length, gpu in found if length == longest}
+        return next(iter(best.values())) if len(best) == 1 else None
+
+
+@lru_cache(maxsize=4)
+def _lookup(catalog: Catalog) -> _Lookup:
+    return _Lookup(catalog)

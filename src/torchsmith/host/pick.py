@@ -1,0 +1,157 @@
+"""The answer for one machine: the variants to use, how to get them, and what to make where none fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from torchsmith.catalog import Catalog, PythonVersion, Sm, Workload
+from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.host.facts import HostFacts
+from torchsmith.host.judge import Fits
+from torchsmith.host.rank import Ranking, rank
+from torchsmith.host.resolve import Capability, capability_of, resolve
+from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, Package, Target, Variant, assess
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A chosen variant and the GPUs that it is for; none for a CPU-only build."""
+
+    fit: Fits
+    gpus: tuple[Sm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """As few variants as serve all GPUs, and the GPUs that none of them serves."""
+
+    variants: tuple[Assigned, ...] = ()
+    unserved: tuple[Sm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A machine, all candidates, the choice among them, and the cells that would suit it better or at all."""
+
+    facts: HostFacts
+    host: Capability
+    workload: Workload
+    ranking: Ranking
+    choice: Choice
+    companions: tuple[str, ...] = ()  # names of the same cell in other packages, where the matrix has them
+    wanted: tuple[Fits, ...] = ()  # cells that the matrix lacks and that would suit better
+
+    @property
+    def found(self) -> bool:
+        return bool(self.choice.variants)
+
+
+def pick(
+    facts: HostFacts,
+    cells: Iterable[Cell],
+    catalog: Catalog,
+    workload: Workload,
+    package: Package = Package.PYTORCH,
+) -> Pick:
+    """Rank a matrix's cells of a package for a machine and choose."""
+    facts = resolve(facts, catalog)
+    host = capability_of(facts)
+    everything = list(cells)
+    own = [cell for cell in everything if cell.variant.package is package]
+    ranking = rank(host, own, catalog, workload)
+    choice = choose(host, ranking)
+    names = {cell.name for cell in everything}
+    siblings = (
+        one.fit.variant.of(other).name for one in choice.variants for other in Package if other is not package
+    )
+    wanted = _wanted(host, ranking, choice, own, catalog, workload, package)
+    return Pick(
+        facts, host, workload, ranking, choice, tuple(name for name in siblings if name in names), wanted
+    )
+
+
+def find_workload(name: str, catalog: Catalog) -> Workload:
+    """A workload by its name, or a Problem with the nearest one."""
+    try:
+        return catalog.workloads[name]
+    except KeyError:
+        raise Problem(f"unknown workload {name!r}", hint=did_you_mean(name, catalog.workloads)) from None
+
+
+def choose(host: Capability, ranking: Ranking) -> Choice:
+    """The one variant that runs on all GPUs where there is one, else the smallest set that does."""
+    gpus = tuple(sm for sm in host.sms or () if any(sm in fit.used for fit in ranking.fits))
+    unserved = tuple(sm for sm in host.sms or () if sm not in gpus)
+    if not gpus:
+        return Choice(tuple(Assigned(fit, ()) for fit in ranking.fits[:1]), unserved)
+    return Choice(tuple(_assign(_smallest_set(gpus, ranking.fits), gpus)), unserved)
+
+
+def _smallest_set(gpus: Sequence[Sm], fits: Sequence[Fits]) -> tuple[Fits, ...]:
+    """The fewest candidates that together use all GPUs; between equals, those that rank first.
+
+    Only the best candidate for each set of GPUs can be part of it, and there are few such sets.
+    """
+    best: dict[frozenset[Sm], tuple[int, Fits]] = {}
+    for place, fit in enumerate(fits):
+        best.setdefault(frozenset(fit.used), (place, fit))
+    options = [(used, place, fit) for used, (place, fit) in best.items() if used]
+    for size in range(1, len(gpus) + 1):
+        sets = [
+            (sum(place for _, place, _ in group), tuple(fit for _, _, fit in group))
+            for group in combinations(options, size)
+            if set(gpus) <= {sm for used, _, _ in group for sm in used}
+        ]
+        if sets:
+            return min(sets, key=lambda pair: pair[0])[1]
+    return ()
+
+
+def _assign(chosen: Sequence[Fits], gpus: Sequence[Sm]) -> Iterator[Assigned]:
+    """Each GPU to the chosen candidate compiled for it, else to one that runs on it."""
+    owner: dict[Sm, Fits] = {}
+    for sm in gpus:
+        running = [fit for fit in chosen if sm in fit.used]
+        owner[sm] = next((fit for fit in running if sm in fit.exact), running[0])
+    for fit in chosen:
+        yield Assigned(fit, tuple(sm for sm in gpus if owner[sm] is fit))
+
+
+def possible_cells(
+    host: Capability, pythons: Iterable[PythonVersion], package: Package, catalog: Catalog
+) -> Iterator[Cell]:
+    """Every cell that the catalog can build and that may concern a machine, in a matrix or not."""
+    targets: list[Target] = [CpuOnly()]
+    targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
+    for python, target, isa in product(pythons, targets, catalog.isas):
+        variant = Variant(package, python, target, isa)
+        decision = assess(variant, catalog)
+        if isinstance(decision, Accepted):
+            yield Cell(variant, decision.line.name, decision.warnings)
+
+
+def _wanted(
+    host: Capability,
+    ranking: Ranking,
+    choice: Choice,
+    own: Sequence[Cell],
+    catalog: Catalog,
+    workload: Workload,
+    package: Package,
+) -> tuple[Fits, ...]:
+    """For every GPU that no variant was compiled for (or for the CPU alone), the best cell that could be."""
+    pythons = [max((cell.variant.python for cell in own), default=max(catalog.pythons))]
+    served = {sm for one in choice.variants for sm in one.fit.exact}
+    lacking = [sm for sm in host.sms or () if sm not in served]
+    if not lacking and choice.variants:
+        return ()
+    possible = rank(host, possible_cells(host, pythons, package, catalog), catalog, workload)
+    if not lacking:
+        return possible.fits[:1]
+    best = [next((fit for fit in possible.fits if sm in fit.exact), None) for sm in lacking]
+    found = tuple(fit for fit in best if fit is not None)
+    if not found and not choice.variants:
+        return possible.fits[:1]
+    return found

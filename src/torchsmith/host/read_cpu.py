@@ -1,0 +1,179 @@
+"""CPUs out of text: /proc/cpuinfo and lscpu, whole or cut, in any language."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torchsmith.host.facts import Fact, HostFacts, Note
+
+# What only a list of CPU features holds; the label before it is translated, these words are not.
+_X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
+_ARM_MARKS = frozenset({"asimd", "fp", "evtstrm", "crc32"})
+_MACHINES = {
+    "x86_64": "x86_64-linux",
+    "amd64": "x86_64-linux",
+    "aarch64": "aarch64-linux",
+    "arm64": "aarch64-linux",
+    "i686": "i686-linux",
+    "i386": "i686-linux",
+    "armv7l": "armv7l-linux",
+    "ppc64le": "powerpc64le-linux",
+    "riscv64": "riscv64-linux",
+    "s390x": "s390x-linux",
+}
+_MAKERS = re.compile(r"\b(Intel|AMD|EPYC|Xeon|Ryzen|Neoverse|Cortex|Ampere|Apple|Kunpeng|Grace|Graviton)")
+
+
+def system_of_machine(machine: str) -> str:
+    """A Linux machine's system as Nix writes it, from the word that `uname -m` gives."""
+    return _MACHINES.get(machine.lower(), f"{machine.lower()}-linux")
+
+
+@dataclass(frozen=True, slots=True)
+class _Core:
+    """One processor of /proc/cpuinfo."""
+
+    fields: dict[str, str]
+
+    @property
+    def features(self) -> frozenset[str] | None:
+        words = self.fields.get("flags", self.fields.get("features"))
+        return None if words is None else frozenset(words.lower().split())
+
+    @property
+    def id(self) -> str | None:
+        fields = self.fields
+        if "cpu part" in fields and "cpu implementer" in fields:
+            return f"{fields['cpu implementer'].lower()}/{fields['cpu part'].lower()}"
+        keys = ("vendor_id", "cpu family", "model", "stepping")
+        if all(key in fields for key in keys[:3]):
+            return "/".join(fields[key] for key in keys if key in fields)
+        return None
+
+
+def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
+    """The CPU of a /proc/cpuinfo. On a CPU with cores of two kinds only what all of them have counts."""
+    notes: list[Note] = []
+    cores = [_Core(_pairs(block)) for block in re.split(r"\n\s*\n", _drop_cut_line(text, source, notes))]
+    described = [core for core in cores if core.features is not None]
+    if not described:
+        return HostFacts(notes=(*notes, Note(source, "names no CPU features (no flags or Features line)")))
+    sets = {core.features or frozenset() for core in described}
+    features = frozenset.intersection(*sets)
+    if len(sets) > 1:
+        notes.append(Note(source, "cores differ in their features: those that every core has are used"))
+    first = described[0].fields
+    name = first.get("model name", "")
+    ids = list(dict.fromkeys(core.id for core in described if core.id))
+    return HostFacts(
+        system=_fact(_system_of(features), source),
+        cpu_name=_fact(name if not name.startswith(("ARMv8", "AArch64")) else "", source),
+        cpu_id=_fact(ids[0] if ids else "", source),
+        features=Fact(features, source),
+        notes=tuple(notes),
+    )
+
+
+def _drop_cut_line(text: str, source: str, notes: list[Note]) -> str:
+    """The text without a last line that has no end: what was cut may be half a word."""
+    if not text or text.endswith("\n"):
+        return text
+    head, _, tail = text.rpartition("\n")
+    if not re.match(r"(flags|Features)\s*:", tail):
+        return text
+    if re.search(r"^(flags|Features)\s*:", head, re.MULTILINE):
+        notes.append(Note(source, "the last line is cut and was not used"))
+        return head + "\n"
+    notes.append(Note(source, "the list of features is cut: what stands after the cut counts as absent"))
+    return text.rpartition(" ")[0] + "\n"
+
+
+def _pairs(block: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for line in block.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            pairs[key.strip().lower()] = value.strip()
+    return pairs
+
+
+def _system_of(features: Iterable[str]) -> str:
+    words = set(features)
+    if words & {"lm", "sse2"}:
+        return "x86_64-linux" if "lm" in words or "avx" in words else "i686-linux"
+    if "asimd" in words:
+        return "aarch64-linux"
+    return "armv7l-linux" if words & {"neon", "vfpv3", "thumb"} else ""
+
+
+def _fact(value: str, source: str) -> Fact[str] | None:
+    return Fact(value, source) if value else None
+
+
+def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
+    """The CPU of an lscpu report, plain or JSON. Labels are translated, so values are known by their form."""
+    rows = _json_rows(text) if text.lstrip().startswith("{") else _plain_rows(text)
+    notes: list[Note] = []
+    features, system, name, perhaps_name = "", "", "", ""
+    ids: dict[str, str] = {}
+    for label, value in rows:
+        words = set(value.lower().split())
+        if len(words & _X86_MARKS) >= 3 or len(words & _ARM_MARKS) >= 3:
+            features = value
+        elif value.lower() in _MACHINES and not system:
+            system = system_of_machine(value)
+        elif label.lower() in ("cpu family", "model", "stepping", "vendor id"):
+            ids.setdefault(label.lower(), value)
+        elif label.lower() == "model name":
+            name = value
+        elif _MAKERS.search(value) and not label.startswith("BIOS"):
+            perhaps_name = perhaps_name or value
+    if not features:
+        notes.append(Note(source, "holds no list of CPU features (the line that English lscpu calls Flags)"))
+    found = frozenset(features.lower().split())
+    return HostFacts(
+        system=_fact(system or _system_of(found), source),
+        cpu_name=_fact(name or perhaps_name, source),
+        cpu_id=_fact(_lscpu_id(ids), source),
+        features=Fact(found, source) if found else None,
+        notes=tuple(notes),
+    )
+
+
+def _lscpu_id(ids: dict[str, str]) -> str:
+    keys = ("vendor id", "cpu family", "model", "stepping")
+    if not all(key in ids for key in keys[:3]) or not ids["cpu family"].isdigit():
+        return ""
+    return "/".join(ids[key] for key in keys if key in ids)
+
+
+def _plain_rows(text: str) -> list[tuple[str, str]]:
+    """Label and value of each line; a line that is only indented text goes on the one before it."""
+    rows: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        # Full-width colons stand in Chinese and Japanese output, a space before the colon in French.
+        label, colon, value = line.replace("：", ":", 1).partition(":")
+        if colon:
+            rows.append((label.strip(), value.strip()))
+        elif rows and line.startswith("    ") and line.strip():
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
+    return rows
+
+
+def _json_rows(text: str) -> list[tuple[str, str]]:
+    """The rows of `lscpu -J`, which newer versions nest."""
+    try:
+        table = json.loads(text)
+    except json.JSONDecodeError:
+        return re.findall(r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"', text)
+    rows: list[tuple[str, str]] = []
+    waiting = list(table.get("lscpu", [])) if isinstance(table, dict) else []
+    while waiting:
+        row = waiting.pop(0)
+        if isinstance(row, dict):
+            rows.append((str(row.get("field", "")).rstrip(":"), str(row.get("data") or "")))
+            waiting = list(row.get("children", [])) + waiting
+    return rows

@@ -1,0 +1,219 @@
+"""GPUs and drivers out of text: every form of nvidia-smi's output, and the driver's files under /proc."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
+
+_FAILURES = (
+    (
+        "couldn't communicate with the NVIDIA driver",
+        "could not reach the driver: it is not loaded, or not in this container",
+    ),
+    ("Driver/library version mismatch", "driver and library are of different versions: restart the machine"),
+    ("Failed to initialize NVML", "could not start NVML"),
+    ("command not found", "is not installed there"),
+)
+_ABSENT = re.compile(r"^\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?$", re.IGNORECASE)
+
+
+def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
+    """Any output of nvidia-smi: -q, --format=csv, -L, or its table."""
+    for words, meaning in _FAILURES:
+        if words in text:
+            return HostFacts(notes=(Note(source, meaning),))
+    if "No devices were found" in text:
+        return HostFacts(gpus=Fact((), source))
+    if "NVSMI LOG" in text or re.search(r"^\s*Product Name\s+:", text, re.MULTILINE):
+        return read_query(text, source)
+    if re.search(r"^GPU \d+: ", text, re.MULTILINE):
+        return read_list(text, source)
+    if "NVIDIA-SMI" in text:
+        return read_table(text, source)
+    return read_csv(text, source)
+
+
+def read_query(text: str, source: str = "nvidia-smi -q") -> HostFacts:
+    """`nvidia-smi -q`: a header, then a section for each GPU."""
+    head, *sections = re.split(r"^GPU [0-9A-Fa-f]{4,8}:", text, flags=re.MULTILINE)
+    notes: list[Note] = []
+    gpus = tuple(_query_gpu(section, source, notes) for section in sections)
+    attached = re.search(r"^Attached GPUs\s+:\s*(\d+)", head, re.MULTILINE)
+    if attached and int(attached[1]) != len(gpus):
+        notes.append(Note(source, f"announces {attached[1]} GPUs and describes {len(gpus)}: the rest is cut"))
+    return HostFacts(
+        driver=_driver(_after("Driver Version", head), source, notes),
+        gpus=Fact(gpus, source) if gpus or (attached and attached[1] == "0") else None,
+        notes=tuple(notes),
+    )
+
+
+def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
+    address = section.split("\n", 1)[0].strip()
+    memory = re.search(r"^\s*FB Memory Usage\s*\n\s*Total\s+:\s*(\d+) MiB", section, re.MULTILINE)
+    mig = re.search(r"^\s*MIG Mode\s*\n\s*Current\s+:\s*(\S+)", section, re.MULTILINE)
+    name, generation = _after("Product Name", section), _after("Product Architecture", section)
+    if not name:
+        notes.append(Note(source, f"gives no name for the GPU at {address or 'an unknown address'}"))
+    return GpuFacts(
+        name=Fact(name, source) if name else None,
+        generation=Fact(generation, source) if generation else None,
+        memory_mib=Fact(int(memory[1]), source) if memory else None,
+        mig=Fact(mig[1] == "Enabled", source) if mig and not _ABSENT.match(mig[1]) else None,
+        address=_address(address),
+    )
+
+
+def _after(label: str, text: str) -> str:
+    found = re.search(rf"^\s*{label}\s+:[ \t]*(.*)$", text, re.MULTILINE)
+    value = found[1].strip() if found else ""
+    return "" if _ABSENT.match(value) else value
+
+
+def _address(text: str) -> str:
+    """A PCI address without its domain, which the tools print in different lengths."""
+    found = re.search(r"([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b", text)
+    return found[1].lower() if found else ""
+
+
+def _driver(text: str, source: str, notes: list[Note]) -> Fact[DriverVersion] | None:
+    if not text:
+        return None
+    try:
+        return Fact(DriverVersion.parse(text), source)
+    except BadValue:
+        notes.append(Note(source, f"{text!r} is no driver version"))
+        return None
+
+
+def read_csv(text: str, source: str = "nvidia-smi --format=csv") -> HostFacts:
+    """`nvidia-smi --query-gpu=... --format=csv`; without its header, cells are known by their form."""
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if any(row)]
+    notes: list[Note] = []
+    header = _header(rows[0]) if rows else []
+    if header:
+        rows = rows[1:]
+    gpus, drivers = [], []
+    for row in rows:
+        if header and len(row) != len(header):
+            notes.append(Note(source, f"a row is cut and was not used: {', '.join(row)[:60]}"))
+            continue
+        cells = dict(zip(header, row, strict=True)) if header else dict(_by_form(row))
+        gpu, driver = _csv_gpu(cells, source, notes)
+        drivers.append(driver)
+        if gpu != GpuFacts():
+            gpus.append(gpu)
+    known = [driver for driver in drivers if driver]
+    if not gpus and not known:
+        notes.append(Note(source, "holds no GPU that could be read"))
+        return HostFacts(notes=tuple(notes))
+    return HostFacts(
+        driver=min(known, key=lambda fact: fact.value) if known else None,
+        gpus=Fact(tuple(gpus), source) if gpus else None,
+        notes=tuple(notes),
+    )
+
+
+def _header(row: list[str]) -> list[str]:
+    """The columns' names without units, or nothing where the first row is data."""
+    names = [re.sub(r"\s*\[.*\]$", "", cell) for cell in row]
+    return names if {"name", "gpu_name", "compute_cap", "driver_version", "uuid"} & set(names) else []
+
+
+def _by_form(row: list[str]) -> Iterator[tuple[str, str]]:
+    for cell in row:
+        if re.fullmatch(r"\d{1,2}\.\d", cell):
+            yield "compute_cap", cell
+        elif re.fullmatch(r"\d{3}\.\d+(\.\d+)?", cell):
+            yield "driver_version", cell
+        elif re.fullmatch(r"\d+ MiB", cell):
+            yield "memory.total", cell
+        elif re.fullmatch(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:.*", cell):
+            yield "pci.bus_id", cell
+        elif re.search(r"[A-Za-z]", cell) and not cell.startswith(("GPU-", "MIG-", "[")):
+            yield "name", cell
+
+
+def _csv_gpu(
+    cells: dict[str, str], source: str, notes: list[Note]
+) -> tuple[GpuFacts, Fact[DriverVersion] | None]:
+    said = {}
+    for label, value in cells.items():
+        if _ABSENT.match(value):
+            notes.append(Note(source, f"gives no {label}"))
+        else:
+            said[label] = value
+    name, capability = said.get("name") or said.get("gpu_name"), said.get("compute_cap", "")
+    memory = re.match(r"(\d+)", said.get("memory.total", ""))
+    mig = said.get("mig.mode.current")
+    gpu = GpuFacts(
+        name=Fact(name, source) if name else None,
+        sm=_capability(capability, source, notes),
+        memory_mib=Fact(int(memory[1]), source) if memory else None,
+        mig=Fact(mig == "Enabled", source) if mig else None,
+        address=_address(said.get("pci.bus_id") or said.get("gpu_bus_id") or ""),
+    )
+    return gpu, _driver(said.get("driver_version", ""), source, notes)
+
+
+def _capability(text: str, source: str, notes: list[Note]) -> Fact[Sm] | None:
+    if not text:
+        return None
+    try:
+        return Fact(Sm.parse(text), source)
+    except BadValue:
+        notes.append(Note(source, f"{text!r} is no compute capability"))
+        return None
+
+
+def read_list(text: str, source: str = "nvidia-smi -L") -> HostFacts:
+    """`nvidia-smi -L`: a line for each GPU, and one below it for each of its MIG instances."""
+    gpus: list[GpuFacts] = []
+    for line in text.splitlines():
+        found = re.match(r"GPU \d+: (.+?)(?: \(UUID.*)?$", line)
+        if found:
+            gpus.append(GpuFacts(name=Fact(found[1], source)))
+        elif gpus and re.match(r"\s+MIG ", line):
+            gpus[-1] = replace(gpus[-1], mig=Fact(True, source))
+    return HostFacts(gpus=Fact(tuple(gpus), source))
+
+
+def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
+    """nvidia-smi's table. Long names are cut there; such a name is used only as far as it is whole."""
+    notes: list[Note] = []
+    driver = re.search(r"Driver Version:\s*(\S+)", text)
+    gpus = []
+    for row in re.finditer(r"^\|\s+\d+\s{1,4}(\S.*?)\s+(?:On|Off|N/A)\s*\|(.*)$", text, re.MULTILINE):
+        name = row[1].strip()
+        if name.endswith("..."):
+            notes.append(Note(source, f"cuts the name {name!r}: nvidia-smi -q has it whole"))
+            name = name.removesuffix("...").rpartition(" ")[0] if not name.endswith(" ...") else name[:-4]
+        gpus.append(GpuFacts(name=Fact(name, source), address=_address(row[2])))
+    return HostFacts(
+        driver=_driver(driver[1], source, notes) if driver else None,
+        gpus=Fact(tuple(gpus), source) if gpus else None,
+        notes=tuple(notes),
+    )
+
+
+def read_driver_file(text: str, source: str = "/proc/driver/nvidia/version") -> HostFacts:
+    """The kernel module's own version file."""
+    notes: list[Note] = []
+    found = re.search(r"^NVRM version:.*?\s(\d{2,4}\.\d+(?:\.\d+)?)\s", text + "\n", re.MULTILINE)
+    if found is None:
+        return HostFacts(notes=(Note(source, "names no driver version"),))
+    return HostFacts(driver=_driver(found[1], source, notes), notes=tuple(notes))
+
+
+def read_driver_gpu(text: str, source: str = "/proc/driver/nvidia/gpus") -> GpuFacts:
+    """One GPU's information file, which the kernel module keeps."""
+    name = _after("Model", text.replace("Model:", "Model :"))
+    return GpuFacts(
+        name=Fact(name, source) if name else None,
+        address=_address(_after("Bus Location", text.replace("Bus Location:", "Bus Location :"))),
+    )

@@ -1,0 +1,75 @@
+"""Reports about a machine that is not at hand: which tool wrote a text, and what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.edge.problem import Problem
+from torchsmith.host.document import MARK, read_document
+from torchsmith.host.facts import HostFacts, merge
+from torchsmith.host.read_apple import read_sysctl, read_system_profiler
+from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
+from torchsmith.host.read_nvidia import read_driver_file, read_nvidia_smi
+
+KNOWN = (
+    "lscpu, /proc/cpuinfo, nvidia-smi (-q, -L or --query-gpu=... --format=csv),"
+    " system_profiler, torchsmith host --json"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A kind of report: how to know it, and who reads it."""
+
+    tool: str
+    pattern: str
+    read: Callable[[str, str], HostFacts]
+
+
+# The first that matches wins; a text that holds several (a shell session, say) is read by each.
+FORMS = (
+    Form("torchsmith host", rf'"{MARK}"\s*:', read_document),
+    Form("/proc/driver/nvidia/version", r"^NVRM version:", read_driver_file),
+    Form(
+        "nvidia-smi",
+        r"NVSMI LOG|NVIDIA-SMI|^GPU \d+: |Product Name\s+:|(^|, ?)(compute_cap|driver_version)(,|\s|$)"
+        r"|^(Tesla|NVIDIA|GRID|Quadro) [^:\n]*,|Failed to initialize NVML|No devices were found",
+        read_nvidia_smi,
+    ),
+    Form("sysctl", r"^machdep\.cpu\.", read_sysctl),
+    Form("system_profiler", r"^\s*(Chip: Apple|Model Identifier: |Hardware Overview:)", read_system_profiler),
+    Form("/proc/cpuinfo", r"^(processor|vendor_id|CPU implementer)\s*:", read_cpuinfo),
+    Form(
+        "lscpu",
+        r'"lscpu"|^.{4,60}[:：]\s*(fpu |fp asimd)|[:：]\s*(x86_64|aarch64|ppc64le|i686)\s*$',
+        read_lscpu,
+    ),
+)
+
+
+def read_report(text: str, name: str) -> HostFacts:
+    """What a text says of a machine; a Problem where no known tool wrote it."""
+    text = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    forms = [form for form in FORMS if re.search(form.pattern, text, re.MULTILINE)]
+    if forms and forms[0].tool == "torchsmith host":
+        return read_document(text, name)
+    if any(form.tool == "lscpu" for form in forms) and any(form.tool == "/proc/cpuinfo" for form in forms):
+        # A cpuinfo's own Features line looks like lscpu's; the field names tell them apart.
+        forms = [form for form in forms if form.tool != "lscpu"]
+    if not forms:
+        raise Problem(f"cannot tell which tool wrote {name}", hint=f"known reports: {KNOWN}")
+    return merge(form.read(text, f"{name} ({form.tool})") for form in forms)
+
+
+def read_report_file(path: Path) -> HostFacts:
+    """The report in a file. Bytes that are not UTF-8 are replaced: labels may be in any encoding."""
+    try:
+        text = path.read_bytes().decode(errors="replace")
+    except OSError as error:
+        raise Problem(f"cannot read {path}: {error.strerror}") from error
+    if not text.strip():
+        raise Problem(f"{path} is empty", hint=f"known reports: {KNOWN}")
+    return read_report(text, path.name)

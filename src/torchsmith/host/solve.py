@@ -1,0 +1,194 @@
+"""The integer programme behind `cover`: which variants to build, exact and proved, by HiGHS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.host.demand import Demand
+
+SLACK = 1e-7  # relative; weights are added as floating point numbers
+OPTIONS = {"output_flag": False, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "threads": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How sure an answer is: HiGHS's own word, and the gap that it leaves (0: nothing better exists)."""
+
+    status: str
+    gap: float
+    seconds: float
+
+    @property
+    def optimal(self) -> bool:
+        return self.status == "Optimal" and self.gap <= 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Chosen candidates by their places, and the proof."""
+
+    chosen: tuple[int, ...]
+    proof: Proof
+
+
+class Programme:
+    """Choose candidates x; z says for each demand whether it is served at a cost or better.
+
+        z[demand, cost] <= sum of x over the candidates that serve the demand at that cost or better
+
+    Candidates that serve no demand better than another one does are left out before, which changes no
+    optimum. Between answers that serve equal weight, the cost decides; both are solved to proved optimality.
+    """
+
+    def __init__(self, demands: Sequence[Demand], candidates: Collection[int], must: Collection[int]) -> None:
+        self.must = frozenset(must)
+        self.columns = _undominated(demands, sorted(candidates), self.must)
+        self.place = {index: column for column, index in enumerate(self.columns)}
+        self._build(_rows(demands, self.place))
+
+    def _build(self, rows: dict[tuple[tuple[int, int], ...], float]) -> None:
+        self.served: list[float] = []  # the first objective: weight that is served at all
+        self.quality: list[float] = []  # the second: and how well
+        self.last: list[bool] = []  # whether a z says that a demand is served at all
+        worst = 1 + max((cost for row in rows for _, cost in row), default=0)
+        starts, indices, values = [0], [], []
+        for row, weight in rows.items():
+            tiers = sorted({cost for _, cost in row})
+            for cost, worse in zip(tiers, [*tiers[1:], worst], strict=True):
+                z = len(self.columns) + len(self.served)
+                able = [column for column, own in row if own <= cost]
+                indices += [z, *able]
+                values += [1.0, *([-1.0] * len(able))]
+                starts.append(len(indices))
+                self.last.append(cost == tiers[-1])
+                self.served.append(weight if cost == tiers[-1] else 0.0)
+                self.quality.append(weight * (worse - cost))
+        self._pass(starts, indices, values)
+
+    def _pass(self, starts: list[int], indices: list[int], values: list[float]) -> None:
+        """Columns x then z; rows as built, then the number of variants, then the weight served."""
+        highspy, np = _highs()
+        self.highs: Any = highspy.Highs()
+        for option, value in OPTIONS.items():
+            self.highs.setOptionValue(option, value)
+        x, z, rows = len(self.columns), len(self.served), len(starts) - 1
+        count = list(range(x))
+        weighed = [(x + at, weight) for at, weight in enumerate(self.served) if weight]
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = x + z, rows + 2
+        lp.col_cost_ = np.zeros(x + z)
+        lp.col_lower_ = np.array([float(index in self.must) for index in self.columns] + [0.0] * z)
+        lp.col_upper_ = np.ones(x + z)
+        infinite = highspy.kHighsInf
+        lp.row_lower_ = np.array([-infinite] * rows + [0.0, 0.0])
+        lp.row_upper_ = np.array([0.0] * rows + [float(x), infinite])
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        ends = [len(indices) + x, len(indices) + x + len(weighed)]
+        lp.a_matrix_.start_ = np.array([*starts, *ends], dtype=np.int32)
+        lp.a_matrix_.index_ = np.array([*indices, *count, *(at for at, _ in weighed)], dtype=np.int32)
+        lp.a_matrix_.value_ = np.array([*values, *([1.0] * x), *(weight for _, weight in weighed)])
+        kinds = highspy.HighsVarType
+        lp.integrality_ = [kinds.kInteger] * x + [kinds.kContinuous] * z
+        self.highs.passModel(lp)
+        self.count_row, self.served_row = rows, rows + 1
+
+    def fewest(self) -> Solution:
+        """As few candidates as serve every demand that any candidate serves, and among those the best."""
+        start = time.monotonic()
+        self._serve_all(True)
+        self._limit(len(self.columns), 0.0)
+        self._objective([1.0] * len(self.columns), None, maximise=False)
+        self._limit(len(self._solve(start).chosen), 0.0)
+        self._objective(None, self.quality, maximise=True)
+        return self._solve(start)
+
+    def best(self, count: int) -> Solution:
+        """At most `count` candidates that serve the most weight, and among those the best."""
+        start = time.monotonic()
+        self._serve_all(False)
+        self._limit(count, 0.0)
+        self._objective(None, self.served, maximise=True)
+        self._solve(start)
+        served = self.highs.getInfo().objective_function_value
+        self._limit(count, served)
+        self._objective(None, self.quality, maximise=True)
+        return self._solve(start)
+
+    def _serve_all(self, required: bool) -> None:
+        for at, last in enumerate(self.last):
+            self.highs.changeColBounds(len(self.columns) + at, float(required and last), 1.0)
+
+    def _limit(self, count: int, served: float) -> None:
+        infinite = _highs()[0].kHighsInf
+        self.highs.changeRowBounds(self.count_row, 0.0, float(count))
+        self.highs.changeRowBounds(self.served_row, served * (1 - SLACK), infinite)
+
+    def _objective(self, x: list[float] | None, z: list[float] | None, *, maximise: bool) -> None:
+        highspy, np = _highs()
+        costs = (x or [0.0] * len(self.columns)) + (z or [0.0] * len(self.served))
+        columns = np.arange(len(costs), dtype=np.int32)
+        self.highs.changeColsCost(len(costs), columns, np.array(costs))
+        sense = highspy.ObjSense.kMaximize if maximise else highspy.ObjSense.kMinimize
+        self.highs.changeObjectiveSense(sense)
+
+    def _solve(self, start: float) -> Solution:
+        self.highs.run()
+        status = self.highs.modelStatusToString(self.highs.getModelStatus())
+        if status != "Optimal":
+            raise Problem(f"the solver ended with {status.lower()}", hint="report this with the inventory")
+        values = self.highs.getSolution().col_value
+        chosen = tuple(index for index, column in self.place.items() if values[column] > 0.5)
+        return Solution(chosen, Proof(status, self.highs.getInfo().mip_gap, time.monotonic() - start))
+
+
+def _highs() -> tuple[Any, Any]:
+    try:
+        import highspy
+        import numpy
+    except ImportError:
+        raise Problem(
+            "cover needs HiGHS, which is not installed",
+            hint="pip install 'torchsmith[fleet]'",
+            exit=Exit.LACKING,
+        ) from None
+    return highspy, numpy
+
+
+def _rows(demands: Sequence[Demand], place: dict[int, int]) -> dict[tuple[tuple[int, int], ...], float]:
+    """The columns that serve a demand, with their costs, and its weight; equal demands are one."""
+    rows: dict[tuple[tuple[int, int], ...], float] = {}
+    for demand in demands:
+        row = tuple(sorted((place[index], cost) for index, cost in demand.costs.items() if index in place))
+        if row:
+            rows[row] = rows.get(row, 0.0) + demand.weight
+    return rows
+
+
+def _undominated(demands: Sequence[Demand], candidates: Sequence[int], must: frozenset[int]) -> list[int]:
+    """The candidates without those that another one equals or beats on every demand. Earlier ones stay."""
+    _, np = _highs()
+    unserved = 1 + max((cost for demand in demands for cost in demand.costs.values()), default=0)
+    table = np.full((len(candidates), len(demands)), unserved, dtype=np.int32)
+    place = {index: row for row, index in enumerate(candidates)}
+    for column, demand in enumerate(demands):
+        for index, cost in demand.costs.items():
+            if index in place:
+                table[place[index], column] = cost
+    kept: list[int] = []
+    for row, index in enumerate(candidates):
+        rivals = table[[place[other] for other in kept]] if kept else table[:0]
+        if index in must or not bool((rivals <= table[row]).all(axis=1).any()):
+            kept.append(index)
+    # A later candidate may beat an earlier one outright.
+    final: list[int] = []
+    for index in kept:
+        own = table[place[index]]
+        others = table[[place[other] for other in kept if other != index]]
+        beaten = (others <= own).all(axis=1) & (others < own).any(axis=1)
+        if index in must or not bool(beaten.any()):
+            final.append(index)
+    return final
