@@ -128,7 +128,8 @@ class DriverVersion:
     parts: tuple[int, ...]
 
     def __str__(self) -> str:
-        return ".".join(str(part) for part in self.parts)
+        # NVIDIA writes the third part with two digits: 580.65.06.
+        return ".".join(f"{part:02d}" if place == 2 else str(part) for place, part in enumerate(self.parts))
 
     @classmethod
     def parse(cls, text: str) -> Self:

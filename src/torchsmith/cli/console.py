@@ -25,6 +25,20 @@ def err() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def say(text: str, style: str = "") -> None:
+    """One line of an answer, just as it is: nothing in it is markup, and no terminal's width breaks it."""
+    from rich.text import Text
+
+    out().print(Text(text, style=style), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """One line for the person who watches."""
+    from rich.text import Text
+
+    err().print(Text(text, style="yellow"), soft_wrap=True)
+
+
 def print_json(value: object) -> None:
     """A value as JSON on stdout."""
     import msgspec

@@ -9,6 +9,7 @@ from torchsmith.catalog import Catalog, Estimate, Workload
 from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.host.demand import Demand, demands
 from torchsmith.host.fleet import Fleet
+from torchsmith.host.rank import rank
 from torchsmith.host.solve import Programme, Proof, Solution
 from torchsmith.matrix import Cell, Flavor, Package, Variant
 
@@ -90,6 +91,7 @@ class Cover:
         )
         self.names = {cell.name: cell for cell in everything}
         self.cells = sorted(_of_one_package(everything), key=_preference)
+        self.catalog, self.workload = catalog, workload
         self.estimate_of = estimate_of
         self.fleet = fleet
         self.demands = demands(fleet.kinds, self.cells, catalog, workload)
@@ -134,6 +136,23 @@ class Cover:
     def hopeless(self) -> float:
         """Machines that no candidate serves."""
         return sum(demand.machines for demand in self.demands if not demand.costs)
+
+    def why_slower(self, served: Served) -> str:
+        """What a machine could have instead of what it has."""
+        costs = served.demand.costs
+        best = self.cells[min(costs, key=lambda index: (costs[index], index))]
+        return f"has {served.cell.name if served.cell else 'nothing'}, {best.name} would be best"
+
+    def why_unserved(self, demand: Demand) -> str:
+        """What stands in the way of the nearest candidate, or that the plan left the machine out."""
+        if demand.costs:
+            index = min(demand.costs, key=lambda index: (demand.costs[index], index))
+            return f"{self.cells[index].name} would serve it"
+        candidates = [cell for cell in self.cells if cell.variant.cuda or not demand.host.sms]
+        misses = rank(demand.host, candidates, self.catalog, self.workload).misses
+        if not misses:
+            return "there is no candidate"
+        return f"nearest is {misses[0].variant.name}: {'; '.join(map(str, misses[0].reasons))}"
 
     def _plan(self, solution: Solution) -> Plan:
         chosen = self._needed(solution.chosen)

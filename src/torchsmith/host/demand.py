@@ -33,7 +33,7 @@ class Demand:
         """The machines in a few words."""
         gpu = ", ".join(map(str, self.host.sms or ())) or "no GPU"
         driver = f", driver {self.host.driver}" if self.host.driver and self.host.sms else ""
-        more = f" and {len(self.kinds) - 1} more kinds" if len(self.kinds) > 1 else ""
+        more = f" and {len(self.kinds) - 1} more" if len(self.kinds) > 1 else ""
         return f"{self.kinds[0]}{more} ({gpu}{driver})"
 
 

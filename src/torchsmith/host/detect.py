@@ -132,12 +132,20 @@ def _memory(machine: Machine) -> Fact[int] | None:
     return Fact(int(found[1]) // 1024, "/proc/meminfo") if found else None
 
 
+# Where a GPU shows itself even when no tool of its driver is there; /dev/dxg is Windows' subsystem for Linux.
+TRACES = ("/proc/driver/nvidia/version", "/dev/nvidia*", "/dev/dxg", *DRIVER_LIBRARIES)
+
+
 def _nvidia(machine: Machine, limit: float) -> list[HostFacts]:
     """The driver's own tools first, then its files, then what the PCI bus and the board say."""
-    parts = [_tools(machine, limit), _driver_files(machine), _board(machine), _pci(machine)]
+    outside = [_driver_files(machine), _board(machine), _pci(machine)]
+    seen = merge(outside).gpus is not None or any(machine.glob(path) for path in TRACES)
+    if not seen and machine.glob("/sys/bus/pci"):
+        return [HostFacts(gpus=Fact((), "/sys/bus/pci"))]
+    parts = [_tools(machine, limit), *outside]
     known = merge(parts)
     if known.gpus is None:
-        return [*parts, HostFacts(gpus=Fact((), "/sys/bus/pci"))]
+        return [*parts, HostFacts(gpus=Fact((), "every source"))]
     if known.gpus.value and not any(machine.glob(path) for path in DRIVER_LIBRARIES):
         text = "was found nowhere, and no program can use the GPU without it (a container needs GPU access)"
         return [*parts, HostFacts(notes=(Note("libcuda.so.1", text),))]

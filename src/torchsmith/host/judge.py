@@ -70,13 +70,13 @@ class _Case:
 def judge(host: Capability, cell: Cell, catalog: Catalog) -> Fits | Misses:
     """Whether a cell runs on a machine, and why or why not."""
     case = _Case(contra=[warning for warning in cell.warnings if warning.code == UNUSABLE])
-    _judge_cpu(host, cell, catalog, case)
     exact: tuple[Sm, ...] = ()
     compatible: tuple[Sm, ...] = ()
     target = cell.variant.target
     if isinstance(target, Cuda):
         exact, compatible = _judge_gpus(host, target, catalog, case)
         _judge_driver(host, target, exact + compatible, catalog, case)
+    _judge_cpu(host, cell, catalog, case)
     if case.contra:
         return Misses(cell, tuple(case.contra))
     idle = tuple(sm for sm in host.sms or () if sm not in exact + compatible)

@@ -47,18 +47,25 @@ class Pick:
     def found(self) -> bool:
         return bool(self.choice.variants)
 
+    @property
+    def served(self) -> bool:
+        """Whether a variant runs here and every GPU has one that uses it."""
+        return self.found and not self.choice.unserved and not self.host.unknown_gpus
+
 
 def pick(
     facts: HostFacts,
     cells: Iterable[Cell],
     catalog: Catalog,
     workload: Workload,
-    package: Package = Package.PYTORCH,
+    package: Package | None = None,
 ) -> Pick:
-    """Rank a matrix's cells of a package for a machine and choose."""
+    """Rank a matrix's cells of a package (torch where it has any) for a machine and choose."""
     facts = resolve(facts, catalog)
     host = capability_of(facts)
     everything = list(cells)
+    having = [cell.variant.package for cell in everything]
+    package = package or next((one for one in Package if one in having), Package.PYTORCH)
     own = [cell for cell in everything if cell.variant.package is package]
     ranking = rank(host, own, catalog, workload)
     choice = choose(host, ranking)

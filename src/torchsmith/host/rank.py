@@ -26,7 +26,7 @@ def rank(host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Wo
     fits = [verdict for verdict in verdicts if isinstance(verdict, Fits)]
     misses = [verdict for verdict in verdicts if isinstance(verdict, Misses)]
     fits.sort(key=order(catalog, workload))
-    misses.sort(key=lambda miss: _distance(miss, host))
+    misses.sort(key=lambda miss: _distance(miss, host, catalog, workload))
     return Ranking(tuple(fits), tuple(misses))
 
 
@@ -34,12 +34,14 @@ def rank(host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Wo
 _HARDNESS = {"driver": 1, "isa": 3, "gpu": 5, "no-gpu-facts": 6, "gpu-unknown": 6, "no-gpu": 8, "system": 20}
 
 
-def _distance(miss: Misses, host: Capability) -> tuple[int, int, str]:
+def _distance(
+    miss: Misses, host: Capability, catalog: Catalog, workload: Workload
+) -> tuple[int, int, int, str]:
     """How far a candidate is from running here."""
     hardness = sum(_HARDNESS.get(code, 20) for code in {reason.code for reason in miss.reasons})
     sm = miss.variant.sm
     gap = min((abs(sm.number - other.number) for other in host.sms), default=0) if sm and host.sms else 0
-    return hardness, gap, miss.variant.name
+    return hardness, gap, place_of_isa(miss.variant.isa, catalog, workload), miss.variant.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,69 @@
+"""A machine for people: its facts, where each came from, and what was not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from torchsmith.catalog import Catalog
+from torchsmith.cli.console import out, warn
+from torchsmith.host.facts import GpuFacts, HostFacts
+from torchsmith.host.resolve import capability_of, known_isas
+
+
+def print_host(facts: HostFacts, catalog: Catalog) -> None:
+    """Facts with their sources on stdout, notes on stderr."""
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column()
+    table.add_column(style="dim")
+    for row in _rows(facts, catalog):
+        table.add_row(*row)
+    out().print(table)
+    print_notes(facts)
+
+
+def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
+    if facts.system:
+        yield "system", facts.system.value, facts.system.source
+    for label, fact in (("OS", facts.os), ("glibc", facts.glibc), ("CPU", facts.cpu_name)):
+        if fact:
+            yield label, fact.value, fact.source
+    if facts.microarchitecture:
+        cpu = catalog.cpus.get(facts.microarchitecture.value)
+        title = cpu.title if cpu else facts.microarchitecture.value
+        yield "microarchitecture", title, facts.microarchitecture.source
+    if facts.features:
+        isas = known_isas(facts.features.value, capability_of(facts).system, catalog)
+        yield "runs builds for", ", ".join(isas) or "none of the instruction sets here", facts.features.source
+    if facts.memory_mib:
+        yield "memory", f"{facts.memory_mib.value / 1024:.0f} GiB", facts.memory_mib.source
+    if facts.driver:
+        yield "NVIDIA driver", str(facts.driver.value), facts.driver.source
+    if facts.gpus is None:
+        yield "GPUs", "nothing is known of them", ""
+    elif not facts.gpus.value:
+        yield "GPUs", "none of NVIDIA's", facts.gpus.source
+    else:
+        yield from (_gpu_row(gpu, facts.gpus.source) for gpu in facts.gpus.value)
+
+
+def _gpu_row(gpu: GpuFacts, source: str) -> tuple[str, str, str]:
+    words = [gpu.label]
+    if gpu.sm and gpu.name:
+        words.append(str(gpu.sm.value))
+    if gpu.sm is None:
+        words.append("architecture unknown")
+    if gpu.memory_mib:
+        words.append(f"{gpu.memory_mib.value / 1024:.0f} GiB")
+    if gpu.mig and gpu.mig.value:
+        words.append("split by MIG (each process sees one instance; the build is the same)")
+    where = gpu.sm.source if gpu.sm and gpu.sm.source != source else source
+    return "GPU", ", ".join(words), where
+
+
+def print_notes(facts: HostFacts) -> None:
+    """What was not used, or not as it stands."""
+    for note in facts.notes:
+        warn(f"note: {note}")

@@ -1,0 +1,78 @@
+"""`torchsmith cover FLEET`: which variants to build for many machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.host_options import WorkloadOption
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+
+EXAMPLE = "torchsmith cover fleet.csv --profile wide --write torchsmith.toml"
+
+
+def run(
+    fleet: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FLEET",
+            help="A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
+            " or a folder of reports.",
+        ),
+    ],
+    selectors: Selectors = None,
+    best: Annotated[int, typer.Option("--best", min=0, help="The best plan with so many variants.")] = 0,
+    curve: Annotated[int, typer.Option("--curve", min=0, help="Show best plans up to this size.")] = 0,
+    must: Annotated[list[str] | None, typer.Option("--must", help="A variant that must be chosen.")] = None,
+    must_not: Annotated[
+        list[str] | None, typer.Option("--must-not", help="A variant that must not be chosen.")
+    ] = None,
+    workload: WorkloadOption = "general",
+    write: Annotated[
+        Path | None, typer.Option("--write", metavar="FILE", help="Write the plan as a torchsmith.toml.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of --write.")] = False,
+    workspace: WorkspaceOption = None,
+    profile: ProfileOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Choose the fewest variants that serve every machine of a fleet, or the best few, proved optimal.
+
+    The candidates are the workspace's variants. The exit code is 1 where a machine is not served or an entry
+    of the inventory could not be read.
+    """
+    from torchsmith.cli import cover_view as view
+    from torchsmith.cli.console import print_json, warn
+    from torchsmith.host.cover import Cover, Pins, catalog_estimates
+    from torchsmith.host.fleet import read_fleet
+    from torchsmith.host.matrix_file import write_matrix
+    from torchsmith.host.pick import find_workload
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace, profile)
+    catalog = opened.catalog
+    machines = read_fleet(fleet, catalog)
+    cells = opened.select(selectors or []).cells
+    pins = Pins(tuple(must or ()), tuple(must_not or ()))
+    kind = find_workload(workload, catalog)
+    cover = Cover(machines, cells, catalog, kind, catalog_estimates(catalog), pins)
+    plan = cover.best(best) if best else cover.fewest()
+    plans = cover.curve(curve) if curve else ()
+    if json:
+        print_json(view.cover_json(cover, plan, plans))
+    else:
+        view.print_fleet(cover)
+        size = len(plan.cells)
+        all_ = f"the fewest variants that serve all that can be served: {size}"
+        view.print_plan(plan, cover, f"the best {size} variants" if best else all_)
+        view.print_shortcomings(plan, cover)
+        if plans:
+            view.print_curve(plans)
+    if write is not None:
+        chosen = cover.with_companions(plan.cells)
+        write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", replace=force)
+        warn(f"written: {write}")
+    if plan.unserved or machines.unread:
+        raise typer.Exit(1)
