@@ -51,7 +51,7 @@ def print_plan(plan: Plan, cover: Cover, title: str) -> None:
         table.add_row(cell.name, count(sum(one.demand.machines for one in own)), count(slower))
     out().print(table)
     say(
-        f"{count(plan.best + plan.slower)} machines served: {count(plan.best)} as well as any candidate could,"
+        f"{count(plan.best + plan.slower)} machines served: {count(plan.best)} as well as possible,"
         f" {count(plan.slower)} slower; {count(plan.unserved)} not at all"
     )
     bill = plan.bill

@@ -29,6 +29,8 @@ def print_pick(pick: Pick, catalog: Catalog, org: str, file: str) -> None:
     if len(pick.choice.variants) > 1:
         say("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use")
         console.print()
+    for sm, fit in pick.exact:
+        say(f"for {sm} alone, {fit.variant.name} is compiled for it")
     _print_missing(pick, catalog)
     _print_wanted(pick, file)
 
@@ -62,7 +64,9 @@ def _print_assigned(one: Assigned, pick: Pick, org: str) -> None:
         say(f"  runs on the CPU alone and leaves {idle} idle", "yellow")
     for text in fit.reasons:
         say(f"  {text}")
-    say(f"  for {pick.workload.name} use: {pick.workload.why}")
+    able = [isa for isa in pick.workload.isas if isa in {other.variant.isa for other in pick.ranking.fits}]
+    if len(able) > 1:
+        say(f"  instruction sets for {pick.workload.name} use, the best first: {', '.join(able)}")
     for warning in fit.unproved:
         say(f"  not proved: {warning}", "yellow")
     install, build = install_command(fit.variant, org), build_commands(fit.variant)
@@ -116,6 +120,7 @@ def _titles(sms: tuple[Sm, ...], catalog: Catalog) -> str:
 
 def print_explanations(pick: Pick, catalog: Catalog) -> None:
     """Every other candidate and why not."""
+    say(f"for {pick.workload.name} use: {pick.workload.why}", "dim")
     table = Table(box=None, pad_edge=False)
     table.add_column("not chosen", no_wrap=True)
     table.add_column("why")
@@ -143,6 +148,7 @@ def pick_json(pick: Pick, catalog: Catalog, org: str, file: str) -> dict[str, An
         "choice": [_assigned_json(one, org) for one in pick.choice.variants],
         "unserved": [str(sm) for sm in pick.choice.unserved],
         "companions": list(pick.companions),
+        "compiled_for_one": {str(sm): fit.variant.name for sm, fit in pick.exact},
         "create": [
             {"name": fit.variant.name, "steps": create_steps(fit.variant, file)} for fit in pick.wanted
         ],

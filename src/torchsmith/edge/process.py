@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.edge.problem import Exit, Problem
+
+GRACE = 2.0  # a process that waits for a device cannot be ended; nobody should wait for it in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,12 @@ def run(
     except subprocess.TimeoutExpired:
         timed_out = True
         end_group(child)
-        out, err = child.communicate()
+        out, err = _rest(child)
     except BaseException:
         end_group(child)
         raise
-    return Finished(words, child.returncode, out, err, time.monotonic() - start, timed_out)
+    code = child.returncode if child.returncode is not None else -signal.SIGKILL
+    return Finished(words, code, out, err, time.monotonic() - start, timed_out)
 
 
 def end_group(child: subprocess.Popen[str]) -> None:
@@ -86,4 +90,13 @@ def end_group(child: subprocess.Popen[str]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-    child.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(GRACE)
+
+
+def _rest(child: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a child that was ended had said; nothing where it hangs in the kernel and keeps its pipes."""
+    try:
+        return child.communicate(timeout=GRACE)
+    except subprocess.TimeoutExpired:
+        return "", ""

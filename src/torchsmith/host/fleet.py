@@ -17,6 +17,7 @@ from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.given import Given
 from torchsmith.host.read_report import read_report_file
 
+SAMPLE = Path(__file__).with_name("sample.csv")
 # What the columns of an inventory may be called.
 COLUMNS: dict[str, tuple[str, ...]] = {
     "name": ("name", "kind", "host", "hostname", "machine", "id"),
@@ -64,7 +65,9 @@ class Fleet:
 
 
 def read_fleet(path: Path, catalog: Catalog) -> Fleet:
-    """The inventory at a path; a Problem where not one machine can be read."""
+    """The inventory at a path, or the sample; a Problem where not one machine can be read."""
+    if path == Path("sample") and not path.exists():
+        path = SAMPLE
     if path.is_dir():
         fleet = _read_folder(path)
     elif not path.exists():

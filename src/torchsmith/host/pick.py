@@ -41,6 +41,7 @@ class Pick:
     ranking: Ranking
     choice: Choice
     companions: tuple[str, ...] = ()  # names of the same cell in other packages, where the matrix has them
+    exact: tuple[tuple[Sm, Fits], ...] = ()  # for GPUs that run compatible code: what was compiled for them
     wanted: tuple[Fits, ...] = ()  # cells that the matrix lacks and that would suit better
 
     @property
@@ -73,9 +74,15 @@ def pick(
     siblings = (
         one.fit.variant.of(other).name for one in choice.variants for other in Package if other is not package
     )
-    wanted = _wanted(host, ranking, choice, own, catalog, workload, package)
     return Pick(
-        facts, host, workload, ranking, choice, tuple(name for name in siblings if name in names), wanted
+        facts,
+        host,
+        workload,
+        ranking,
+        choice,
+        companions=tuple(name for name in siblings if name in names),
+        exact=tuple(_exact(ranking, choice)),
+        wanted=_wanted(host, ranking, choice, own, catalog, workload, package),
     )
 
 
@@ -126,6 +133,14 @@ def _assign(chosen: Sequence[Fits], gpus: Sequence[Sm]) -> Iterator[Assigned]:
         yield Assigned(fit, tuple(sm for sm in gpus if owner[sm] is fit))
 
 
+def _exact(ranking: Ranking, choice: Choice) -> Iterator[tuple[Sm, Fits]]:
+    """For each GPU that the choice serves with compatible code, the best variant compiled for it."""
+    for one in choice.variants:
+        for sm in one.gpus:
+            if sm not in one.fit.exact:
+                yield from ((sm, fit) for fit in [fit for fit in ranking.fits if sm in fit.exact][:1])
+
+
 def possible_cells(
     host: Capability, pythons: Iterable[PythonVersion], package: Package, catalog: Catalog
 ) -> Iterator[Cell]:
@@ -150,7 +165,7 @@ def _wanted(
 ) -> tuple[Fits, ...]:
     """For every GPU that no variant was compiled for (or for the CPU alone), the best cell that could be."""
     pythons = [max((cell.variant.python for cell in own), default=max(catalog.pythons))]
-    served = {sm for one in choice.variants for sm in one.fit.exact}
+    served = {sm for fit in ranking.fits for sm in fit.exact}
     lacking = [sm for sm in host.sms or () if sm not in served]
     if not lacking and choice.variants:
         return ()

@@ -55,7 +55,8 @@ def read_query(text: str, source: str = "nvidia-smi -q") -> HostFacts:
 
 def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
     address = section.split("\n", 1)[0].strip()
-    memory = re.search(r"^\s*FB Memory Usage\s*\n\s*Total\s+:\s*(\d+) MiB", section, re.MULTILINE)
+    # MIG instances have a section of the same name inside; the whole GPU is the largest.
+    memory = re.findall(r"^\s*FB Memory Usage\s*\n\s*Total\s+:\s*(\d+) MiB", section, re.MULTILINE)
     mig = re.search(r"^\s*MIG Mode\s*\n\s*Current\s+:\s*(\S+)", section, re.MULTILINE)
     name, generation = _after("Product Name", section), _after("Product Architecture", section)
     if not name:
@@ -63,7 +64,7 @@ def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
     return GpuFacts(
         name=Fact(name, source) if name else None,
         generation=Fact(generation, source) if generation else None,
-        memory_mib=Fact(int(memory[1]), source) if memory else None,
+        memory_mib=Fact(max(map(int, memory)), source) if memory else None,
         mig=Fact(mig[1] == "Enabled", source) if mig and not _ABSENT.match(mig[1]) else None,
         address=_address(address),
     )

@@ -10,7 +10,7 @@ import typer
 from torchsmith.cli.host_options import WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 
-EXAMPLE = "torchsmith cover fleet.csv --profile wide --write torchsmith.toml"
+EXAMPLE = "torchsmith cover sample --profile wide --curve 6"
 
 
 def run(
@@ -19,7 +19,7 @@ def run(
         typer.Argument(
             metavar="FLEET",
             help="A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
-            " or a folder of reports.",
+            " a folder of reports, or the word sample.",
         ),
     ],
     selectors: Selectors = None,

@@ -1,0 +1,155 @@
+"""The verbs host, pick and cover as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.host.machines import corpus
+
+ZEN4 = ("--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def reports(name: str) -> list[str]:
+    """Write a known machine's reports here; options that name them."""
+    words = []
+    for report in corpus()[name].reports:
+        Path(f"{report.tool}.txt").write_text(report.text)
+        words += ["--from", f"{report.tool}.txt"]
+    return words
+
+
+def test_the_answer_comes_with_its_commands(call: Call) -> None:
+    result = call("pick", "--profile", "wide", "--org", "acme", *ZEN4)
+    name = "pytorch-python313-cuda12_9-sm89-avx512"
+    assert result.code == 0
+    assert f"flox install acme/{name}\n" in result.out
+    assert f"flox build -d build-pytorch {name}\n" in result.out
+    assert f"nix-build build-pytorch/.flox/pkgs/{name}.nix\n" in result.out
+    assert "torchvision-python313-cuda12_9-sm89-avx512" in result.out
+
+
+def test_no_variant_for_a_gpu_is_exit_1_with_the_nearest_and_the_cure(call: Call) -> None:
+    result = call("pick", *ZEN4)
+    assert result.code == 1
+    assert "no variant of this matrix uses sm89" in result.out
+    assert "update the driver to 580 or newer" in result.out
+    assert 'add "pytorch-python313-cuda12_9-sm89-avx512" to include in torchsmith.toml' in result.out
+    assert "runs on the CPU alone and leaves sm89 idle" in result.out
+
+
+def test_names_alone_are_data(call: Call) -> None:
+    result = call("pick", "--profile", "wide", "--names", *ZEN4)
+    assert result.out == "pytorch-python313-cuda12_9-sm89-avx512\n"
+    assert result.err == ""
+
+
+def test_explain_says_of_every_other_candidate_why_not(call: Call) -> None:
+    out = call(
+        "pick", "--profile", "real", "--explain", "--cpu", "zen4", "--gpu", "L4", "--driver", "580"
+    ).out
+    for cell in json.loads(call("list", "--profile", "real", "--json", "pytorch").out):
+        assert cell["name"] in out
+    assert "runs, but avx512 comes before avx2 for general use" in out
+    assert "120 code runs on capability 12.x alone" in out
+
+
+def test_selectors_narrow_the_candidates(call: Call) -> None:
+    result = call("pick", "--profile", "wide", "--names", "package:torchvision", "12.8", *ZEN4)
+    assert result.out == "torchvision-python313-cuda12_8-sm89-avx512\n"
+
+
+def test_json_holds_the_host_the_choice_and_the_others(call: Call) -> None:
+    data = json.loads(call("pick", "--json", "--profile", "wide", *ZEN4).out)
+    assert [one["name"] for one in data["choice"]] == ["pytorch-python313-cuda12_9-sm89-avx512"]
+    assert data["host"]["driver"]["value"] == "570.124.06"
+    assert len(data["others"]) > 200
+    assert all(other["why"] for other in data["others"])
+
+
+def test_a_host_can_be_carried_to_another_machine(call: Call) -> None:
+    options = reports("sapphirerapids-h100")
+    Path("host.json").write_text(call("host", "--json", *options).out)
+    carried = call("pick", "--names", "--workload", "training", "--from", "host.json")
+    assert carried.out == "pytorch-python313-cuda13_0-sm90-avx512bf16\n"
+    assert carried.out == call("pick", "--names", "--workload", "training", *options).out
+
+
+def test_single_facts_can_be_overridden(call: Call) -> None:
+    options = reports("emeraldrapids-h200")
+    result = call("pick", "--profile", "wide", *options, "--driver", "570.26")
+    assert "cuda12_9-sm90-avx512" in result.out
+    assert "the driver is replaced by what the command line says" in result.err
+
+
+def test_a_mac_is_told_that_nothing_runs_there(call: Call) -> None:
+    result = call("pick", *reports("macbook-m3"))
+    assert result.code == 1
+    assert "no variant runs on aarch64-darwin" in result.out
+
+
+def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None:
+    result = call("host", *reports("gb10-dgx-spark"))
+    assert result.code == 0
+    assert "GB10 (Cortex-X925 and Cortex-A725)" in result.out
+    assert "NVIDIA GB10, sm121" in result.out
+    assert "gives no memory.total" in result.err
+
+
+def test_this_machine_is_read(call: Call) -> None:
+    result = call("host", "--json")
+    assert result.code == 0
+    assert json.loads(result.out)["system"]["source"] == "uname"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("pick", "--from", "nowhere"), "cannot read nowhere"),
+        (("pick", "--cpu", "zen44"), "unknown CPU 'zen44'"),
+        (("pick", "--gpu", "RTX 1"), "unknown GPU 'RTX 1'"),
+        (("pick", "--workload", "gaming"), "unknown workload 'gaming'"),
+        (("pick", "--driver", "x"), "'x' is not a driver version"),
+        (("cover", "nowhere.csv"), "there is no nowhere.csv"),
+        (("cover", "sample", "--must", "x"), "x is not among the candidates"),
+    ],
+)
+def test_a_wrong_request_is_answered_in_words(args: tuple[str, ...], said: str, call: Call) -> None:
+    result = call(*args)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_cover_writes_a_matrix_that_is_read_back(call: Call) -> None:
+    result = call("cover", "sample", "--profile", "wide", "--write", "chosen.toml")
+    assert result.code == 0
+    assert "proved optimal" in result.out
+    names = call("list", "--names", "--workspace", "chosen.toml", "pytorch").out.splitlines()
+    data = json.loads(call("cover", "sample", "--profile", "wide", "--json").out)
+    assert names == data["plan"]["variants"]
+    again = call("cover", "sample", "--profile", "wide", "--write", "chosen.toml")
+    assert again.code == 2
+    assert "chosen.toml is there already" in again.err
+
+
+def test_machines_that_nothing_serves_and_rows_that_cannot_be_read_are_exit_1(call: Call) -> None:
+    Path("fleet.csv").write_text("name,cpu,gpu,driver\nold,zen,T4,470\nok,zen3,A100,580\nbad,zen99,L4,580\n")
+    result = call("cover", "fleet.csv", "--profile", "wide")
+    assert result.code == 1
+    assert "not read: fleet.csv:4: unknown CPU 'zen99'" in result.err
+    assert "needs driver 525.60.13 or newer, not 470" in result.out
+
+
+def test_the_curve_shows_what_each_further_variant_buys(call: Call) -> None:
+    data = json.loads(call("cover", "sample", "--profile", "wide", "--json", "--curve", "30").out)
+    served = [plan["at_their_best"] + plan["slower"] for plan in data["curve"]]
+    assert served == sorted(served)
+    assert data["curve"][-1]["slower"] == 0

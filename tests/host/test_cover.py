@@ -1,0 +1,237 @@
+"""Plans for fleets: optimal, as trying every subset shows, and honest about whom they leave out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchsmith.edge.problem import Problem
+from torchsmith.host.cover import Cover, Pins, Plan, catalog_estimates
+from torchsmith.host.demand import Demand
+from torchsmith.host.fleet import Fleet, Kind, read_fleet
+from torchsmith.host.given import Given
+from torchsmith.host.matrix_file import matrix_text, write_matrix
+from torchsmith.host.pick import pick
+from torchsmith.host.resolve import Capability
+from torchsmith.host.solve import Programme
+from torchsmith.matrix import Package
+from torchsmith.workspace.load import open_workspace
+
+WIDE = open_workspace(None, "wide")
+CATALOG = WIDE.catalog
+TORCH = [cell for cell in WIDE.matrix.cells if cell.variant.package is Package.PYTORCH]
+GENERAL = CATALOG.workloads["general"]
+ESTIMATES = catalog_estimates(CATALOG)
+
+costs = st.dictionaries(st.integers(0, 6), st.integers(0, 4), max_size=5)
+weights = st.integers(0, 9).map(float)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[list[Demand], frozenset[int], frozenset[int]]:
+    """Demands on up to seven candidates, some pinned, some ruled out."""
+    rows = draw(st.lists(st.tuples(costs, weights), min_size=1, max_size=7))
+    demands = [Demand(Capability(), 1.0, weight, (f"m{n}",), row) for n, (row, weight) in enumerate(rows)]
+    must = draw(st.frozensets(st.integers(0, 6), max_size=2))
+    banned = draw(st.frozensets(st.integers(0, 6), max_size=2)) - must
+    return demands, frozenset(range(7)) - banned, must
+
+
+def quality(demands: Sequence[Demand], chosen: Sequence[int]) -> tuple[float, float]:
+    """Weight served, and how well, as the programme weighs it."""
+    worst = 1 + max((cost for demand in demands for cost in demand.costs.values()), default=0)
+    served = better = 0.0
+    for demand in demands:
+        able = [demand.costs[index] for index in chosen if index in demand.costs]
+        if able:
+            served += demand.weight
+            better += demand.weight * (worst - min(able))
+    return served, better
+
+
+def subsets(candidates: frozenset[int], must: frozenset[int], most: int) -> list[tuple[int, ...]]:
+    return [
+        group
+        for size in range(most + 1)
+        for group in combinations(sorted(candidates), size)
+        if must <= set(group)
+    ]
+
+
+@given(problems(), st.integers(0, 7))
+@settings(max_examples=150, deadline=None)
+def test_the_best_few_are_as_good_as_trying_every_subset(
+    problem: tuple[list[Demand], frozenset[int], frozenset[int]], count: int
+) -> None:
+    demands, candidates, must = problem
+    count = max(count, len(must))
+    # Worst costs differ with what is ruled out; both sides must weigh by the same.
+    demands = [
+        Demand(d.host, 1.0, d.weight, d.kinds, {i: c for i, c in d.costs.items() if i in candidates})
+        for d in demands
+    ]
+    solution = Programme(demands, candidates, must).best(count)
+    rivals = [quality(demands, group) for group in subsets(candidates, must, count)]
+    found = quality(demands, solution.chosen)
+    assert found[0] == pytest.approx(max(rivals)[0])
+    assert found[1] == pytest.approx(max(rivals)[1])
+    assert len(solution.chosen) <= count
+    assert must <= set(solution.chosen) <= candidates
+    assert solution.proof.optimal
+
+
+@given(problems())
+@settings(max_examples=150, deadline=None)
+def test_the_fewest_are_as_few_as_trying_every_subset(
+    problem: tuple[list[Demand], frozenset[int], frozenset[int]],
+) -> None:
+    demands, candidates, must = problem
+    reachable = [demand for demand in demands if candidates & set(demand.costs)]
+    covering = [
+        group
+        for group in subsets(candidates, must, 7)
+        if all(set(group) & set(demand.costs) for demand in reachable)
+    ]
+    solution = Programme(demands, candidates, must).fewest()
+    assert len(solution.chosen) == min(map(len, covering))
+    assert solution.chosen in covering
+    assert solution.proof.optimal
+
+
+def fleet(*rows: tuple[str, int, Given]) -> Fleet:
+    return Fleet(tuple(Kind(name, words.facts(CATALOG, "test"), count) for name, count, words in rows))
+
+
+def cover(machines: Fleet, pins: Pins | None = None) -> Cover:
+    return Cover(machines, WIDE.matrix.cells, CATALOG, GENERAL, ESTIMATES, pins)
+
+
+MIXED = fleet(
+    ("ampere", 10, Given(cpu="zen3", gpu="A100", driver="535.1")),
+    ("desk", 5, Given(cpu="zen4", gpu="RTX 3090 + RTX 4090", driver="580")),
+    ("hopper", 3, Given(cpu="sapphirerapids", gpu="H100", driver="580")),
+    ("batch", 7, Given(cpu="graviton3", gpu="none")),
+    ("old", 2, Given(cpu="zen", gpu="T4", driver="470.1")),
+)
+
+
+def cells(plan: Plan) -> list[str]:
+    return [cell.variant.cell.removeprefix("python313-") for cell in plan.cells]
+
+
+def test_the_fewest_share_what_can_be_shared() -> None:
+    plan = cover(MIXED).fewest()
+    assert cells(plan) == ["cpu-armv8_2", "cuda12_9-sm80-avx2", "cuda13_0-sm90-avx512"]
+    assert (plan.best, plan.slower, plan.unserved) == (20, 5, 2)
+
+
+def test_a_machine_that_nothing_serves_is_named_with_the_reason() -> None:
+    asked = cover(MIXED)
+    lost = [one.demand for one in asked.fewest().served if one.cell is None]
+    assert [demand.kinds for demand in lost] == [("old",)]
+    assert "needs driver 525.60.13 or newer, not 470.1" in asked.why_unserved(lost[0])
+    assert asked.hopeless == 2
+
+
+def test_every_further_variant_buys_something() -> None:
+    asked = cover(MIXED)
+    plans = asked.curve(20)
+    scores = [(plan.best + plan.slower, plan.best) for plan in plans]
+    assert scores == sorted(scores)
+    assert plans[-1].slower == 0
+    assert plans[-1].unserved == asked.hopeless
+    assert [len(plan.cells) for plan in plans] == list(range(1, len(plans) + 1))
+
+
+def test_at_full_size_every_machine_gets_what_pick_would_give_it() -> None:
+    asked = cover(MIXED)
+    names = {cell.name for cell in asked.curve(20)[-1].cells}
+    for kind in MIXED.kinds[:1] + MIXED.kinds[2:4]:
+        choice = pick(kind.facts, WIDE.matrix.cells, CATALOG, GENERAL).choice
+        assert choice.variants[0].fit.variant.name in names
+
+
+def test_pins_hold() -> None:
+    must = "pytorch-python313-cuda13_0-sm120-avx512"
+    banned = "pytorch-python313-cuda12_9-sm80-avx2"
+    plan = cover(MIXED, Pins((must,), (banned,))).fewest()
+    names = [cell.name for cell in plan.cells]
+    assert must in names
+    assert banned not in names
+    assert plan.unserved == 2
+
+
+@pytest.mark.parametrize(
+    ("pins", "said"),
+    [
+        (
+            Pins(("pytorch-python313-cuda13_0-sm120-avx51",)),
+            "did you mean pytorch-python313-cuda13_0-sm120-avx512",
+        ),
+        (Pins(("pytorch-python313-cpu-avx2",), ("pytorch-python313-cpu-avx2",)), "must not be chosen"),
+    ],
+)
+def test_pins_that_cannot_hold_are_refused(pins: Pins, said: str) -> None:
+    with pytest.raises(Problem) as caught:
+        cover(MIXED, pins)
+    assert said in str(caught.value)
+
+
+def test_weights_decide_who_is_served_first() -> None:
+    words = (Given(cpu="zen3", gpu="A100", driver="580"), Given(cpu="zen3", gpu="H100", driver="580"))
+    kinds = [
+        Kind("many", words[0].facts(CATALOG, "t"), 10),
+        Kind("dear", words[1].facts(CATALOG, "t"), 1, 50.0),
+    ]
+    assert cells(cover(Fleet(tuple(kinds))).best(1)) == ["cuda13_0-sm90-avx2"]
+
+
+def test_the_bill_counts_companions_and_the_largest_build() -> None:
+    plan = cover(MIXED).best(1)
+    table = {name: row for name, row in CATALOG.estimates.items() if name.endswith("-gpu")}
+    assert plan.bill.hours == pytest.approx(sum(row.hours for row in table.values()))
+    assert plan.bill.build_gb == max(row.build_gb for row in table.values())
+
+
+def test_a_fleet_without_drivers_says_what_it_assumes() -> None:
+    asked = cover(fleet(("x", 1, Given(cpu="zen3", gpu="H100"))))
+    assert "the driver is 525.60.13 or newer" in asked.demands[0].assumed
+
+
+def test_ten_thousand_machines_are_one_demand_for_each_kind() -> None:
+    chance = random.Random(1)
+    pool = [
+        Given(cpu=cpu, gpu=gpu, driver="580") for cpu in ("zen3", "zen4") for gpu in ("L4", "H100", "A10")
+    ]
+    facts = [words.facts(CATALOG, "t") for words in pool]
+    kinds = tuple(Kind(f"m{n}", chance.choice(facts)) for n in range(10_000))
+    asked = cover(Fleet(kinds))
+    assert len(asked.demands) == len(pool)
+    assert sum(demand.machines for demand in asked.demands) == 10_000
+
+
+def test_the_plan_becomes_a_matrix_that_torchsmith_reads(tmp_path: Path) -> None:
+    asked = cover(MIXED)
+    plan = asked.fewest()
+    file = tmp_path / "torchsmith.toml"
+    write_matrix(file, asked.with_companions(plan.cells), "Chosen for a test.")
+    names = {cell.name for cell in open_workspace(file).matrix.cells}
+    assert names == {cell.variant.of(package).name for cell in plan.cells for package in Package}
+    with pytest.raises(Problem, match="is there already"):
+        write_matrix(file, plan.cells, "again")
+
+
+def test_cells_of_several_lines_are_written_without_a_line() -> None:
+    text = matrix_text(TORCH[:2], "a\nb")
+    assert text.startswith("# a\n# b\nformat = 1\n")
+
+
+def test_the_sample_is_served_whole() -> None:
+    plan = cover(read_fleet(Path("sample"), CATALOG)).fewest()
+    assert plan.unserved == 0

@@ -1,0 +1,143 @@
+"""This machine: silent tools, absent tools, and who is asked at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.host.machines import Recorded, answer, corpus
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.process import Finished
+from torchsmith.host.detect import ThisMachine, detect
+from torchsmith.host.nvml import read_nvml
+from torchsmith.host.resolve import capability_of, resolve
+
+HANGS = corpus()["hung-nvidia-smi"]
+
+
+def test_a_hung_nvidia_smi_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "nvidia-smi"
+    script.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/child\nwait\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert HANGS.machine is not None
+
+    class Mixed(ThisMachine):
+        """The files of a machine with a GPU, and the real way to run commands."""
+
+        def read(self, path: str) -> str | None:
+            return HANGS.machine.files.get(path) if HANGS.machine else None
+
+        def glob(self, pattern: str) -> list[str]:
+            return Recorded(HANGS.machine.files if HANGS.machine else {}).glob(pattern)
+
+        def uname(self) -> tuple[str, str]:
+            return "Linux", "x86_64"
+
+        def run(self, argv: Sequence[str], limit: float) -> Finished | None:
+            return super().run(argv, limit) if argv[0] == "nvidia-smi" else None
+
+    start = time.monotonic()
+    facts = resolve(detect(Mixed(), limit=1.0), builtin_catalog())
+    assert time.monotonic() - start < 20
+    assert any("did not answer within 1 s and was ended" in note.text for note in facts.notes)
+    assert [str(sm) for sm in capability_of(facts).sms or ()] == ["sm86"]
+    child = int((tmp_path / "child").read_text())
+    assert not _alive(child)
+
+
+def _alive(process: int) -> bool:
+    """Whether a process still works; one that only waits to be collected does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def test_a_machine_without_a_trace_of_a_gpu_starts_no_tool() -> None:
+    machine = Recorded({"/proc/cpuinfo": "", "/sys/bus/pci": ""})
+    facts = detect(machine)
+    assert facts.gpus is not None
+    assert facts.gpus.value == ()
+    assert machine.asked == []
+
+
+def test_an_old_driver_that_knows_no_compute_cap_is_asked_again_without_it() -> None:
+    class Old(Recorded):
+        def run(self, argv, limit):  # type: ignore[no-untyped-def]
+            if argv[0] != "nvidia-smi":
+                return None
+            if "compute_cap" in argv[1]:
+                return answer("nvidia-smi", 2, 'Field "compute_cap" is not a valid field to query.\n')
+            return answer("nvidia-smi", 0, "name, driver_version\nTesla T4, 470.256.02\n")
+
+    facts = resolve(detect(Old({"/dev/nvidia0": ""})), builtin_catalog())
+    host = capability_of(facts)
+    assert [str(sm) for sm in host.sms or ()] == ["sm75"]
+    assert str(host.driver) == "470.256.02"
+
+
+def test_this_machine_answers_for_real() -> None:
+    facts = resolve(detect(ThisMachine()), builtin_catalog())
+    assert facts.system is not None
+    assert facts.features is not None
+    assert facts.memory_mib is not None
+    assert facts.gpus is not None
+
+
+class _Error(Exception):
+    pass
+
+
+def _nvml(**changes: object) -> SimpleNamespace:
+    """What nvidia-ml-py offers, for two GPUs."""
+
+    def unsupported(handle: int) -> object:
+        raise _Error("Not Supported")
+
+    parts: dict[str, object] = {
+        "NVMLError": _Error,
+        "nvmlInit": lambda: None,
+        "nvmlSystemGetDriverVersion": lambda: b"580.95.05",
+        "nvmlDeviceGetCount": lambda: 2,
+        "nvmlDeviceGetHandleByIndex": lambda index: index,
+        "nvmlDeviceGetName": lambda handle: f"NVIDIA H{handle + 1}00",
+        "nvmlDeviceGetCudaComputeCapability": lambda handle: (9, 0),
+        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=2**37),
+        "nvmlDeviceGetPciInfo": lambda handle: SimpleNamespace(busId=b"00000000:1B:00.0"),
+        "nvmlDeviceGetMigMode": unsupported,
+        "unsupported": unsupported,
+    }
+    return SimpleNamespace(**(parts | changes))
+
+
+def test_nvml_gives_names_capabilities_and_the_driver() -> None:
+    facts = read_nvml(_nvml())
+    assert facts.driver is not None
+    assert str(facts.driver.value) == "580.95.05"
+    assert facts.gpus is not None
+    assert [gpu.label for gpu in facts.gpus.value] == ["NVIDIA H100", "NVIDIA H200"]
+    assert facts.gpus.value[0].address == "1b:00.0"
+    assert facts.notes == ()
+
+
+def test_nvml_without_a_capability_leaves_the_name_to_decide() -> None:
+    nvml = _nvml()
+    facts = read_nvml(_nvml(nvmlDeviceGetCudaComputeCapability=nvml.unsupported))
+    assert [str(sm) for sm in capability_of(resolve(facts, builtin_catalog())).sms or ()] == ["sm90"]
+    assert "gives no compute capability for GPU 0: Not Supported" in facts.notes[0].text
+
+
+def test_nvml_that_cannot_start_says_why() -> None:
+    def refuse() -> None:
+        raise _Error("Driver Not Loaded")
+
+    facts = read_nvml(_nvml(nvmlInit=refuse))
+    assert facts.gpus is None
+    assert [note.text for note in facts.notes] == ["could not start: Driver Not Loaded"]

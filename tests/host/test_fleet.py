@@ -1,0 +1,118 @@
+"""Inventories: CSV, JSON and folders of reports, with mistakes named by their place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.host.machines import corpus
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.host.document import to_document
+from torchsmith.host.fleet import SAMPLE, Fleet, read_fleet
+from torchsmith.host.resolve import capability_of, resolve
+
+CATALOG = builtin_catalog()
+
+
+def read(path: Path, text: str) -> Fleet:
+    path.write_text(text)
+    return read_fleet(path, CATALOG)
+
+
+def sms(fleet: Fleet) -> list[list[str] | None]:
+    hosts = [capability_of(resolve(kind.facts, CATALOG)) for kind in fleet.kinds]
+    return [None if host.sms is None else [str(sm) for sm in host.sms] for host in hosts]
+
+
+def test_rows_name_machines_as_people_do(tmp_path: Path) -> None:
+    fleet = read(
+        tmp_path / "fleet.csv",
+        "name,count,cpu,gpu,driver,rack\n"
+        "pods,8,Sapphire Rapids,8x H100 80GB,580.95.05,a1\n"
+        "desk,3,zen4,RTX 3090 + RTX 4090,570,b2\n"
+        "batch,100,Graviton3,none,,c3\n",
+    )
+    assert [(kind.name, kind.count) for kind in fleet.kinds] == [("pods", 8), ("desk", 3), ("batch", 100)]
+    assert sms(fleet) == [["sm90"], ["sm86", "sm89"], []]
+    assert fleet.machines == 111
+    assert fleet.unused_columns == ("rack",)
+
+
+def test_other_separators_and_column_names_are_understood(tmp_path: Path) -> None:
+    fleet = read(tmp_path / "f.csv", "\ufeffHostname;Machines;ISA;compute_cap\nx;2;avx512;9.0\n")
+    assert [(kind.name, kind.count) for kind in fleet.kinds] == [("x", 2)]
+    assert sms(fleet) == [["sm90"]]
+
+
+def test_an_architecture_wins_over_a_name_that_nobody_knows(tmp_path: Path) -> None:
+    assert sms(read(tmp_path / "f.csv", "cpu,gpu,sm\nzen4,Tesla X1000,sm89\n")) == [["sm89"]]
+
+
+def test_an_inventory_without_gpu_columns_says_nothing_of_gpus(tmp_path: Path) -> None:
+    assert sms(read(tmp_path / "f.csv", "cpu\nzen4\n")) == [None]
+
+
+def test_bad_rows_are_left_out_and_named_with_their_line(tmp_path: Path) -> None:
+    fleet = read(
+        tmp_path / "f.csv",
+        "cpu,gpu,driver,count\nzen4,RTX 4090,570,1\nzen4,RTX 9999,570,1\n"
+        "zen4,L4,x,1\nzen4,L4,570,1.5\nzen4,L4,570,-1\n",
+    )
+    assert len(fleet.kinds) == 1
+    assert [unread.where.line for unread in fleet.unread] == [3, 4, 5, 6]
+    assert "unknown GPU 'RTX 9999'" in fleet.unread[0].why
+    assert "is not a driver version" in fleet.unread[1].why
+    assert "count 1.5 is not a whole number" in fleet.unread[2].why
+    assert "out of range" in fleet.unread[3].why
+
+
+def test_json_takes_rows_and_hosts_of_ours(tmp_path: Path) -> None:
+    spark = to_document(corpus()["gb10-dgx-spark"].facts())
+    entries = [
+        {"name": "desk", "count": 5, "cpu": "zen4", "gpu": ["L4", "T4"]},
+        spark | {"name": "s", "count": 2},
+    ]
+    fleet = read(tmp_path / "fleet.json", json.dumps({"machines": entries}))
+    assert [(kind.name, kind.count) for kind in fleet.kinds] == [("desk", 5), ("s", 2)]
+    assert sms(fleet) == [["sm75", "sm89"], ["sm121"]]
+    single = read(tmp_path / "one.json", json.dumps(spark))
+    assert sms(single) == [["sm121"]]
+
+
+def test_a_folder_holds_a_machine_for_each_name(tmp_path: Path) -> None:
+    for name in ("icelake-a100", "cascadelake-t4"):
+        for report in corpus()[name].reports:
+            (tmp_path / f"{name}.{report.tool}.txt").write_text(report.text)
+    (tmp_path / "rack").mkdir()
+    (tmp_path / "rack" / "host.json").write_text(json.dumps(to_document(corpus()["graviton4"].facts())))
+    (tmp_path / "README").write_text("what is here\n")
+    fleet = read_fleet(tmp_path, CATALOG)
+    assert [kind.name for kind in fleet.kinds] == ["cascadelake-t4", "icelake-a100", "rack"]
+    assert sms(fleet) == [["sm75"], ["sm80"], None]
+    assert [Path(unread.where.file).name for unread in fleet.unread] == ["README"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("f.csv", "", "is empty"),
+        ("f.csv", "rack,owner\n1,2\n", "describes no machine"),
+        ("f.csv", "cpu,gpu\npentium,none\n", "holds no machine that can be read"),
+        ("f.json", "[", "not valid JSON"),
+        ("f.json", "[1]", "describes no machine"),
+    ],
+)
+def test_an_inventory_without_a_machine_is_refused(name: str, text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(Problem) as caught:
+        read(tmp_path / name, text)
+    assert said in str(caught.value)
+
+
+def test_the_sample_is_read_whole() -> None:
+    fleet = read_fleet(Path("sample"), CATALOG)
+    assert len(fleet.kinds) == len(SAMPLE.read_text().splitlines()) - 1
+    assert not fleet.unread
+    assert not fleet.unused_columns

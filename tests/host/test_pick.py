@@ -1,0 +1,231 @@
+"""What is picked must run; between candidates that run, the order is the one that was promised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchsmith.catalog import DriverVersion, GpuTarget, Sm
+from torchsmith.catalog.runs import driver_runs, gpu_code_runs
+from torchsmith.edge.problem import Problem
+from torchsmith.host.commands import build_commands, create_steps, install_command
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts
+from torchsmith.host.given import Given
+from torchsmith.host.pick import Assigned, Choice, Pick, find_workload, pick
+from torchsmith.host.rank import why_after
+from torchsmith.matrix import Cuda, Variant
+from torchsmith.workspace.load import open_workspace
+
+WIDE = open_workspace(None, "wide")
+CATALOG = WIDE.catalog
+CELLS = WIDE.matrix.cells
+FEATURES = sorted(frozenset().union(*(isa.needs for isa in CATALOG.isas.values())))
+DRIVERS = [
+    "35.4.1",
+    "470.256.02",
+    "525.60.13",
+    "535.183.01",
+    "550.54",
+    "570.26",
+    "575.51",
+    "580",
+    "590.44.01",
+]
+
+known_cpus = st.sampled_from(sorted(CATALOG.cpus)).map(
+    lambda name: frozenset().union(*(CATALOG.isas[isa].needs for isa in CATALOG.cpus[name].isas))
+)
+features = st.one_of(st.none(), known_cpus, st.frozensets(st.sampled_from(FEATURES)))
+drivers = st.one_of(st.none(), st.sampled_from(DRIVERS).map(DriverVersion.parse))
+capabilities = st.sampled_from([*(sm.number for sm in CATALOG.gpus), 60, 72, 88])
+systems = st.sampled_from([None, "x86_64-linux", "aarch64-linux", "aarch64-darwin"])
+
+
+T = TypeVar("T")
+
+
+def fact(value: T | None) -> Fact[T] | None:
+    return None if value is None else Fact(value, "drawn")
+
+
+@st.composite
+def hosts(draw: st.DrawFn) -> HostFacts:
+    """Any machine, also ones that nobody sells."""
+    numbers = draw(st.one_of(st.none(), st.lists(capabilities, max_size=3)))
+    gpus = None if numbers is None else tuple(GpuFacts(sm=Fact(Sm(number), "drawn")) for number in numbers)
+    return HostFacts(
+        system=fact(draw(systems)), features=fact(draw(features)), driver=fact(draw(drivers)), gpus=fact(gpus)
+    )
+
+
+def assert_runs(answer: Pick) -> None:
+    """What was chosen runs, as far as the facts go, and says what else must be true."""
+    host = answer.host
+    for one in answer.choice.variants:
+        variant, assumed = one.fit.variant, {reason.code for reason in one.fit.provided}
+        isa = CATALOG.isas[variant.isa]
+        assert host.system == isa.platform or (host.system is None and "system" in assumed)
+        assert isa.needs <= (host.features if host.features is not None else isa.needs)
+        assert host.features is not None or "isa" in assumed
+        if not isinstance(variant.target, Cuda):
+            continue
+        toolkit = CATALOG.cuda[variant.target.version]
+        assert one.gpus
+        # A machine has one driver: where it is unknown, it knows at least every GPU that is used.
+        known = [CATALOG.gpus[sm].min_driver for sm in one.fit.used if sm in CATALOG.gpus]
+        assert "driver" in assumed or driver_runs(toolkit, host.driver or max(known))
+        for sm in one.gpus:
+            gpu = CATALOG.gpus.get(sm)
+            if gpu is None:
+                assert sm == variant.target.sm
+                continue
+            target = GpuTarget(variant.target.sm)
+            assert gpu_code_runs("cubin", target, CATALOG.gpus[variant.target.sm], gpu)
+            assert host.driver is None or host.driver >= gpu.min_driver
+
+
+@given(hosts(), st.sampled_from(sorted(CATALOG.workloads)))
+@settings(max_examples=300, deadline=None)
+def test_what_is_picked_runs(facts: HostFacts, workload: str) -> None:
+    answer = pick(facts, CELLS, CATALOG, find_workload(workload, CATALOG))
+    assert_runs(answer)
+    for fit in answer.wanted:
+        assert_runs(replace(answer, choice=Choice((Assigned(fit, fit.used),))))
+
+
+@given(hosts())
+@settings(max_examples=150, deadline=None)
+def test_no_smaller_set_of_variants_serves_the_same_gpus(facts: HostFacts) -> None:
+    answer = pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
+    served = {sm for one in answer.choice.variants for sm in one.gpus}
+    reach = {frozenset(fit.used) for fit in answer.ranking.fits}
+    for size in range(len(answer.choice.variants)):
+        for group in combinations(reach, size):
+            assert not served or not served <= frozenset().union(*group)
+    assert set(answer.choice.unserved) == set(answer.host.sms or ()) - {sm for used in reach for sm in used}
+
+
+@given(hosts())
+@settings(max_examples=100, deadline=None)
+def test_every_candidate_is_accounted_for(facts: HostFacts) -> None:
+    answer = pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
+    own = [cell for cell in CELLS if cell.variant.package.value == "pytorch"]
+    assert len(answer.ranking.fits) + len(answer.ranking.misses) == len(own)
+    assert all(miss.reasons for miss in answer.ranking.misses)
+    fits = answer.ranking.fits
+    for fit in fits[1:]:
+        assert why_after(fit, fits[0], CATALOG, answer.workload)
+
+
+def machine(words: Given) -> HostFacts:
+    return words.facts(CATALOG, "test")
+
+
+def names(answer: Pick) -> list[str]:
+    return [one.fit.variant.cell.removeprefix("python313-") for one in answer.choice.variants]
+
+
+def chosen(words: Given, workload: str = "general") -> list[str]:
+    return names(pick(machine(words), CELLS, CATALOG, find_workload(workload, CATALOG)))
+
+
+def test_the_exact_architecture_comes_before_a_compatible_one() -> None:
+    assert chosen(Given(cpu="zen3", gpu="L40S", driver="580")) == ["cuda13_0-sm89-avx2"]
+    cells = [cell for cell in CELLS if cell.variant.sm is None or cell.variant.sm.number != 89]
+    answer = pick(
+        machine(Given(cpu="zen3", gpu="L40S", driver="580")), cells, CATALOG, CATALOG.workloads["general"]
+    )
+    assert names(answer) == ["cuda13_0-sm86-avx2"]
+    assert [fit.variant.name for fit in answer.wanted] == ["pytorch-python313-cuda13_0-sm89-avx2"]
+
+
+def test_the_newest_cuda_that_is_proved_and_that_the_driver_runs_is_taken() -> None:
+    wanted = {"535": "12_9", "570": "12_9", "579": "12_9", "580": "13_0", "590": "13_0"}
+    for driver, cuda in wanted.items():
+        assert chosen(Given(cpu="zen3", gpu="sm90", driver=driver)) == [f"cuda{cuda}-sm90-avx2"]
+
+
+def test_without_a_driver_the_least_demanding_cuda_is_taken_and_the_condition_said() -> None:
+    answer = pick(machine(Given(cpu="zen3", gpu="A100")), CELLS, CATALOG, CATALOG.workloads["general"])
+    assert names(answer) == ["cuda12_9-sm80-avx2"]
+    provided = answer.choice.variants[0].fit.provided
+    assert [reason.text for reason in provided] == ["the driver is 525.60.13 or newer"]
+
+
+def test_a_gpu_that_needs_a_new_driver_vouches_for_it() -> None:
+    answer = pick(machine(Given(cpu="gb10", gpu="GB10")), CELLS, CATALOG, CATALOG.workloads["general"])
+    assert names(answer) == ["cuda13_0-sm121-armv9"]
+    assert answer.choice.variants[0].fit.provided == ()
+
+
+def test_desktop_code_is_not_for_tegra() -> None:
+    cells = [cell for cell in CELLS if cell.variant.sm != Sm(87)]
+    orin = machine(Given(cpu="cortex_a78ae", gpu="Jetson AGX Orin", driver="540.4.0"))
+    answer = pick(orin, cells, CATALOG, CATALOG.workloads["general"])
+    assert names(answer) == ["cpu-armv8_2"]
+    assert [str(sm) for sm in answer.choice.unserved] == ["sm87"]
+
+
+def test_a_report_about_gpus_alone_asks_for_the_least_of_the_cpu() -> None:
+    answer = pick(
+        machine(Given(gpu="RTX 4090", driver="580")), CELLS, CATALOG, CATALOG.workloads["inference"]
+    )
+    assert names(answer) == ["cuda13_0-sm89-avx"]
+    codes = [reason.code for reason in answer.choice.variants[0].fit.provided]
+    assert codes == ["system", "isa"]
+
+
+def test_a_driver_that_is_too_old_is_the_nearest_miss_and_its_cure_is_named() -> None:
+    plan = open_workspace(None, "plan").matrix.cells
+    answer = pick(
+        machine(Given(cpu="zen4", gpu="RTX 4090", driver="570.124.06")),
+        plan,
+        CATALOG,
+        CATALOG.workloads["general"],
+    )
+    nearest = answer.ranking.misses[0]
+    assert nearest.variant.name == "pytorch-python313-cuda13_0-sm89-avx512"
+    assert [reason.hint for reason in nearest.reasons] == ["update the driver to 580 or newer"]
+    assert [fit.variant.name for fit in answer.wanted] == ["pytorch-python313-cuda12_9-sm89-avx512"]
+
+
+def test_workloads_order_instruction_sets() -> None:
+    spr = Given(cpu="Sapphire Rapids", gpu="none")
+    assert chosen(spr) == ["cpu-avx512"]
+    assert chosen(spr, "training") == ["cpu-avx512bf16"]
+    assert chosen(spr, "inference") == ["cpu-avx512vnni"]
+
+
+def test_companions_of_the_choice_are_named() -> None:
+    answer = pick(machine(Given(cpu="zen3", gpu="none")), CELLS, CATALOG, CATALOG.workloads["general"])
+    assert answer.companions == ("torchvision-python313-cpu-avx2", "torchaudio-python313-cpu-avx2")
+
+
+def test_the_commands_are_those_that_a_person_types() -> None:
+    variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512")
+    assert install_command(variant, "acme") == "flox install acme/torchvision-python313-cuda13_0-sm120-avx512"
+    assert build_commands(variant) == (
+        "flox build -d build-torchvision torchvision-python313-cuda13_0-sm120-avx512",
+        "nix-build build-torchvision/.flox/pkgs/torchvision-python313-cuda13_0-sm120-avx512.nix",
+    )
+    assert create_steps(variant, "torchsmith.toml")[0].startswith('add "torchvision-python313')
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (Given(cpu="zen9"), "unknown CPU 'zen9'\n  hint: did you mean zen"),
+        (Given(gpu="RTX 9999"), "unknown GPU 'RTX 9999'\n  hint: did you mean RTX"),
+        (Given(driver="new"), "'new' is not a driver version such as 580.65.06"),
+        (Given(isa="avx513"), "unknown instruction set 'avx513'\n  hint: did you mean avx512"),
+    ],
+)
+def test_a_word_that_nobody_knows_is_named(words: Given, said: str) -> None:
+    with pytest.raises(Problem) as caught:
+        machine(words)
+    assert said in str(caught.value)

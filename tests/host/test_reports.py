@@ -1,0 +1,227 @@
+"""Reports about other machines: cut, translated, without headers, contradictory, or of no tool we know."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.host.machines import corpus
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.host.document import read_document, to_document
+from torchsmith.host.facts import HostFacts, merge
+from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
+from torchsmith.host.read_nvidia import read_nvidia_smi
+from torchsmith.host.read_report import read_report, read_report_file
+from torchsmith.host.resolve import capability_of, known_isas, resolve
+
+CATALOG = builtin_catalog()
+ICELAKE = next(report.text for report in corpus()["icelake-a100"].reports if report.tool == "cpuinfo")
+TABLE = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.133.20             Driver Version: 570.133.20     CUDA Version: 12.8     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+|=========================================+========================+======================|
+|   0  NVIDIA GeForce RTX 3090        Off |   00000000:0B:00.0 Off |                  N/A |
+| 30%   41C    P8             25W /  350W |     123MiB /  24576MiB |      0%      Default |
+|   1  NVIDIA RTX PRO 6000 Blac...    Off |   00000000:0C:00.0 Off |                  N/A |
++-----------------------------------------------------------------------------------------+
+"""
+
+
+def notes(facts: HostFacts) -> str:
+    return "\n".join(map(str, facts.notes))
+
+
+def test_a_cut_list_of_features_counts_what_is_missing_as_absent() -> None:
+    at = ICELAKE.index("avx512_vnni") + len("avx512_vn")
+    facts = read_cpuinfo(ICELAKE[:at])
+    isas = known_isas(capability_of(facts).features, "x86_64-linux", CATALOG)
+    assert "avx512" in isas
+    assert "avx512vnni" not in isas
+    assert "what stands after the cut counts as absent" in notes(facts)
+
+
+def test_a_cut_second_core_does_not_take_features_from_the_first() -> None:
+    cut = ICELAKE + "\n" + ICELAKE[: ICELAKE.index("avx512f")]
+    facts = read_cpuinfo(cut)
+    assert facts.features == read_cpuinfo(ICELAKE).features
+    assert "the last line is cut" in notes(facts)
+
+
+def test_only_what_every_core_has_counts() -> None:
+    facts = read_cpuinfo(ICELAKE + "\n" + ICELAKE.replace(" avx512f", ""))
+    assert "avx512" not in known_isas(capability_of(facts).features, "x86_64-linux", CATALOG)
+    assert "cores differ" in notes(facts)
+
+
+@given(st.integers(0, len(ICELAKE)))
+@settings(max_examples=200, deadline=None)
+def test_a_report_cut_anywhere_never_promises_more_than_the_whole(at: int) -> None:
+    whole = read_cpuinfo(ICELAKE).features
+    part = read_cpuinfo(ICELAKE[:at]).features
+    assert whole is not None
+    if part is not None:
+        able = set(known_isas(part.value, "x86_64-linux", CATALOG))
+        assert able <= set(known_isas(whole.value, "x86_64-linux", CATALOG))
+
+
+def test_lscpu_as_json_says_the_same() -> None:
+    flags = ICELAKE.rsplit("flags\t\t: ", 1)[1].strip()
+    plain = f"Architecture: x86_64\nModel name: Some Xeon\nFlags: {flags}\n"
+    rows = [("Architecture:", "x86_64"), ("Model name:", "Some Xeon"), ("Flags:", flags)]
+    table = ", ".join(f'{{"field": "{label}", "data": "{value}"}}' for label, value in rows)
+    assert read_lscpu(f'{{"lscpu": [{table}]}}') == read_lscpu(plain)
+
+
+def test_an_lscpu_without_features_says_so() -> None:
+    facts = read_lscpu("Architecture: x86_64\nCPU(s): 4\n")
+    assert facts.system is not None
+    assert facts.system.value == "x86_64-linux"
+    assert facts.features is None
+    assert "holds no list of CPU features" in notes(facts)
+
+
+def test_csv_without_header_is_known_by_the_form_of_its_cells() -> None:
+    facts = read_nvidia_smi("NVIDIA L4, 8.9, 535.183.01, 23034 MiB\n")
+    assert facts.driver is not None
+    assert str(facts.driver.value) == "535.183.01"
+    assert capability_of(facts).sms == tuple(sm for sm in CATALOG.gpus if sm.number == 89)
+
+
+def test_a_cut_csv_row_is_left_out_and_named() -> None:
+    facts = read_nvidia_smi("name, compute_cap, driver_version\nTesla T4, 7.5, 535.183.01\nTesla T4, 7.")
+    assert facts.gpus is not None
+    assert len(facts.gpus.value) == 1
+    assert "a row is cut and was not used: Tesla T4, 7." in notes(facts)
+
+
+def test_a_query_that_announces_more_gpus_than_it_holds_is_cut() -> None:
+    text = next(report.text for report in corpus()["mig-h100"].reports if report.tool == "query")
+    facts = read_nvidia_smi(
+        text.replace("Attached GPUs                             : 1", "Attached GPUs : 8")
+    )
+    assert "announces 8 GPUs and describes 1: the rest is cut" in notes(facts)
+
+
+def test_mig_and_the_whole_memory_are_read_from_a_query() -> None:
+    facts = corpus()["mig-h100"].facts()
+    assert facts.gpus is not None
+    (gpu,) = facts.gpus.value
+    assert gpu.mig is not None
+    assert gpu.mig.value
+    assert gpu.memory_mib is not None
+    assert gpu.memory_mib.value == 81559
+
+
+def test_the_table_of_nvidia_smi_is_read_and_a_cut_name_is_not_guessed() -> None:
+    facts = resolve(read_report(TABLE, "table"), CATALOG)
+    host = capability_of(facts)
+    assert str(host.driver) == "570.133.20"
+    assert [str(sm) for sm in host.sms or ()] == ["sm86", "sm120"]
+    assert "cuts the name 'NVIDIA RTX PRO 6000 Blac...'" in notes(facts)
+
+
+def test_a_cut_name_that_could_be_two_parts_stays_unknown() -> None:
+    facts = resolve(
+        read_report(TABLE.replace("RTX PRO 6000 Blac...", "Quadro RTX 600...   "), "table"), CATALOG
+    )
+    assert capability_of(facts).unknown_gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "not loaded"),
+        ("Failed to initialize NVML: Driver/library version mismatch", "restart the machine"),
+        ("Failed to initialize NVML: Unknown Error", "could not start NVML"),
+    ],
+)
+def test_a_failed_nvidia_smi_is_explained(text: str, said: str) -> None:
+    facts = read_report(text, "smi.txt")
+    assert said in notes(facts)
+    assert facts.gpus is None
+
+
+def test_a_name_that_contradicts_the_capability_is_reported() -> None:
+    facts = resolve(read_nvidia_smi("name, compute_cap\nNVIDIA H100 PCIe, 8.9\n"), CATALOG)
+    assert [str(sm) for sm in capability_of(facts).sms or ()] == ["sm89"]
+    assert "the catalog lists it as sm90: the former is used" in notes(facts)
+
+
+def test_a_name_that_contradicts_the_generation_is_not_used() -> None:
+    text = next(report.text for report in corpus()["mig-h100"].reports if report.tool == "query")
+    facts = resolve(read_nvidia_smi(text.replace(": Hopper", ": Turing")), CATALOG)
+    assert capability_of(facts).unknown_gpus == ("NVIDIA H100 80GB HBM3",)
+
+
+def test_reports_of_two_machines_are_not_mixed_in_silence() -> None:
+    graviton = next(report.text for report in corpus()["graviton3"].reports)
+    facts = merge([read_report(ICELAKE, "a"), read_report(graviton, "b")])
+    assert "says aarch64-linux, but a (/proc/cpuinfo) says x86_64-linux, which is used" in notes(facts)
+    assert "differs from a (/proc/cpuinfo) in CPU features" in notes(facts)
+
+
+def test_features_of_another_kind_of_cpu_are_not_used() -> None:
+    text = "Architecture: aarch64\n" + read_lscpu_line(ICELAKE)
+    facts = resolve(read_lscpu(text), CATALOG)
+    assert facts.features is None
+    assert "lists features of x86_64-linux, but lscpu says aarch64-linux" in notes(facts)
+
+
+def read_lscpu_line(cpuinfo: str) -> str:
+    return "Flags: " + cpuinfo.rsplit("flags\t\t: ", 1)[1]
+
+
+@pytest.mark.parametrize("name", list(corpus()))
+def test_our_json_carries_every_fact_both_ways(name: str, tmp_path: Path) -> None:
+    facts = resolve(corpus()[name].facts(), CATALOG)
+    text = json.dumps(to_document(facts))
+    assert read_document(text, "host.json") == facts
+    (tmp_path / "host.json").write_text(text)
+    assert read_report_file(tmp_path / "host.json") == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello\n", "cannot tell which tool wrote report.txt"),
+        ("", "is empty"),
+        ('{"torchsmith-host": 2}', "has format 2, this torchsmith reads 1"),
+        (
+            '{"torchsmith-host": 1, "driver": {"value": "new", "source": "x"}}',
+            "'new' is not a driver version",
+        ),
+        ('{"torchsmith-host": 1, "system": ', "is not whole JSON"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_words(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.txt"
+    file.write_text(text)
+    with pytest.raises(Problem) as caught:
+        read_report_file(file)
+    assert said in str(caught.value)
+
+
+@given(st.sampled_from(list(corpus())), st.data())
+@settings(max_examples=150, deadline=None)
+def test_any_cut_of_any_report_is_read_or_refused(name: str, data: st.DataObject) -> None:
+    for report in corpus()[name].reports:
+        text = report.text[: data.draw(st.integers(0, len(report.text)))]
+        with contextlib.suppress(Problem):
+            facts = resolve(read_report(text, report.tool), CATALOG)
+            assert facts.notes or facts != HostFacts()
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with contextlib.suppress(Problem):
+        facts = resolve(read_report(text, "text"), CATALOG)
+        assert facts.notes or facts != HostFacts()
