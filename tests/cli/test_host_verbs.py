@@ -42,8 +42,21 @@ def test_no_variant_for_a_gpu_is_exit_1_with_the_nearest_and_the_cure(call: Call
     assert result.code == 1
     assert "no variant of this matrix uses sm89" in result.out
     assert "update the driver to 580 or newer" in result.out
-    assert 'add "pytorch-python313-cuda12_9-sm89-avx512" to include in torchsmith.toml' in result.out
+    assert "pytorch-python313-cuda12_9-sm89-avx512 would run here; to make it:" in result.out
     assert "runs on the CPU alone and leaves sm89 idle" in result.out
+
+
+def test_a_missing_cell_becomes_a_workspace_of_its_own(call: Call) -> None:
+    result = call("pick", *ZEN4, "--create", "mine/torchsmith.toml")
+    assert "written: mine/torchsmith.toml" in result.err
+    assert call("pick", "--names", "-w", "mine", *ZEN4).out == "pytorch-python313-cuda12_9-sm89-avx512\n"
+    assert len(call("list", "--names", "-w", "mine").out.splitlines()) == 3
+
+
+def test_a_workspace_is_told_which_line_to_add(call: Call) -> None:
+    call("init", ".", "--profile", "plan")
+    out = call("pick", *ZEN4).out
+    assert 'add "pytorch-python313-cuda12_9-sm89-avx512" to include in torchsmith.toml, then:' in out
 
 
 def test_names_alone_are_data(call: Call) -> None:

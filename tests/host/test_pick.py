@@ -213,7 +213,7 @@ def test_the_commands_are_those_that_a_person_types() -> None:
         "flox build -d build-torchvision torchvision-python313-cuda13_0-sm120-avx512",
         "nix-build build-torchvision/.flox/pkgs/torchvision-python313-cuda13_0-sm120-avx512.nix",
     )
-    assert create_steps(variant, "torchsmith.toml")[0].startswith('add "torchvision-python313')
+    assert create_steps(variant, "a.toml")[0].startswith(f'add "{variant}" to include in a.toml')
 
 
 @pytest.mark.parametrize(

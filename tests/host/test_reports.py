@@ -55,6 +55,12 @@ def test_a_cut_second_core_does_not_take_features_from_the_first() -> None:
     assert "the last line is cut" in notes(facts)
 
 
+def test_a_cpu_that_was_read_without_features_is_not_given_those_of_its_kind() -> None:
+    facts = resolve(read_cpuinfo(ICELAKE[: ICELAKE.index("flags")]), CATALOG)
+    assert facts.features is None
+    assert "names no CPU features" in notes(facts)
+
+
 def test_only_what_every_core_has_counts() -> None:
     facts = read_cpuinfo(ICELAKE + "\n" + ICELAKE.replace(" avx512f", ""))
     assert "avx512" not in known_isas(capability_of(facts).features, "x86_64-linux", CATALOG)

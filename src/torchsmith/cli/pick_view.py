@@ -65,7 +65,7 @@ def _print_assigned(one: Assigned, pick: Pick, org: str) -> None:
     for text in fit.reasons:
         say(f"  {text}")
     able = [isa for isa in pick.workload.isas if isa in {other.variant.isa for other in pick.ranking.fits}]
-    if len(able) > 1:
+    if len(able) > 1 and pick.host.features is not None:
         say(f"  instruction sets for {pick.workload.name} use, the best first: {', '.join(able)}")
     for warning in fit.unproved:
         say(f"  not proved: {warning}", "yellow")

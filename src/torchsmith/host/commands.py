@@ -20,5 +20,7 @@ def build_commands(variant: Variant) -> tuple[str, ...]:
 
 
 def create_steps(variant: Variant, file: str) -> tuple[str, ...]:
-    """Make a cell that the matrix lacks: what to write into which file, and what to run then."""
-    return (f'add "{variant.name}" to include in {file}', "torchsmith generate")
+    """Make a cell that the matrix lacks: in the workspace at hand, or in one of its own."""
+    steps = (f'add "{variant.name}" to include in {file}, then: torchsmith generate',) if file else ()
+    own = "the same command with --create mine/torchsmith.toml, then: torchsmith generate -w mine"
+    return (*steps, own)

@@ -116,8 +116,8 @@ class Cover:
 
     def best(self, count: int) -> Plan:
         """The best plan with at most so many variants."""
-        if count < max(1, len(self.must)):
-            raise Problem(f"{count} variants cannot hold the {len(self.must) or 1} that must be chosen")
+        if count < len(self.must):
+            raise Problem(f"a plan of {count} cannot hold the {len(self.must)} variants that must be chosen")
         return self._plan(self.programme.best(count))
 
     def curve(self, most: int) -> tuple[Plan, ...]:

@@ -93,6 +93,8 @@ def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
     """`8x H100; sm89`: names or architectures, several with ; or +, counts before an x."""
     if text.strip().lower() in NO_GPU:
         return
+    if not re.sub(r"[;+\s]", "", text):
+        raise Problem(f"{text!r} names no GPU", hint="write none for a machine without one")
     for part in re.split(r"[;+]", text):
         counted = re.fullmatch(r"\s*(\d{1,3})\s*[x×*]\s+?(.+?)\s*|\s*(\d{1,3})\s*[x×*]\s*(.+?)\s*", part)
         count, name = (counted[1] or counted[3], counted[2] or counted[4]) if counted else ("1", part.strip())
@@ -108,8 +110,8 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
     if gpu_of_name(name, catalog) is None:
         parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
         best = nearest(name, parts)
-        hint = f"did you mean {best}? " if best else ""
-        raise Problem(f"unknown GPU {name!r}", hint=f"{hint}give its architecture instead, such as sm89")
+        hint = f"did you mean {best}? Or give" if best else "give"
+        raise Problem(f"unknown GPU {name!r}", hint=f"{hint} its architecture, such as sm89")
     return GpuFacts(name=Fact(name, source))
 
 

@@ -24,5 +24,5 @@ def write_matrix(path: Path, cells: Sequence[Cell], about: str, *, replace: bool
     if path.exists() and not replace:
         raise Problem(f"{path} is there already", hint="--force replaces it")
     if not cells:
-        raise Problem("no variant was chosen, so there is no matrix to write")
+        raise Problem("there is no variant to write: nothing is missing, or nothing was chosen")
     write_atomic(path, matrix_text(cells, about))

@@ -48,6 +48,12 @@ class Pick:
     def found(self) -> bool:
         return bool(self.choice.variants)
 
+    def missing_cells(self) -> tuple[Cell, ...]:
+        """The cells that are wanted and the same ones of the other packages."""
+        return tuple(
+            Cell(fit.variant.of(package), fit.cell.line) for fit in self.wanted for package in Package
+        )
+
     @property
     def served(self) -> bool:
         """Whether a variant runs here and every GPU has one that uses it."""

@@ -19,6 +19,8 @@ KNOWN = (
     " system_profiler, torchsmith host --json"
 )
 
+LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -67,6 +69,8 @@ def read_report(text: str, name: str) -> HostFacts:
 def read_report_file(path: Path) -> HostFacts:
     """The report in a file. Bytes that are not UTF-8 are replaced: labels may be in any encoding."""
     try:
+        if path.stat().st_size > LARGEST:
+            raise Problem(f"{path} is too large to be a report ({path.stat().st_size / 1e6:.0f} MB)")
         text = path.read_bytes().decode(errors="replace")
     except OSError as error:
         raise Problem(f"cannot read {path}: {error.strerror}") from error

@@ -87,12 +87,12 @@ def _name_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """Where no source lists features, those that the catalog knows the microarchitecture to have."""
+    """A CPU that is known by name alone has what the catalog says; one that was read has what it shows."""
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
     if cpu is None:
         return facts
     system = facts.system or Fact(str(cpu.platform), f"{CATALOG}, by {cpu.name}")
-    if facts.features is not None:
+    if facts.features is not None or facts.cpu_id is not None:
         return replace(facts, system=system)
     features = frozenset[str]().union(*(catalog.isas[isa].needs for isa in cpu.isas))
     return replace(facts, system=system, features=Fact(features, f"{CATALOG}, by {cpu.name}"))

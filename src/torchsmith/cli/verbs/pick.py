@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,6 +38,10 @@ def run(
     org: Annotated[str, typer.Option("--org", help="The Flox organisation that publishes.")] = "ORG",
     explain: Annotated[bool, typer.Option("--explain", help="Say of every candidate why not.")] = False,
     names: Annotated[bool, typer.Option("--names", help="Print the chosen names alone.")] = False,
+    create: Annotated[
+        Path | None,
+        typer.Option("--create", metavar="FILE", help="Write what is missing as a torchsmith.toml."),
+    ] = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     json: JsonOption = False,
@@ -45,12 +50,13 @@ def run(
 
     The exit code is 1 where no variant runs, or none uses a GPU that is there.
     """
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import print_json, warn
     from torchsmith.cli.host_view import print_notes
     from torchsmith.cli.pick_view import pick_json, print_explanations, print_pick
     from torchsmith.host.detect import ThisMachine
     from torchsmith.host.gather import gather
     from torchsmith.host.given import Given
+    from torchsmith.host.matrix_file import write_matrix
     from torchsmith.host.pick import find_workload, pick
     from torchsmith.workspace.load import open_workspace
 
@@ -59,7 +65,7 @@ def run(
     given = Given(system, cpu, isa, features, "; ".join(gpu or []), "", driver)
     facts = gather(from_ or [], given, catalog, ThisMachine(), time_limit)
     answer = pick(facts, opened.select(selectors or []).cells, catalog, find_workload(workload, catalog))
-    file = opened.source.name if opened.root else "torchsmith.toml (torchsmith init writes one)"
+    file = opened.source.name if opened.root else ""
     if names:
         sys.stdout.write("".join(f"{one.fit.variant.name}\n" for one in answer.choice.variants))
     elif json:
@@ -69,5 +75,8 @@ def run(
         if explain:
             print_explanations(answer, catalog)
         print_notes(answer.facts)
+    if create is not None:
+        write_matrix(create, answer.missing_cells(), "What torchsmith pick found missing.", replace=False)
+        warn(f"written: {create}")
     if not answer.served:
         raise typer.Exit(1)
