@@ -63,7 +63,8 @@ def read_report(text: str, name: str) -> HostFacts:
         forms = [form for form in forms if form.tool != "lscpu"]
     if not forms:
         raise Problem(f"cannot tell which tool wrote {name}", hint=f"known reports: {KNOWN}")
-    return merge(form.read(text, f"{name} ({form.tool})") for form in forms)
+    facts = merge(form.read(text, f"{name} ({form.tool})") for form in forms)
+    return facts if facts != HostFacts() else facts.noting(name, "says nothing that could be used: it is cut")
 
 
 def read_report_file(path: Path) -> HostFacts:

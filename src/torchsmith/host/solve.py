@@ -10,7 +10,7 @@ from typing import Any
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.host.demand import Demand
 
-SLACK = 1e-7  # relative; weights are added as floating point numbers
+SLACK = 1e-3  # of the smallest weight: well above the solver's tolerance, well below any real difference
 OPTIONS = {"output_flag": False, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "threads": 1}
 
 
@@ -125,7 +125,8 @@ class Programme:
     def _limit(self, count: int, served: float) -> None:
         infinite = _highs()[0].kHighsInf
         self.highs.changeRowBounds(self.count_row, 0.0, float(count))
-        self.highs.changeRowBounds(self.served_row, served * (1 - SLACK), infinite)
+        slack = SLACK * min((weight for weight in self.served if weight), default=0.0)
+        self.highs.changeRowBounds(self.served_row, served - slack, infinite)
 
     def _objective(self, x: list[float] | None, z: list[float] | None, *, maximise: bool) -> None:
         highspy, np = _highs()
