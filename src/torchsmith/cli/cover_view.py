@@ -19,7 +19,18 @@ def count(machines: float) -> str:
     return f"{machines:,.0f}" if machines == int(machines) else f"{machines:,.1f}"
 
 
-def print_fleet(cover: Cover) -> None:
+def print_answer(cover: Cover, plan: Plan, plans: Sequence[Plan], *, limited: bool) -> None:
+    """The fleet, the plan, whom it leaves behind, and the best plans of each size."""
+    size = len(plan.cells)
+    fewest = f"the fewest variants that serve all that can be served: {size}"
+    _print_fleet(cover)
+    _print_plan(plan, cover, f"the best {size} variants" if limited else fewest)
+    _print_shortcomings(plan, cover)
+    if plans:
+        _print_curve(plans)
+
+
+def _print_fleet(cover: Cover) -> None:
     """What was read, and what was not."""
     fleet, different = cover.fleet, len(cover.demands)
     say(f"{count(fleet.machines)} machines in {len(fleet.kinds):,} entries, {different} of them different")
@@ -36,7 +47,7 @@ def _print_unread(fleet: Fleet) -> None:
         warn(f"columns not used: {', '.join(fleet.unused_columns)}")
 
 
-def print_plan(plan: Plan, cover: Cover, title: str) -> None:
+def _print_plan(plan: Plan, cover: Cover, title: str) -> None:
     """The variants, whom they serve, and what they cost."""
     proof = "proved optimal" if plan.proof.optimal else f"not proved, gap {plan.proof.gap:.2%}"
     say("")
@@ -61,7 +72,7 @@ def print_plan(plan: Plan, cover: Cover, title: str) -> None:
     )
 
 
-def print_shortcomings(plan: Plan, cover: Cover) -> None:
+def _print_shortcomings(plan: Plan, cover: Cover) -> None:
     """Machines that run slower than they could, and machines that nothing serves, with why."""
     slower = sorted((one for one in plan.served if one.slower), key=lambda one: -one.demand.machines)
     lost = sorted((one for one in plan.served if one.cell is None), key=lambda one: -one.demand.machines)
@@ -82,7 +93,7 @@ def print_shortcomings(plan: Plan, cover: Cover) -> None:
         warn(f"assumed for {count(machines)} machines: {text}")
 
 
-def print_curve(plans: Sequence[Plan]) -> None:
+def _print_curve(plans: Sequence[Plan]) -> None:
     """What each further variant buys."""
     say("")
     say("the best plan of each size", "bold")

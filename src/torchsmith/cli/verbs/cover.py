@@ -63,13 +63,7 @@ def run(
     if json:
         print_json(view.cover_json(cover, plan, plans))
     else:
-        view.print_fleet(cover)
-        size = len(plan.cells)
-        all_ = f"the fewest variants that serve all that can be served: {size}"
-        view.print_plan(plan, cover, f"the best {size} variants" if best else all_)
-        view.print_shortcomings(plan, cover)
-        if plans:
-            view.print_curve(plans)
+        view.print_answer(cover, plan, plans, limited=best > 0)
     if write is not None:
         chosen = cover.with_companions(plan.cells)
         write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", replace=force)
