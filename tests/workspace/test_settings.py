@@ -118,6 +118,19 @@ def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: P
         assert list(validator.iter_errors(tomllib.loads(bad)))
 
 
+def test_a_workspace_may_start_from_single_cells(tmp_path: Path) -> None:
+    _, count = start_workspace(tmp_path, "plan", cells=["pytorch-python313-cpu-armv8_2"])
+    assert count == 3
+    assert {cell.variant.package.value for cell in open_workspace(tmp_path).matrix.cells} == {
+        "pytorch",
+        "torchvision",
+        "torchaudio",
+    }
+    with pytest.raises(Problem, match=r"sm103 needs CUDA 12\.9"):
+        start_workspace(tmp_path / "b", "plan", cells=["pytorch-python313-cuda12_8-sm103-avx2"])
+    assert not (tmp_path / "b").exists()
+
+
 def test_a_workspace_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
     file = tmp_path / "torchsmith.toml"
     file.write_text("mine")

@@ -22,5 +22,4 @@ def build_commands(variant: Variant) -> tuple[str, ...]:
 def create_steps(variant: Variant, file: str) -> tuple[str, ...]:
     """Make a cell that the matrix lacks: in the workspace at hand, or in one of its own."""
     steps = (f'add "{variant.name}" to include in {file}, then: torchsmith generate',) if file else ()
-    own = "the same command with --create mine/torchsmith.toml, then: torchsmith generate -w mine"
-    return (*steps, own)
+    return (*steps, f"torchsmith init mine --cell {variant.name} && torchsmith generate -w mine")

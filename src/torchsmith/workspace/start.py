@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.matrix import Accepted, Package, Variant, assess
 from torchsmith.workspace.load import FILE, SettingsFile, Workspace, default_profiles, parse_settings
 
 TEXT = """\
@@ -38,17 +40,43 @@ exclude = []
 """
 
 
-def start_workspace(folder: Path, profile: str, *, replace: bool = False) -> tuple[Path, int]:
-    """Write the file; returns it and the number of variants it asks for."""
+CELLS = """\
+# Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema
+format = 1
+
+include = [
+{names}]
+"""
+
+
+def start_workspace(
+    folder: Path, profile: str, *, cells: Sequence[str] = (), replace: bool = False
+) -> tuple[Path, int]:
+    """Write the file, for a profile or for single cells; returns it and the number of its variants."""
     known = default_profiles()
     if profile not in known:
         raise Problem(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
     file = folder / FILE
     if file.exists() and not replace:
         raise Problem(f"{file} is there already", hint="--force replaces it")
-    text = TEXT.format(profile=profile, profiles=", ".join(known))
+    if cells:
+        profile, text = "", CELLS.format(names="".join(f'  "{name}",\n' for name in _with_companions(cells)))
+    else:
+        text = TEXT.format(profile=profile, profiles=", ".join(known))
     source = SettingsFile(str(file), text)
     workspace = Workspace(folder, source, parse_settings(source), builtin_catalog(), profile)
     count = len(workspace.matrix.cells)
     write_atomic(file, text)
     return file, count
+
+
+def _with_companions(cells: Sequence[str]) -> list[str]:
+    """Each cell for every package that has it; a cell that no package has is kept, to be refused by name."""
+    names: dict[str, None] = {}
+    for name in cells:
+        variant = Variant.parse(name)
+        names[variant.name] = None
+        for package in Package:
+            if isinstance(assess(variant.of(package), builtin_catalog()), Accepted):
+                names[variant.of(package).name] = None
+    return list(names)
