@@ -1,0 +1,228 @@
+"""ELF64 files of either CPU architecture, read piece by piece; no header is believed before it is checked."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from torchsmith.artifact.source import Damaged, Source
+
+Machine = Literal["x86_64", "aarch64"]
+MACHINES: dict[int, Machine] = {62: "x86_64", 183: "aarch64"}
+
+HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+SECTION = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+DYNAMIC = struct.Struct("<qQ")
+
+SYMTAB, STRTAB, DYNAMIC_KIND, NOBITS, DYNSYM = 2, 3, 6, 8, 11
+NEEDED, SONAME, RPATH, RUNPATH = 1, 14, 15, 29
+FUNCTION, FILE, GNU_IFUNC = 2, 4, 10
+LOCAL, GLOBAL = 0, 1
+EXECUTABLE = 4
+
+MOST_SECTIONS = 100_000
+MOST_SYMBOLS = 5_000_000
+MOST_STRINGS = 512 << 20
+MOST_DYNAMIC = 100_000
+LONGEST_NAME = 64 << 10
+
+
+class NotElf(Damaged):
+    """A file that is no ELF file of ours at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A named run of bytes in the file."""
+
+    name: str
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    entry_size: int
+
+    @property
+    def holds_code(self) -> bool:
+        return bool(self.flags & EXECUTABLE) and self.kind != NOBITS
+
+
+class Function(NamedTuple):
+    """A symbol that names code; its name, and its source file's, are places in the string table."""
+
+    address: int
+    size: int
+    name_at: int
+    section: int
+    binding: int
+    unit_at: int  # 0 where the source file is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What the dynamic section asks the loader for."""
+
+    needed: tuple[str, ...] = ()
+    soname: str = ""
+    runpath: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Elf:
+    """A readable ELF file and its sections."""
+
+    source: Source
+    machine: Machine
+    sections: tuple[Section, ...]
+
+    def named(self, *names: str) -> Iterator[Section]:
+        """The sections of these names that have bytes in the file."""
+        return (section for section in self.sections if section.name in names and section.kind != NOBITS)
+
+    def of_kind(self, kind: int) -> Section | None:
+        return next((section for section in self.sections if section.kind == kind), None)
+
+    def bytes_of(self, section: Section, most: int = MOST_STRINGS) -> bytes:
+        """A whole section, or Damaged when it is larger than such a section can be."""
+        if section.size > most:
+            raise Damaged(f"section {section.name} claims {section.size} bytes, more than it can have")
+        return self.source.read(section.offset, section.size)
+
+    def strings_of(self, section: Section) -> bytes:
+        """The string table that a section's entries point into."""
+        if not 0 < section.link < len(self.sections) or self.sections[section.link].kind != STRTAB:
+            raise Damaged(f"section {section.name} names no string table")
+        return self.bytes_of(self.sections[section.link])
+
+
+def read_elf(source: Source) -> Elf:
+    """Read the headers of an ELF file; NotElf or Damaged says why that cannot be done."""
+    if source.size == 0:
+        raise NotElf("an empty file")
+    head = source.read(0, min(HEADER.size, source.size))
+    if head[:4] != b"\x7fELF":
+        raise NotElf("not an ELF file")
+    if len(head) < HEADER.size:
+        raise Damaged(f"an ELF file cut off after {len(head)} bytes")
+    if head[4] != 2 or head[5] != 1:
+        raise NotElf("an ELF file, but not a 64-bit little-endian one")
+    fields = HEADER.unpack(head)
+    machine = MACHINES.get(fields[2])
+    if machine is None:
+        raise NotElf(f"an ELF file for another machine (number {fields[2]})")
+    return Elf(source, machine, _sections(source, fields[6], fields[11], fields[12], fields[13]))
+
+
+def _sections(source: Source, at: int, entry: int, count: int, names_index: int) -> tuple[Section, ...]:
+    """The section table; a count or index too large for its field stands in section 0."""
+    if at == 0:
+        return ()
+    if entry != SECTION.size:
+        raise Damaged(f"its section headers have {entry} bytes, not {SECTION.size}")
+    first = SECTION.unpack(source.read(at, SECTION.size))
+    count = count or first[5]
+    names_index = first[6] if names_index == 0xFFFF else names_index
+    if count > MOST_SECTIONS or at + count * SECTION.size > source.size:
+        raise Damaged(f"its table of {count} sections reaches beyond the end of the file")
+    if not names_index < count:
+        raise Damaged(f"its section names are in section {names_index} of {count}")
+    rows = list(SECTION.iter_unpack(source.read(at, count * SECTION.size)))
+    names = _checked(source, rows[names_index], "of section names", MOST_STRINGS)
+    return tuple(_section(source, row, names) for row in rows)
+
+
+def _section(source: Source, row: tuple[int, ...], names: bytes) -> Section:
+    name = text_at(names, row[0])
+    if row[1] not in (0, NOBITS) and row[4] + row[5] > source.size:
+        raise Damaged(f"section {name or '(no name)'} reaches beyond the end of the file")
+    return Section(name, row[1], row[2], row[3], row[4], row[5], row[6], row[9])
+
+
+def _checked(source: Source, row: tuple[int, ...], what: str, most: int) -> bytes:
+    if row[5] > most:
+        raise Damaged(f"its table {what} claims {row[5]} bytes")
+    return source.read(row[4], row[5])
+
+
+def text_at(strings: bytes, at: int) -> str:
+    """The text that starts at a place of a string table; printable, and not endless."""
+    if at >= len(strings):
+        raise Damaged(f"a name at {at:#x} lies outside its string table")
+    end = strings.find(b"\0", at, at + LONGEST_NAME)
+    raw = strings[at : end if end >= 0 else min(len(strings), at + LONGEST_NAME)]
+    text = raw.decode("utf-8", "replace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+
+
+def links_of(elf: Elf) -> Links:
+    """The shared libraries a file asks for, its own name, and where it looks."""
+    section = elf.of_kind(DYNAMIC_KIND)
+    if section is None:
+        return Links()
+    strings = elf.strings_of(section)
+    data = elf.bytes_of(section, MOST_DYNAMIC * DYNAMIC.size)
+    found: dict[int, list[str]] = {}
+    for tag, value in DYNAMIC.iter_unpack(data[: len(data) - len(data) % DYNAMIC.size]):
+        if tag == 0:
+            break
+        if tag in (NEEDED, SONAME, RPATH, RUNPATH):
+            found.setdefault(tag, []).append(text_at(strings, value))
+    paths = [path for tag in (RPATH, RUNPATH) for text in found.get(tag, []) for path in text.split(":")]
+    return Links(
+        tuple(found.get(NEEDED, [])), next(iter(found.get(SONAME, [])), ""), tuple(filter(None, paths))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """The functions a file names, and the table of their names."""
+
+    rows: list[Function]
+    strings: bytes
+    stripped: bool  # only exported functions are named
+
+    def name(self, function: Function) -> str:
+        return text_at(self.strings, function.name_at)
+
+    def unit(self, function: Function) -> str:
+        """The source file that a function was compiled from, empty where the file does not say."""
+        return text_at(self.strings, function.unit_at) if function.unit_at else ""
+
+
+def functions_of(elf: Elf) -> Functions:
+    """All named functions with code, from the full symbol table or else from the exported one."""
+    table = elf.of_kind(SYMTAB)
+    stripped = table is None
+    table = table or elf.of_kind(DYNSYM)
+    if table is None:
+        return Functions([], b"", stripped=True)
+    data = elf.bytes_of(table, MOST_SYMBOLS * SYMBOL.size)
+    strings = elf.strings_of(table)
+    whole = data[: len(data) - len(data) % SYMBOL.size]
+    return Functions(list(_functions(whole, len(elf.sections))), strings, stripped)
+
+
+def _functions(table: bytes, sections: int) -> Iterator[Function]:
+    """The functions of a symbol table; local ones follow the name of their source file."""
+    unit = 0
+    for name_at, info, _, section, address, size in SYMBOL.iter_unpack(table):
+        kind = info & 15
+        if kind == FILE:
+            unit = name_at
+        elif kind in (FUNCTION, GNU_IFUNC) and size and 0 < section < sections:
+            binding = info >> 4
+            yield Function(address, size, name_at, section, binding, unit if binding == LOCAL else 0)
+
+
+def code_of(elf: Elf, function: Function, most: int) -> bytes:
+    """A function's instructions, at most `most` bytes; empty where its section holds no code."""
+    section = elf.sections[function.section]
+    start = function.address - section.address
+    if not section.holds_code or start < 0 or start >= section.size:
+        return b""
+    return elf.source.read(section.offset + start, min(function.size, most, section.size - start))

@@ -1,0 +1,118 @@
+"""GPU code in a library: the containers of its fat binaries, read by their headers alone."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from torchsmith.artifact.elf import Elf, Section
+from torchsmith.artifact.source import Damaged, Source
+from torchsmith.catalog.axes import Form, GpuTarget, Sm
+
+SECTIONS = (".nv_fatbin", "__nv_relfatbin")
+CONTAINER = struct.Struct("<IHHQ")
+ENTRY = struct.Struct("<HHIQIIHHIIIQ")
+MAGIC = 0xBA55ED50
+ALIGNMENT = 8
+EXACT, FAMILY = 0x100000, 0x200000  # flags: the `a` and the `f` form of a target
+
+LONGEST_GAP = 1 << 20  # zeros between containers come from alignment
+LONGEST_HEADER = 4096
+MOST_ENTRIES = 2_000_000
+
+
+class Kind(StrEnum):
+    """What an entry holds."""
+
+    PTX = "ptx"
+    CUBIN = "cubin"
+    LTO = "lto"
+    OTHER = "other"
+
+
+KINDS = {1: Kind.PTX, 2: Kind.CUBIN, 8: Kind.LTO}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One piece of GPU code: for which target, in which form, and the bytes it takes with its header."""
+
+    kind: Kind
+    target: GpuTarget
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The GPU code of one compilation: the same functions for several targets."""
+
+    section: str
+    offset: int  # in its section
+    entries: tuple[Entry, ...]
+
+
+def containers_of(elf: Elf) -> Iterator[Container]:
+    """Every container of a library; Damaged where headers contradict each other."""
+    left = MOST_ENTRIES
+    for section in elf.named(*SECTIONS):
+        for container in _walk(elf.source, section):
+            left -= len(container.entries) + 1
+            if left < 0:
+                raise Damaged(f"more than {MOST_ENTRIES} pieces of GPU code")
+            yield container
+
+
+def _walk(source: Source, section: Section) -> Iterator[Container]:
+    at, end = section.offset, section.offset + section.size
+    while (at := _next_start(source, section, at, end)) < end:
+        place = f"{section.name} + {at - section.offset:#x}"
+        if at + CONTAINER.size > end:
+            raise Damaged(f"a GPU code container is cut off at {place}")
+        magic, _, header, size = CONTAINER.unpack(source.read(at, CONTAINER.size))
+        if magic != MAGIC:
+            raise Damaged(f"no GPU code container at {place}")
+        if header < CONTAINER.size or at + header + size > end:
+            raise Damaged(f"the GPU code container at {place} reaches beyond its section")
+        entries = tuple(_entries(source, at + header, at + header + size, place))
+        yield Container(section.name, at - section.offset, entries)
+        at += header + size
+
+
+def _next_start(source: Source, section: Section, at: int, end: int) -> int:
+    """The next place that is not padding; `end` when only zeros are left."""
+    at += -(at - section.offset) % ALIGNMENT
+    start = at
+    while at < end:
+        block = source.read(at, min(4096, end - at))
+        rest = block.lstrip(b"\0")
+        if rest:
+            at += (len(block) - len(rest)) // ALIGNMENT * ALIGNMENT
+            return at
+        at += len(block)
+        if at - start > LONGEST_GAP:
+            raise Damaged(
+                f"{section.name} holds more than {LONGEST_GAP} zeros at {start - section.offset:#x}"
+            )
+    return end
+
+
+def _entries(source: Source, at: int, end: int, place: str) -> Iterator[Entry]:
+    left = MOST_ENTRIES
+    while at < end:
+        if at + ENTRY.size > end:
+            raise Damaged(f"a piece of GPU code is cut off in the container at {place}")
+        fields = ENTRY.unpack(source.read(at, ENTRY.size))
+        kind, header, size, arch, flags = fields[0], fields[2], fields[3], fields[8], fields[11]
+        if not ENTRY.size <= header <= LONGEST_HEADER or at + header + size > end:
+            raise Damaged(f"a piece of GPU code reaches beyond its container at {place}")
+        yield Entry(KINDS.get(kind, Kind.OTHER), GpuTarget(Sm(arch), _form(flags)), header + size)
+        at += header + size
+        left -= 1
+        if left < 0:
+            raise Damaged(f"more than {MOST_ENTRIES} pieces of GPU code in the container at {place}")
+
+
+def _form(flags: int) -> Form:
+    return "a" if flags & EXACT else "f" if flags & FAMILY else ""

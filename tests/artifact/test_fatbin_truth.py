@@ -1,0 +1,82 @@
+"""What is read of GPU code is what NVIDIA's own tools put there and list, entry by entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.artifact import toolkit
+from torchsmith.artifact.elf import read_elf
+from torchsmith.artifact.fatbin import Container, containers_of
+from torchsmith.artifact.source import open_file
+from torchsmith.catalog import GpuTarget
+
+COMPRESSIONS = {
+    "not compressed": ("--compress=false",),
+    "as nvcc does": (),
+    "everything compressed": ("--compress-all",),
+    "for size": ("--compress-all", "--compress-mode=size"),
+}
+
+
+def read(path: Path) -> list[Container]:
+    with open_file(path) as source:
+        return list(containers_of(read_elf(source)))
+
+
+def listed(containers: list[Container]) -> list[tuple[str, str]]:
+    """Entries as cuobjdump lists them: cubins, an f target without its f, then PTX."""
+    entries = [entry for container in containers for entry in container.entries]
+    return [
+        (kind, str(entry.target).removesuffix("f" if kind == "cubin" else ""))
+        for kind in ("cubin", "ptx")
+        for entry in entries
+        if entry.kind == kind
+    ]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> list[toolkit.Image]:
+    """A cubin for every target that any CUDA of 12 and 13 compiles for, and PTX for some."""
+    folder = tmp_path_factory.mktemp("images")
+    made: dict[GpuTarget, toolkit.Image] = {}
+    texts = []
+    for kit in toolkit.toolkits():
+        for target in kit.targets:
+            made[target] = toolkit.cubin(kit, target, folder)
+        texts += [toolkit.ptx(kit, kit.targets[index], folder) for index in (0, -1)]
+    return [*made.values(), *texts]
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_every_target_and_form_is_read_as_cuobjdump_lists_it(
+    compression: str, images: list[toolkit.Image], tmp_path: Path
+) -> None:
+    container = toolkit.fatbin(images, tmp_path / "all.fatbin", *COMPRESSIONS[compression])
+    found = read(toolkit.library(tmp_path / "all.so", [container], []))
+    asked = [("cubin" if image.kind == "elf" else "ptx", image.target) for image in images]
+    assert [(entry.kind, entry.target) for entry in found[0].entries] == asked
+    assert listed(found) == toolkit.cuobjdump(tmp_path / "all.so")
+
+
+def test_several_containers_in_both_sections_are_told_apart(
+    images: list[toolkit.Image], tmp_path: Path
+) -> None:
+    first = toolkit.fatbin(images[:3], tmp_path / "first.fatbin")
+    second = toolkit.fatbin(images[3:4], tmp_path / "second.fatbin")
+    third = toolkit.fatbin(images[-2:], tmp_path / "third.fatbin")
+    path = toolkit.library(tmp_path / "several.so", [first, second, first], [third, second], gap=256)
+    found = read(path)
+    assert [len(container.entries) for container in found] == [3, 1, 3, 2, 1]
+    assert [container.section for container in found] == [".nv_fatbin"] * 3 + ["__nv_relfatbin"] * 2
+    assert listed(found) == toolkit.cuobjdump(path)
+
+
+def test_a_container_holds_as_many_bytes_as_its_entries_say(
+    images: list[toolkit.Image], tmp_path: Path
+) -> None:
+    container = toolkit.fatbin(images, tmp_path / "all.fatbin")
+    found = read(toolkit.library(tmp_path / "all.so", [container], []))
+    header = 16
+    assert header + sum(entry.size for entry in found[0].entries) == container.stat().st_size

@@ -1,0 +1,126 @@
+"""NVIDIA's own tools for the tests, from the PyPI wheels, kept in torchsmith's cache."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from torchsmith.catalog import CudaToolkit, GpuTarget, builtin_catalog
+from torchsmith.edge.files import cache_dir
+from torchsmith.edge.lock import exclusive
+from torchsmith.edge.process import run
+
+NVCC = "nvidia-cuda-nvcc==13.4.92"
+CUOBJDUMP = "nvidia-cuda-cuobjdump==13.4.92"
+PTX = """.version {version}
+.target sm_{target}
+.address_size 64
+.visible .entry kernel(.param .u64 out)
+{{
+  .reg .b64 %rd<2>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, {value};
+  st.global.u32 [%rd1], %r1;
+  ret;
+}}
+"""
+
+
+@cache
+def wheel(requirement: str) -> Path:
+    """The folder of an installed wheel; the test is skipped where it cannot be had, and fails in CI."""
+    folder = cache_dir() / "wheels" / requirement.replace("==", "-")
+    with exclusive(folder.with_suffix(".lock"), what=requirement, wait_seconds=300):
+        if not (folder / ".complete").exists():
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+            done = run([*pip, requirement], timeout=600)
+            if not done.ok:
+                message = f"needs {requirement} from PyPI: {done.stderr.strip()[-200:]}"
+                if os.environ.get("CI") == "true":
+                    pytest.fail(message)
+                pytest.skip(message)
+            (folder / ".complete").touch()
+    return folder
+
+
+@cache
+def tool(requirement: str, name: str) -> Path:
+    """A program of a wheel."""
+    found = next(path for path in sorted(wheel(requirement).rglob(f"bin/{name}")) if path.is_file())
+    found.chmod(0o755)
+    return found
+
+
+def checked(*argv: str | Path) -> str:
+    """Run a tool that must succeed; what it printed."""
+    done = run(argv, timeout=120)
+    assert done.ok, f"{done.line}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Image:
+    """One piece of GPU code as fatbinary takes it."""
+
+    kind: str  # elf or ptx
+    target: GpuTarget
+    file: Path
+
+
+def toolkits() -> list[CudaToolkit]:
+    """The two toolkits that together know every target: the last of CUDA 12 and the newest."""
+    known = builtin_catalog().cuda.values()
+    return [
+        max((kit for kit in known if kit.version.major == major), key=lambda kit: kit.version)
+        for major in (12, 13)
+    ]
+
+
+def cubin(kit: CudaToolkit, target: GpuTarget, folder: Path, value: int = 1) -> Image:
+    """A kernel compiled by the toolkit's ptxas for a target."""
+    source = ptx(kit, target, folder, value).file
+    made = folder / f"{kit.version}-{target}-{value}.cubin"
+    checked(tool(kit.wheel, "ptxas"), f"-arch=sm_{target}", source, "-o", made)
+    return Image("elf", target, made)
+
+
+def ptx(kit: CudaToolkit, target: GpuTarget, folder: Path, value: int = 1) -> Image:
+    """The same kernel as PTX for a target."""
+    version = "8.8" if kit.version.major == 12 else f"9.{kit.version.minor}"
+    made = folder / f"{kit.version}-{target}-{value}.ptx"
+    made.write_text(PTX.format(version=version, target=target, value=value))
+    return Image("ptx", target, made)
+
+
+def fatbin(images: list[Image], made: Path, *options: str) -> Path:
+    """Several images in one container, by NVIDIA's fatbinary."""
+    words = [f"--image3=kind={image.kind},sm={image.target},file={image.file}" for image in images]
+    checked(tool(NVCC, "fatbinary"), "-64", *options, f"--create={made}", *words)
+    return made
+
+
+def library(made: Path, containers: list[Path], relocatable: list[Path], gap: int = 8) -> Path:
+    """A shared library that carries containers as nvcc's output does."""
+    lines = ['.section .nv_fatbin,"a"']
+    lines += [f'.balign {gap}\n.incbin "{path}"' for path in containers]
+    lines += ['.section __nv_relfatbin,"a"'] if relocatable else []
+    lines += [f'.balign {gap}\n.incbin "{path}"' for path in relocatable]
+    source = made.with_suffix(".s")
+    source.write_text("\n".join(lines) + "\n")
+    checked("gcc", "-shared", "-nostdlib", "-o", made, source)
+    return made
+
+
+def cuobjdump(path: Path) -> list[tuple[str, str]]:
+    """What NVIDIA's cuobjdump lists: kind and target of each entry, cubins without an f first."""
+    return [
+        (kind, line.rsplit(".sm_", 1)[1].split(".")[0])
+        for option, kind in (("-lelf", "cubin"), ("-lptx", "ptx"))
+        for line in checked(tool(CUOBJDUMP, "cuobjdump"), "-all", option, path).splitlines()
+    ]
