@@ -81,6 +81,7 @@ class Sighting:
     """An instruction in a function that needs a feature."""
 
     feature: str
+    library: str
     function: str
     unit: str
     offset: int
@@ -97,7 +98,7 @@ class Tally:
     having: Counter[str] = field(default_factory=Counter)  # functions by feature
     sightings: dict[str, list[Sighting]] = field(default_factory=dict)
 
-    def add(self, machine: Machine, code: bytes, name: str, unit: str) -> None:
+    def add(self, machine: Machine, code: bytes, library: str, name: str, unit: str) -> None:
         """Look at one function."""
         self.functions += 1
         self.size += len(code)
@@ -112,7 +113,17 @@ class Tally:
             self.having[feature] += 1
             seen = self.sightings.setdefault(feature, [])
             if len(seen) < FEW:
-                seen.append(Sighting(feature, name, unit, use.offset, use.code.hex(" ")))
+                seen.append(Sighting(feature, library, name, unit, use.offset, use.code.hex(" ")))
+
+    def join(self, other: Tally) -> None:
+        """Add what another library's functions showed."""
+        self.functions += other.functions
+        self.size += other.size
+        self.undecoded += other.undecoded
+        self.having.update(other.having)
+        for feature, seen in other.sightings.items():
+            own = self.sightings.setdefault(feature, [])
+            own.extend(seen[: FEW - len(own)])
 
     @property
     def features(self) -> frozenset[str]:
@@ -143,7 +154,7 @@ class CpuCode:
         return float(1 - (1 - CONFIDENCE) ** (1 / seen)) if seen else 1.0
 
 
-def cpu_code(elf: Elf, *, full: bool = False, sample: int = SAMPLE) -> CpuCode:
+def cpu_code(elf: Elf, library: str, *, full: bool = False, sample: int = SAMPLE) -> CpuCode:
     """Look at functions of a library, all of them or a random sample that is the same every time."""
     functions = functions_of(elf)
     rows = _once_each(functions.rows)
@@ -160,7 +171,7 @@ def cpu_code(elf: Elf, *, full: bool = False, sample: int = SAMPLE) -> CpuCode:
         if group in ("undispatched", "shared"):
             tally = undispatched if group == "undispatched" else shared
             if full or tally.functions < sample:
-                tally.add(elf.machine, code_of(elf, function, LONGEST_FUNCTION), name, unit)
+                tally.add(elf.machine, code_of(elf, function, LONGEST_FUNCTION), library, name, unit)
         if not full and undispatched.functions >= sample:
             break
     candidates = undispatched.functions * len(rows) // max(tried, 1)

@@ -100,15 +100,13 @@ def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[P
         yield Part(unpacked.fileno(), 0, size)
 
 
-def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """The first `most` bytes of a small member, empty when there is none of that name."""
+def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
+    """The first `most` bytes of a member."""
     try:
-        with archive.open(name) as file:
+        with archive.open(member) as file:
             return file.read(most)
-    except KeyError:
-        return b""
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise Damaged(f"{name} cannot be unpacked: {error}") from error
+        raise Damaged(f"{member.filename} cannot be unpacked: {error}") from error
 
 
 def _refuse_bomb(member: zipfile.ZipInfo) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from torchsmith.edge.problem import Problem
@@ -58,3 +60,21 @@ def print_problem(problem: Problem) -> None:
     if problem.hint:
         line.append("\n  hint: ", style="cyan").append(problem.hint)
     err().print(line, soft_wrap=True)
+
+
+@contextmanager
+def reading_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on stderr for bytes that are read; silent where nobody watches."""
+    console = err()
+    if not console.is_terminal:
+        yield lambda what, done, total: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task("reading")
+        yield lambda what, done, total: bar.update(
+            task, description=what.rsplit("/", 1)[-1], completed=done, total=total
+        )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from torchsmith.catalog import Catalog
+    from torchsmith.matrix import Variant
 
 
 def complete_names(incomplete: str) -> list[str]:
@@ -41,3 +45,23 @@ Selectors = Annotated[
     ),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A variant's name.", autocompletion=complete_names)]
+VariantOption = Annotated[
+    str | None,
+    typer.Option(
+        "--variant",
+        help="The variant it should be; else the one in the path's name.",
+        autocompletion=complete_names,
+    ),
+]
+
+
+def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
+    """The variant that is asked for or that a path's name says; one of the catalog, or a Problem."""
+    from torchsmith.artifact.verdict import variant_in
+    from torchsmith.edge.problem import Problem, did_you_mean
+    from torchsmith.matrix import Variant
+
+    variant = Variant.parse(name) if name else variant_in(path)
+    if variant is not None and variant.isa not in catalog.isas:
+        raise Problem(f"unknown instruction set {variant.isa}", hint=did_you_mean(variant.isa, catalog.isas))
+    return variant

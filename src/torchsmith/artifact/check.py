@@ -1,0 +1,31 @@
+"""One promise or condition of an artifact, whether it is kept, and on what evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["right", "wrong", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One promise or condition, and whether it is kept."""
+
+    id: str
+    status: Status
+    text: str
+    hint: str = ""
+
+
+def megabytes(size: int) -> str:
+    """A size for people."""
+    if size < 1 << 20:
+        return f"{size / 1024:.0f} KiB"
+    return f"{size / (1 << 20):.0f} MiB" if size < 10 << 30 else f"{size / (1 << 30):.1f} GiB"
+
+
+def passed(checks: Iterable[Check]) -> bool:
+    """Whether nothing is wrong."""
+    return all(check.status != "wrong" for check in checks)

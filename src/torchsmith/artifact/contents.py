@@ -1,0 +1,138 @@
+"""What lies at a path: one library, a wheel, or a folder such as a Nix result, with its files by name."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from torchsmith.artifact.source import Part, open_file, open_member, open_zip, read_member
+from torchsmith.edge.problem import Problem
+
+LIBRARY = re.compile(r"\.so(\.\d+)*$")
+TEXTS = re.compile(r"(^|/)(version\.py|METADATA|WHEEL|propagated-build-inputs)$")
+MOST_FILES = 500_000
+MOST_TEXT = 1 << 20
+
+Kind = Literal["library", "wheel", "folder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file of the artifact, opened only while it is looked at."""
+
+    name: str
+    size: int
+    open: Callable[[], AbstractContextManager[Part]]
+    place: Path | None = None  # where it lies on disk, links resolved
+
+
+@dataclass
+class Contents:
+    """The files of an artifact."""
+
+    path: Path
+    kind: Kind
+    libraries: list[Item] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    other_bytes: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def open_contents(path: Path) -> Iterator[Contents]:
+    """The files at a path; a Problem says why there are none to look at."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise Problem(f"cannot read {path}: {error.strerror}") from error
+    if stat.S_ISDIR(found.st_mode):
+        yield _folder(path)
+    elif path.suffix in (".whl", ".zip"):
+        with open_zip(path) as archive:
+            yield _wheel(path, archive)
+    else:
+        item = Item(path.name, found.st_size, lambda: open_file(path), path.resolve())
+        yield Contents(path, "library", [item])
+
+
+def _folder(root: Path) -> Contents:
+    """Every library below a folder, each once; links are followed, and a loop is walked once."""
+    contents = Contents(root, "folder")
+    seen: set[tuple[int, int]] = set()
+    folders, files = [("", root)], 0
+    while folders:
+        prefix, folder = folders.pop()
+        for name, path in _entries(prefix, folder, contents):
+            files += 1
+            if files > MOST_FILES:
+                raise Problem(
+                    f"{root} holds more than {MOST_FILES} files", hint="name the package's own folder"
+                )
+            try:
+                found = os.stat(path)
+            except OSError as error:
+                contents.faults.append(f"{name} cannot be read: {error.strerror}")
+                continue
+            if (found.st_dev, found.st_ino) in seen:
+                continue
+            seen.add((found.st_dev, found.st_ino))
+            if stat.S_ISDIR(found.st_mode):
+                folders.append((f"{name}/", path))
+            elif stat.S_ISREG(found.st_mode):
+                _file(contents, name, path, found.st_size)
+    contents.libraries.sort(key=lambda item: item.name)
+    return contents
+
+
+def _entries(prefix: str, folder: Path, contents: Contents) -> Iterator[tuple[str, Path]]:
+    try:
+        names = sorted(os.listdir(folder), reverse=True)
+    except OSError as error:
+        contents.faults.append(f"{prefix or '.'} cannot be read: {error.strerror}")
+        return
+    for name in names:
+        yield f"{prefix}{_printable(name)}", folder / name
+
+
+def _file(contents: Contents, name: str, path: Path, size: int) -> None:
+    if LIBRARY.search(name):
+        contents.libraries.append(Item(name, size, lambda: open_file(path), path.resolve()))
+        return
+    contents.other_bytes += size
+    if TEXTS.search(name):
+        with open_file(path) as part:
+            contents.texts[name] = part.read(0, min(part.size, MOST_TEXT)).decode("utf-8", "replace")
+
+
+def _wheel(path: Path, archive: zipfile.ZipFile) -> Contents:
+    """The members of a wheel; nothing is written under a member's name, so no name can lead outside."""
+    contents = Contents(path, "wheel")
+    members = archive.infolist()
+    if len(members) > MOST_FILES:
+        raise Problem(f"{path} holds more than {MOST_FILES} files")
+    for member in members:
+        name = _printable(member.filename)
+        if LIBRARY.search(name):
+            contents.libraries.append(Item(name, member.file_size, _opener(archive, member)))
+            continue
+        contents.other_bytes += member.file_size
+        if TEXTS.search(name):
+            contents.texts[name] = read_member(archive, member, MOST_TEXT).decode("utf-8", "replace")
+    contents.libraries.sort(key=lambda item: item.name)
+    return contents
+
+
+def _opener(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[], AbstractContextManager[Part]]:
+    return lambda: open_member(archive, member)
+
+
+def _printable(name: str) -> str:
+    """A file's name without characters that could steer a terminal."""
+    return "".join(char if char.isprintable() else "�" for char in name)

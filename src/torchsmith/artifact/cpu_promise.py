@@ -1,0 +1,130 @@
+"""Whether the CPU code is what a name promises: the flags arrived, and nothing asks for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchsmith.artifact.check import Check
+from torchsmith.artifact.cpu import CpuCode, Sighting, Tally
+from torchsmith.artifact.elf import Machine
+from torchsmith.artifact.features import LEGACY_SSE, closure, facts
+from torchsmith.artifact.inspect import Inspection
+from torchsmith.catalog import Catalog, Isa
+
+ENOUGH = 500  # functions with vector code, before their silence tells anything
+FEW_LEGACY = 0.05  # the share of functions with SSE written the old way that assembly files explain
+
+
+def combined(seen: Inspection) -> tuple[Tally, Tally, list[CpuCode]]:
+    """The undispatched and the shared functions of all own libraries together."""
+    undispatched, shared = Tally(), Tally()
+    looked = [library.cpu for library in seen.own if library.cpu is not None]
+    for cpu in looked:
+        undispatched.join(cpu.undispatched)
+        shared.join(cpu.shared)
+    return undispatched, shared, looked
+
+
+def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]:
+    """The instruction set of the name was compiled for, and is enough to run the result."""
+    machine = seen.machine
+    if machine is None:
+        return
+    if not isa.platform.startswith(machine):
+        text = f"its libraries are for {machine}, the name says {isa.name} ({isa.platform})"
+        yield Check("machine", "wrong", text)
+        return
+    undispatched, _, looked = combined(seen)
+    if not looked:
+        return
+    if not undispatched.functions:
+        yield Check(
+            "cpu", "note", "no function of PyTorch's own is named: its instructions cannot be told apart"
+        )
+        return
+    yield _arrived(seen, machine, isa, undispatched)
+    yield _within(machine, isa, undispatched, catalog)
+
+
+def _arrived(seen: Inspection, machine: Machine, isa: Isa, tally: Tally) -> Check:
+    """Whether the compiler was told of the instruction set."""
+    levels = [feature for feature in facts(machine).evidence if feature in isa.features]
+    counts = [tally.having[feature] for feature in levels]
+    legacy = tally.having[LEGACY_SSE]
+    vector = max(counts[-1], legacy)
+    named = _flags_named(seen, isa)
+    evidence = f"{counts[0]} of {tally.functions} undispatched functions use {levels[0]}"
+    if machine == "x86_64":
+        evidence += f", {legacy} use SSE without VEX"
+    evidence += f"; {named}" if named else ""
+    if machine == "x86_64" and legacy > FEW_LEGACY * vector:
+        return Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {evidence}")
+    if counts[0]:
+        return Check("flags", "right", f"compiled for {isa.name}: {evidence}")
+    if vector >= ENOUGH or (machine == "aarch64" and tally.functions >= ENOUGH):
+        return Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {evidence}")
+    return Check(
+        "flags", "note", f"too little code to tell whether the flags of {isa.name} arrived: {evidence}"
+    )
+
+
+def _flags_named(seen: Inspection, isa: Isa) -> str:
+    """What the embedded compile flags say about the instruction set, in words."""
+    text = next((library.flags for library in seen.own if library.flags), "")
+    if not text:
+        return ""
+    absent = [flag for flag in isa.flags if flag not in text.split()]
+    return f"its embedded flags lack {' '.join(absent)}" if absent else "its embedded flags name the set"
+
+
+def _within(machine: Machine, isa: Isa, tally: Tally, catalog: Catalog) -> Check:
+    """Whether code outside dispatch stays within the instruction set."""
+    beyond = sorted(tally.features - closure(machine, isa.features))
+    if not beyond:
+        return Check("within", "right", f"nothing outside dispatch needs more than {isa.name}")
+    first = tally.sightings[beyond[0]][0]
+    crash = crashing_cpus(first.feature, isa, catalog)
+    text = f"code outside dispatch needs {', '.join(beyond)}, which {isa.name} does not have: {spot(first)}"
+    return Check("within", "wrong", text, crash)
+
+
+def spot(sighting: Sighting) -> str:
+    """Where an instruction stands, in words."""
+    unit = f" of {sighting.unit}" if sighting.unit else ""
+    return (
+        f"{sighting.feature} instruction {sighting.code} at +{sighting.offset:#x} in"
+        f" {sighting.function}{unit} ({sighting.library})"
+    )
+
+
+def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
+    """Which CPUs run the instruction set and die at the feature, in words."""
+    having = {other.name for other in catalog.isas.values() if feature in other.features}
+    if not having:
+        return f"a CPU without {feature} crashes there (SIGILL)"
+    lacking = [
+        cpu.title
+        for cpu in catalog.cpus.values()
+        if isa.name in cpu.isas and not having.intersection(cpu.isas)
+    ]
+    if not lacking:
+        return f"every CPU of the catalog that runs {isa.name} has {feature} too"
+    return f"crashes (SIGILL) on {', '.join(lacking)}"
+
+
+def shared_copies(seen: Inspection, isa: Isa | None) -> Iterator[Check]:
+    """Inline functions of which the linker kept a copy from a unit compiled for more."""
+    machine = seen.machine
+    undispatched, shared, _ = combined(seen)
+    if machine is None or not shared.functions:
+        return
+    allowed = closure(machine, isa.features) if isa else closure(machine, undispatched.features)
+    beyond = sorted(shared.features - allowed)
+    if beyond:
+        first = shared.sightings[beyond[0]][0]
+        yield Check(
+            "shared",
+            "note",
+            f"inline functions use {', '.join(beyond)} beyond the rest of the code: {spot(first)}",
+            "the linker kept the copy of a dispatched unit: a CPU without the feature crashes there",
+        )

@@ -1,0 +1,175 @@
+"""One pass over an artifact: every library opened once, and all that is seen of it kept as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.artifact.contents import Contents, Item, open_contents
+from torchsmith.artifact.cpu import CpuCode, cpu_code
+from torchsmith.artifact.elf import Elf, Links, Machine, NotElf, links_of, read_elf
+from torchsmith.artifact.fatbin import Container, containers_of
+from torchsmith.artifact.identity import blas_of, compile_flags, cuda_of, provided, python_of, versions_of
+from torchsmith.artifact.known import Role, known, package_of, role_of
+from torchsmith.artifact.linking import Linked, Need, needs_of, strange_paths
+from torchsmith.artifact.source import Damaged
+from torchsmith.catalog import CudaVersion, PythonVersion
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix.variant import Package
+
+Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How closely to look at CPU code."""
+
+    cpu: bool = True
+    full: bool = False
+
+
+LOOK = Depth()
+
+
+@dataclass
+class Library:
+    """What was seen of one library."""
+
+    name: str
+    role: Role
+    size: int
+    machine: Machine | None = None
+    links: Links = field(default_factory=Links)
+    containers: list[Container] = field(default_factory=list)
+    cpu: CpuCode | None = None
+    flags: str = ""
+    blas: str = ""
+    magma: str = ""
+    fault: str = ""
+
+    @property
+    def gpu_bytes(self) -> int:
+        return sum(entry.size for container in self.containers for entry in container.entries)
+
+
+@dataclass
+class Inspection:
+    """What was seen of an artifact."""
+
+    path: str
+    kind: str
+    libraries: list[Library]
+    versions: dict[Package, str]
+    cuda: CudaVersion | int | None
+    python: PythonVersion | None
+    needs: list[Need]
+    strange_paths: list[str]
+    other_bytes: int
+    faults: list[str]
+
+    @property
+    def own(self) -> list[Library]:
+        return [library for library in self.libraries if library.role == "own"]
+
+    @property
+    def machine(self) -> Machine | None:
+        """The architecture of its own libraries, where they agree."""
+        found = {library.machine for library in self.own if library.machine}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def size(self) -> int:
+        return self.other_bytes + sum(library.size for library in self.libraries)
+
+    @property
+    def containers(self) -> list[Container]:
+        return [container for library in self.own for container in library.containers]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """No progress to show."""
+
+
+def inspect(
+    path: Path, depth: Depth = LOOK, progress: Progress = silent, package: Package | None = None
+) -> Inspection:
+    """Look at everything at a path; of several packages there, only at `package` where it is named."""
+    with open_contents(path) as contents:
+        items = _in_scope(contents, package)
+        if not items:
+            raise Problem(
+                f"{path} holds no library of {package.label if package else 'PyTorch or its companions'}",
+                hint="name a result link, a store path, a wheel, a site-packages folder or a .so",
+            )
+        libraries = []
+        total, done = sum(item.size for item, _ in items), 0
+        for item, role in items:
+            progress(item.name, done, total)
+            libraries.append(_look(item, role, depth))
+            done += item.size
+        progress("", total, total)
+        return _inspection(contents, libraries, [item for item, _ in items])
+
+
+def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
+    """The libraries to look at; the one that was named is looked at whatever it is called."""
+    if contents.kind == "library":
+        return [(contents.libraries[0], "own")]
+    roles: list[tuple[Item, Role]] = [(item, role_of(item.name)) for item in contents.libraries]
+    chosen = [(item, role) for item, role in roles if role != "other"]
+    if package is not None:
+        chosen = [(item, role) for item, role in chosen if package_of(item.name) in (package, None)]
+    if not any(role == "own" for _, role in chosen) and contents.kind == "folder" and package is None:
+        return [(item, "own") for item in contents.libraries]
+    return chosen
+
+
+def _look(item: Item, role: Role, depth: Depth) -> Library:
+    """One library; what is wrong with it is a fault of it, not the end of the look."""
+    library = Library(item.name, role, item.size)
+    try:
+        with item.open() as source:
+            elf = read_elf(source)
+            library.machine = elf.machine
+            library.links = links_of(elf)
+            library.containers = list(containers_of(elf))
+            if role == "own":
+                _look_closer(library, elf, depth)
+    except NotElf as fault:
+        library.fault = f"{fault.message}: a linker script or a stub" if item.size < 4096 else fault.message
+    except Damaged as fault:
+        library.fault = fault.message
+    return library
+
+
+def _look_closer(library: Library, elf: Elf, depth: Depth) -> None:
+    if "libtorch_cpu" in library.name:
+        library.flags = compile_flags(elf)
+        library.blas = blas_of(elf, library.links)
+    if "libtorch_cuda" in library.name:
+        library.magma = provided(elf, library.links, known().magma)
+    if depth.cpu:
+        library.cpu = cpu_code(elf, library.name, full=depth.full)
+
+
+def _inspection(contents: Contents, libraries: list[Library], items: Iterable[Item]) -> Inspection:
+    linked = [
+        Linked(library.name, item.place, library.links)
+        for library, item in zip(libraries, items, strict=True)
+        if library.role == "own" and library.machine
+    ]
+    names = {item.name.rsplit("/", 1)[-1] for item in contents.libraries}
+    names.update(library.links.soname for library in libraries)
+    return Inspection(
+        path=str(contents.path),
+        kind=contents.kind,
+        libraries=libraries,
+        versions=versions_of(contents.texts),
+        cuda=cuda_of(contents.texts, (library.links for library in libraries)),
+        python=python_of([library.name for library in libraries], contents.texts),
+        needs=needs_of(linked, names, installed=contents.kind != "wheel"),
+        strange_paths=strange_paths(linked),
+        other_bytes=contents.other_bytes,
+        faults=contents.faults,
+    )

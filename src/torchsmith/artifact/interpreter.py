@@ -1,0 +1,121 @@
+"""An interpreter for a built package: the outputs hold no Python of their own, so one is put together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.artifact.known import known
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.process import find, run
+from torchsmith.matrix.variant import Package
+
+PROPAGATED = ("propagated-build-inputs", "propagated-user-env-packages")
+MOST_INPUTS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python and the folders it must look into."""
+
+    python: Path
+    folders: tuple[Path, ...]
+
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """The environment of the child: nothing of ours leaks in."""
+        kept = {name: value for name, value in inherited.items() if not name.startswith("PYTHON")}
+        paths = {"PYTHONPATH": os.pathsep.join(map(str, self.folders))} if self.folders else {}
+        return kept | paths | {"PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def interpreter_for(path: Path, named: Path | None = None) -> Interpreter:
+    """The interpreter to test a package with; a Problem says what is lacking."""
+    if not path.is_dir():
+        raise Problem(
+            f"{path} is not a folder" if path.exists() else f"{path} does not exist",
+            hint="name a result link, a store path, or a site-packages folder; install a wheel first",
+        )
+    roots = [path.resolve(), *propagated(path)]
+    folders = tuple(folder for root in roots for folder in site_folders(root))
+    if not folders:
+        raise Problem(f"{path} holds no Python package", hint="expected lib/python3.*/site-packages below it")
+    if named is not None:
+        python = find(str(named)) or named
+        if not os.access(python, os.X_OK):
+            raise Problem(f"{named} is not a program that can be run")
+        return Interpreter(python, folders)
+    return Interpreter(_python(roots, folders), folders)
+
+
+def propagated(path: Path) -> list[Path]:
+    """The inputs that a Nix package propagates, and theirs; each once."""
+    found: dict[Path, None] = {}
+    waiting = [path.resolve(), *_outputs(path)]
+    while waiting and len(found) < MOST_INPUTS:
+        root = waiting.pop(0)
+        for name in PROPAGATED:
+            file = root / "nix-support" / name
+            if not file.is_file():
+                continue
+            for word in read_text(file).split():
+                place = Path(word)
+                if place.is_absolute() and place not in found and place.is_dir():
+                    found[place] = None
+                    waiting.append(place)
+    return list(found)
+
+
+def _outputs(path: Path) -> Iterator[Path]:
+    """The other outputs of a build that lie beside a result link: result-dev and the like."""
+    for output in ("dev", "lib", "out"):
+        beside = path.with_name(f"{path.name}-{output}")
+        if beside.is_dir():
+            yield beside.resolve()
+
+
+def site_folders(root: Path) -> list[Path]:
+    """The folders below a root that hold importable packages."""
+    found = sorted(root.glob("lib/python3.*/site-packages"))
+    tops = [top for package in Package for top in known().packages[package]]
+    if not found and any((root / top / "__init__.py").is_file() for top in tops):
+        found = [root]
+    return found
+
+
+def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
+    """An environment's own Python, a propagated one, or one of the same release on PATH."""
+    for root in roots:
+        for place in (root / "bin", *(parent / "bin" for parent in list(root.parents)[:3])):
+            python = place / "python3"
+            if os.access(python, os.X_OK):
+                return python
+    version = next((part for folder in folders for part in folder.parts if part.startswith("python3.")), "")
+    python_on_path = find(version or "python3")
+    if python_on_path is None or (not version and not _can_load(python_on_path, folders)):
+        wanted = version or "a Python of the release it was built for"
+        raise Problem(
+            f"no interpreter for it: {wanted} is neither among its inputs nor on PATH",
+            hint="name one with --python PATH",
+            exit=Exit.LACKING,
+        )
+    return python_on_path
+
+
+def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:
+    """Whether an interpreter's extension suffix is that of the package's modules."""
+    asked = run([python, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], timeout=30)
+    suffix = asked.stdout.strip()
+    modules = [module for folder in folders for module in folder.glob("torch/_C*.so")]
+    return not modules or any(module.name.endswith(suffix) for module in modules)
+
+
+def package_at(folders: tuple[Path, ...]) -> Package:
+    """The package that the first folder holds; a companion's own folder before torch's."""
+    for folder in folders:
+        for package in reversed(Package):
+            if any((folder / top / "__init__.py").is_file() for top in known().packages[package]):
+                return package
+    raise Problem("none of PyTorch, TorchVision and TorchAudio is there")

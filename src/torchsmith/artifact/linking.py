@@ -1,0 +1,85 @@
+"""Shared libraries that an artifact needs: which are there, who brings the rest, which are missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from torchsmith.artifact.elf import Links
+from torchsmith.artifact.known import known, package_of
+from torchsmith.matrix.variant import Package
+
+Found = Literal["present", "system", "driver", "elsewhere", "missing"]
+LOADER_PLACES = tuple(
+    Path(folder) / triple
+    for folder in ("/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64")
+    for triple in ("", "x86_64-linux-gnu", "aarch64-linux-gnu")
+)
+BUILD_PLACES = ("/build/", "/tmp/", "/home/", "/root/")
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A library, where it lies, and what it asks for."""
+
+    name: str
+    place: Path | None
+    links: Links
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Need:
+    """A shared library that others need, and how it is found."""
+
+    name: str
+    found: Found
+    by: str  # the first library that needs it
+
+
+def needs_of(libraries: Iterable[Linked], names: Collection[str], *, installed: bool) -> list[Need]:
+    """How every needed library is found; `installed` when paths can be followed on this machine."""
+    found: dict[str, Need] = {}
+    for library in libraries:
+        for needed in library.links.needed:
+            where = _where(needed, library, names, installed)
+            if needed not in found or (found[needed].found == "missing" and where != "missing"):
+                found[needed] = Need(needed, where, library.name)
+    return sorted(found.values())
+
+
+def _where(needed: str, library: Linked, names: Collection[str], installed: bool) -> Found:
+    if PurePosixPath(needed).name in names:
+        return "present"
+    if installed and library.place and _lies_in(_folders(library.links.runpath, library.place), needed):
+        return "present"
+    if needed.startswith(known().names.system) or (installed and _lies_in(LOADER_PLACES, needed)):
+        return "system"
+    if needed.startswith(known().names.driver):
+        return "driver"
+    if needed.startswith(known().names.own) and package_of(library.name) is not Package.PYTORCH:
+        return "elsewhere"  # a companion finds torch's libraries loaded
+    if not installed and (library.links.runpath or needed.startswith(known().names.cuda)):
+        return "elsewhere"
+    return "missing"
+
+
+def _lies_in(folders: Iterable[Path], name: str) -> bool:
+    return any(os.path.exists(folder / name) for folder in folders)
+
+
+def _folders(runpath: Iterable[str], place: Path) -> list[Path]:
+    origin = str(place.parent)
+    return [Path(text.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) for text in runpath]
+
+
+def strange_paths(libraries: Iterable[Linked]) -> list[str]:
+    """Places of the machine that built it, which a library would look into on every other machine."""
+    return [
+        f"{library.name} looks for libraries in {path}"
+        for library in libraries
+        for path in library.links.runpath
+        if path.startswith(BUILD_PLACES)
+    ]

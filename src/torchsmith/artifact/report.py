@@ -1,0 +1,164 @@
+"""What `verify` says about an artifact, as one value for a terminal, JSON, and comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.artifact.check import Check, passed
+from torchsmith.artifact.cpu import CONFIDENCE, Tally
+from torchsmith.artifact.cpu_promise import combined
+from torchsmith.artifact.elf import Machine
+from torchsmith.artifact.features import closure
+from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services
+from torchsmith.artifact.inspect import Depth, Inspection, Progress, inspect, silent
+from torchsmith.artifact.linking import Need
+from torchsmith.artifact.verdict import judge
+from torchsmith.catalog import Catalog
+from torchsmith.matrix.variant import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes by part."""
+
+    gpu_code: int
+    own_libraries: int  # without their GPU code
+    bundled_libraries: int
+    other_files: int
+
+    @property
+    def total(self) -> int:
+        return self.gpu_code + self.own_libraries + self.bundled_libraries + self.other_files
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSummary:
+    """What the CPU code asks for, and how much of it was looked at."""
+
+    looked_at: int
+    candidates: int
+    undecoded: int
+    features: tuple[str, ...]  # of code outside dispatch, beyond the oldest CPU
+    functions_by_feature: dict[str, int]
+    shared_features: tuple[str, ...]  # of inline functions that have no unit of their own
+    dispatched: tuple[str, ...]
+    enough: str  # the lowest instruction set of the catalog that runs it; empty: any CPU, or none of ours
+    any_cpu: bool
+    confidence: str
+    stripped: tuple[str, ...]  # libraries that name only what they export
+    outline_atomics: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that is known about an artifact, and the verdict."""
+
+    path: str
+    kind: str
+    variant: str
+    ok: bool
+    checks: tuple[Check, ...]
+    machine: str
+    versions: dict[str, str]
+    cuda: str
+    python: str
+    blas: str
+    magma: str
+    flags: str
+    gpu: tuple[TargetRow, ...]
+    containers: int
+    services: tuple[Service, ...]
+    cpu: CpuSummary | None
+    sizes: Sizes
+    libraries: dict[str, int]
+    needs: tuple[Need, ...]
+
+
+def verify(
+    path: Path, variant: Variant | None, catalog: Catalog, depth: Depth, progress: Progress = silent
+) -> Report:
+    """Look at an artifact and judge it."""
+    seen = inspect(path, depth, progress, variant.package if variant else None)
+    return report_of(seen, variant, catalog)
+
+
+def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Report:
+    """An inspection and its verdict, put together."""
+    checks = judge(seen, variant, catalog)
+    code = gpu_code(library.containers for library in seen.own)
+    own = sum(library.size for library in seen.own)
+    bundled = sum(library.size for library in seen.libraries if library.role != "own")
+    here = [gpu for gpu in catalog.gpus.values() if _possible(gpu.platforms, seen.machine)]
+    return Report(
+        path=seen.path,
+        kind=seen.kind,
+        variant=variant.name if variant else "",
+        ok=passed(checks),
+        checks=tuple(checks),
+        machine=seen.machine or "",
+        versions={str(package): version for package, version in seen.versions.items()},
+        cuda=str(seen.cuda or ""),
+        python=str(seen.python or ""),
+        blas=_first(library.blas for library in seen.own),
+        magma=_first(library.magma for library in seen.own),
+        flags=_first(library.flags for library in seen.own),
+        gpu=code.rows,
+        containers=code.containers,
+        services=tuple(services(seen.containers, here, catalog)) if code.containers else (),
+        cpu=_cpu_summary(seen, catalog),
+        sizes=Sizes(code.size, own - code.size, bundled, seen.other_bytes),
+        libraries={library.name: library.size for library in seen.libraries},
+        needs=tuple(seen.needs),
+    )
+
+
+def _possible(platforms: Iterable[str], machine: Machine | None) -> bool:
+    return machine is None or any(platform.startswith(machine) for platform in platforms)
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next((text for text in texts if text), "")
+
+
+def _cpu_summary(seen: Inspection, catalog: Catalog) -> CpuSummary | None:
+    undispatched, shared, looked = combined(seen)
+    if not looked or seen.machine is None:
+        return None
+    candidates = sum(cpu.candidates for cpu in looked)
+    return CpuSummary(
+        looked_at=undispatched.functions,
+        candidates=candidates,
+        undecoded=undispatched.undecoded,
+        features=tuple(sorted(undispatched.features)),
+        functions_by_feature=dict(sorted(undispatched.having.items())),
+        shared_features=tuple(sorted(shared.features - undispatched.features)),
+        dispatched=tuple(sorted({name for cpu in looked for name in cpu.dispatched})),
+        enough=_enough(seen.machine, undispatched, catalog),
+        any_cpu=not undispatched.features and undispatched.functions > 0,
+        confidence=_confidence(max(cpu.unseen_share for cpu in looked), undispatched.functions, candidates),
+        stripped=tuple(library.name for library in seen.own if library.cpu and library.cpu.stripped),
+        outline_atomics=any(cpu.outline_atomics for cpu in looked),
+    )
+
+
+def _enough(machine: Machine, tally: Tally, catalog: Catalog) -> str:
+    """The lowest instruction set of the catalog that has all that the code needs."""
+    fitting = [
+        isa
+        for isa in catalog.isas.values()
+        if isa.platform.startswith(machine) and tally.features <= closure(machine, isa.features)
+    ]
+    return min(fitting, key=lambda isa: isa.level).name if fitting and tally.features else ""
+
+
+def _confidence(share: float, looked_at: int, candidates: int) -> str:
+    if not looked_at:
+        return "no function of PyTorch's own is named, so nothing could be told apart"
+    if share == 0.0:
+        return f"all {looked_at} functions outside dispatch were looked at"
+    return (
+        f"{looked_at} of about {candidates} functions outside dispatch were looked at: what none does,"
+        f" fewer than {share:.2%} of a library's do, with {CONFIDENCE:.0%} confidence"
+    )

@@ -1,0 +1,191 @@
+"""Running a built package in a child process, and what its results mean for a variant."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from torchsmith.artifact.interpreter import Interpreter
+from torchsmith.catalog import Catalog, GpuTarget, Sm
+from torchsmith.catalog.runs import Runs, gpu_code_runs
+from torchsmith.edge.process import Finished, run
+from torchsmith.matrix.variant import Cuda, Package, Variant
+
+PROBE = Path(__file__).with_name("probe.py")
+START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, 'exec'))"
+LAST_WORDS = 2000
+
+Outcome = Literal["passed", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One step: three different outcomes, and why."""
+
+    step: str
+    outcome: Outcome
+    detail: str = ""
+    hint: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A package that was run."""
+
+    path: str
+    variant: str
+    python: str
+    ok: bool
+    results: tuple[Result, ...]
+    facts: dict[str, Any]
+    gpus: tuple[dict[str, Any], ...]
+    command: str
+
+
+def try_out(
+    path: Path,
+    package: Package,
+    interpreter: Interpreter,
+    variant: Variant | None,
+    catalog: Catalog,
+    limit: float,
+) -> Trial:
+    """Run the package in a child process that cannot take this one along."""
+    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), package.value]
+    done = run(argv, timeout=limit, cwd=Path("/"), env=interpreter.environment(dict(os.environ)))
+    return interpret(path, interpreter, done, variant, catalog)
+
+
+def interpret(
+    path: Path, interpreter: Interpreter, done: Finished, variant: Variant | None, catalog: Catalog
+) -> Trial:
+    """From what the child said, and how it ended, to results."""
+    events = list(_events(done.stdout))
+    facts = next((event for event in events if event.get("event") == "facts"), {})
+    gpus = tuple(event for event in events if event.get("event") == "gpu")
+    results = [_result(event, catalog) for event in events if event.get("event") == "end"]
+    if not events or events[-1].get("event") != "done":
+        results.append(_ending(events, done, catalog))
+    results += [*_place(path, facts), *_promises(facts, gpus, variant, catalog)]
+    return Trial(
+        path=str(path),
+        variant=variant.name if variant else "",
+        python=str(interpreter.python),
+        ok=all(result.outcome != "failed" for result in results),
+        results=tuple(results),
+        facts={name: value for name, value in facts.items() if name != "event"},
+        gpus=gpus,
+        command=done.line,
+    )
+
+
+def _events(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue  # a line that the crash cut off
+        if isinstance(event, dict):
+            yield event
+
+
+def _result(event: dict[str, Any], catalog: Catalog) -> Result:
+    detail = str(event.get("detail", ""))
+    outcome: Outcome = event["status"] if event.get("status") in ("passed", "skipped") else "failed"
+    hint = explain(detail, catalog) if outcome == "failed" else ""
+    return Result(str(event.get("step", "")), outcome, detail, hint, float(event.get("seconds", 0.0)))
+
+
+def explain(text: str, catalog: Catalog) -> str:
+    """What is known about a failure that a message shows: its cause and its cure."""
+    for error in catalog.errors.values():
+        if re.search(error.pattern, text):
+            return f"{error.cause} {error.cure}"
+    return ""
+
+
+def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> Result:
+    """A child that did not come to its end: in which step, and how."""
+    started = [event["step"] for event in events if event.get("event") == "start"]
+    ended = {event.get("step") for event in events if event.get("event") == "end"}
+    step = next((name for name in reversed(started) if name not in ended), "the run as a whole")
+    words = done.stderr.strip()[-LAST_WORDS:]
+    if done.timed_out:
+        return Result(
+            step, "failed", f"still running after {done.seconds:.0f} s, and ended", "raise --timeout"
+        )
+    if done.code < 0:
+        name = (
+            signal.Signals(-done.code).name if -done.code in list(signal.Signals) else f"signal {-done.code}"
+        )
+        return Result(step, "failed", f"crashed: {name}. {words}".strip(), explain(name, catalog))
+    return Result(
+        step, "failed", f"ended with exit code {done.code}. {words}".strip(), explain(words, catalog)
+    )
+
+
+def _place(path: Path, facts: dict[str, Any]) -> Iterator[Result]:
+    """That the package under test was run, and not another one of the same name."""
+    file = facts.get("file")
+    if not file:
+        return
+    inside = Path(file).resolve().is_relative_to(path.resolve())
+    yield Result(
+        "the package under test is the one that ran",
+        "passed" if inside else "failed",
+        str(file),
+        "" if inside else "another package of that name comes first: try --python with a bare interpreter",
+    )
+
+
+def _promises(
+    facts: dict[str, Any], gpus: tuple[dict[str, Any], ...], variant: Variant | None, catalog: Catalog
+) -> Iterator[Result]:
+    """What ran, against what the variant's name says."""
+    if variant is None or not facts:
+        return
+    python = ".".join(str(facts.get("python", "")).split(".")[:2])
+    yield _same("Python release", python, str(variant.python))
+    yield _same("CUDA release", str(facts.get("cuda", "")) or "none", str(variant.cuda or "none"))
+    if isinstance(variant.target, Cuda):
+        if variant.package is Package.PYTORCH:
+            yield _arch_list([str(name) for name in facts.get("arch_list", [])], variant.target.sm)
+        for gpu in gpus:
+            yield _right_gpu(gpu, variant, variant.target, catalog)
+
+
+def _same(what: str, found: str, wanted: str) -> Result:
+    if found == wanted:
+        return Result(what, "passed", found)
+    return Result(what, "failed", f"{found}, the variant's name says {wanted}")
+
+
+def _arch_list(names: list[str], sm: Sm) -> Result:
+    wanted = f"sm_{sm.number}"
+    if wanted in names:
+        return Result("list of GPU targets", "passed", " ".join(names))
+    if not names:
+        return Result("list of GPU targets", "skipped", "torch lists none without a GPU")
+    return Result("list of GPU targets", "failed", f"{wanted} is not among {' '.join(names)}")
+
+
+def _right_gpu(gpu: dict[str, Any], variant: Variant, target: Cuda, catalog: Catalog) -> Result:
+    """Whether a GPU of this machine is one that the variant is for; which variant is, otherwise."""
+    major, minor = gpu["capability"]
+    here = Sm(int(major) * 10 + int(minor))
+    step, words = f"{gpu['device']} is the variant's GPU", f"{gpu['name']} is {here}"
+    if here == target.sm:
+        return Result(step, "passed", words)
+    better = replace(variant, target=Cuda(target.version, here)).name
+    entry = catalog.gpus.get(here)
+    built_for = catalog.gpus.get(target.sm)
+    if entry and isinstance(gpu_code_runs("cubin", GpuTarget(target.sm), built_for, entry), Runs):
+        return Result(step, "passed", f"{words}, which runs {target.sm} code; {better} is made for it")
+    return Result(step, "failed", f"{words}, the variant is for {target.sm}", f"use {better}")

@@ -1,0 +1,140 @@
+"""A built artifact for people: what `verify` prints."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from torchsmith.artifact.check import Check, megabytes
+from torchsmith.artifact.compare import Comparison
+from torchsmith.artifact.report import Report
+from torchsmith.cli.console import out
+
+MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow")}
+WAYS = {
+    "native": "run natively",
+    "jit": "compile at first start",
+    "partly": "are served in part",
+    "no": "cannot",
+}
+
+
+def print_report(report: Report) -> None:
+    """What is in it, whom it serves, and whether that is what was promised."""
+    console = out()
+    console.print(Text(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", style="bold"))
+    table = _facts()
+    for label, value in _rows(report):
+        if value:
+            table.add_row(label, value)
+    console.print(table)
+    if report.gpu:
+        console.print(_gpu_table(report))
+    for check in report.checks:
+        console.print(_line(check), soft_wrap=True)
+    console.print(_verdict(report))
+
+
+def _facts() -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column()
+    return table
+
+
+def _rows(report: Report) -> list[tuple[str, str]]:
+    magma = report.magma or "none" if report.gpu else ""
+    versions = ", ".join(f"{package} {version}" for package, version in report.versions.items())
+    rows = [
+        ("versions", versions),
+        ("CUDA", report.cuda),
+        ("Python", report.python),
+        ("architecture", report.machine),
+        ("BLAS", report.blas),
+        ("MAGMA", magma),
+        ("size", _sizes(report)),
+    ]
+    for verdict, words in WAYS.items():
+        names = [f"{service.sm}" for service in report.services if service.verdict == verdict]
+        rows.append((f"GPUs that {words}", ", ".join(names)))
+    cpu = report.cpu
+    if cpu:
+        if cpu.any_cpu:
+            needs = f"any {report.machine} CPU"
+        elif cpu.features:
+            needs = f"{', '.join(cpu.features)}" + (f" (within {cpu.enough})" if cpu.enough else "")
+        else:
+            needs = ""
+        rows += [
+            ("outside dispatch", needs),
+            ("dispatched for", ", ".join(cpu.dispatched)),
+            ("looked at", cpu.confidence),
+            ("not decoded", f"{cpu.undecoded} functions" if cpu.undecoded else ""),
+            ("stripped", ", ".join(cpu.stripped)),
+            ("atomics", "by outline functions" if cpu.outline_atomics else ""),
+        ]
+    elsewhere = [need.name for need in report.needs if need.found == "elsewhere"]
+    return [*rows, ("from other packages", ", ".join(elsewhere))]
+
+
+def _sizes(report: Report) -> str:
+    sizes = report.sizes
+    return (
+        f"GPU code {megabytes(sizes.gpu_code)}, rest of its libraries {megabytes(sizes.own_libraries)},"
+        f" bundled libraries {megabytes(sizes.bundled_libraries)}, other files {megabytes(sizes.other_files)}"
+    )
+
+
+def _gpu_table(report: Report) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("GPU code", no_wrap=True)
+    for name in ("pieces", "size", f"of {report.containers} containers"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for row in report.gpu:
+        cells = (f"{row.kind} {row.target}", str(row.entries), megabytes(row.size), str(row.containers))
+        table.add_row(*cells, "stray" if row.stray else "", style="dim" if row.stray else "")
+    return table
+
+
+def _line(check: Check) -> Text:
+    mark, style = MARKS[check.status]
+    line = Text.assemble((f"{mark} ", style), (f"{check.id}: ", "bold"), check.text)
+    if check.hint:
+        line.append(f"\n    {check.hint}", style="cyan")
+    return line
+
+
+def _verdict(report: Report) -> Text:
+    if not report.ok:
+        return Text(f"not right: {report.variant or report.path}", style="bold red")
+    if report.variant:
+        return Text(f"it is what {report.variant} promises", style="bold green")
+    return Text("nothing is wrong; name a variant (--variant NAME) to check its promises", style="green")
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """What one artifact saves over another."""
+    console = out()
+    console.print(Text(f"against {comparison.other}", style="bold"))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("part")
+    for name in ("this", "other", "saved"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in comparison.sizes:
+        sign = "-" if row.this > row.other else ""
+        saved = f"{sign}{megabytes(abs(row.other - row.this))}"
+        table.add_row(row.part, megabytes(row.this), megabytes(row.other), saved)
+    console.print(table)
+    facts = _facts()
+    for label, names in (
+        ("GPU code only here", comparison.targets_gained),
+        ("GPU code only there", comparison.targets_dropped),
+        ("GPUs served only here", comparison.gpus_gained),
+        ("GPUs served only there", comparison.gpus_dropped),
+    ):
+        if names:
+            facts.add_row(label, ", ".join(names))
+    console.print(facts)
+    for difference in comparison.differences:
+        console.print(difference, markup=False)

@@ -1,0 +1,62 @@
+"""`torchsmith verify PATH`: what a build really holds, and whether it keeps its name's promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
+
+EXAMPLE = "torchsmith verify result-pytorch-python313-cuda13_0-sm120-avx512 --against torch.whl"
+
+Artifact = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PATH", help="A result link, a store path, a wheel, a site-packages folder, or one .so."
+    ),
+]
+
+
+def run(
+    path: Artifact,
+    variant: VariantOption = None,
+    against: Annotated[
+        Path | None, typer.Option("--against", help="Another artifact: say what this one saves over it.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Look at every function of the CPU code instead of a sample.")
+    ] = False,
+    no_cpu: Annotated[bool, typer.Option("--no-cpu", help="Leave the CPU code out: faster.")] = False,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
+
+    The variant is read from the path where it is part of it. Nothing is run and no GPU is needed: libraries
+    of either CPU architecture are read on any machine. The exit code is 1 when something is wrong.
+    """
+    from torchsmith.artifact.compare import compare
+    from torchsmith.artifact.inspect import Depth
+    from torchsmith.artifact.report import verify
+    from torchsmith.cli.artifact_view import print_comparison, print_report
+    from torchsmith.cli.console import print_json, reading_bar
+    from torchsmith.cli.options import promised
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace)
+    promise = promised(variant, path, opened.catalog)
+    depth = Depth(cpu=not no_cpu, full=full)
+    with reading_bar() as progress:
+        report = verify(path, promise, opened.catalog, depth, progress)
+        other = verify(against, None, opened.catalog, depth, progress) if against else None
+    comparison = compare(report, other) if other else None
+    if json:
+        print_json({"report": report, "comparison": comparison})
+    else:
+        print_report(report)
+        if comparison:
+            print_comparison(comparison)
+    if not report.ok:
+        raise typer.Exit(1)

@@ -1,0 +1,101 @@
+"""Small ELF files made by hand, so that every field can be wrong."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from torchsmith.artifact.elf import HEADER, SECTION, SYMBOL
+
+X86_64, AARCH64 = 62, 183
+
+
+@dataclass
+class Part:
+    """A section to be."""
+
+    name: str
+    data: bytes
+    kind: int = 1
+    flags: int = 2
+    link: int = 0
+    address: int = 0
+
+
+@dataclass
+class Library:
+    """A shared library to be: sections, and fields of its header to be wrong on purpose."""
+
+    parts: list[Part] = field(default_factory=list)
+    machine: int = X86_64
+    section_count: int | None = None
+    section_offset: int | None = None
+    names_index: int | None = None
+
+    def build(self) -> bytes:
+        names = b"\0" + b"".join(part.name.encode() + b"\0" for part in self.parts) + b".shstrtab\0"
+        parts = [Part("", b"", kind=0), *self.parts, Part(".shstrtab", names, kind=3)]
+        body, rows = b"", []
+        for part in parts:
+            offset = HEADER.size + len(body)
+            body += part.data + b"\0" * (-len(part.data) % 16)
+            name_at = names.index(part.name.encode() + b"\0") if part.name else 0
+            rows.append(
+                SECTION.pack(
+                    name_at, part.kind, part.flags, part.address, offset, len(part.data), part.link, 0, 1, 0
+                )
+            )
+        head = HEADER.pack(
+            b"\x7fELF\x02\x01\x01" + bytes(9),
+            3,
+            self.machine,
+            1,
+            0,
+            0,
+            self.section_offset if self.section_offset is not None else HEADER.size + len(body),
+            0,
+            HEADER.size,
+            0,
+            0,
+            SECTION.size,
+            self.section_count if self.section_count is not None else len(parts),
+            self.names_index if self.names_index is not None else len(parts) - 1,
+        )
+        return head + body + b"".join(rows)
+
+
+def entry(arch: int, kind: int = 2, payload: int = 64, flags: int = 0x11, header: int = 64) -> bytes:
+    """One piece of GPU code; its payload is never read."""
+    fields = struct.pack("<HHIQIIHHIIIQ", kind, 0x101, header, payload, 0, 0, 8, 1, arch, 0, 0, flags)
+    return fields + bytes(16) + b"\xaa" * payload
+
+
+def container(*entries: bytes, size: int | None = None) -> bytes:
+    """Pieces of GPU code under one header."""
+    body = b"".join(entries)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body) if size is None else size) + body
+
+
+def gpu_library(*containers: bytes) -> bytes:
+    """A library with these containers."""
+    return Library([Part(".nv_fatbin", b"".join(containers))]).build()
+
+
+def code_library(
+    functions: dict[str, bytes], units: dict[str, str] | None = None, machine: int = X86_64
+) -> bytes:
+    """A library with functions; local ones come after the name of their source file."""
+    units = units or {}
+    strings, symbols, code = b"\0", bytes(SYMBOL.size), b""
+    for name, body in sorted(functions.items(), key=lambda item: item[0] not in units):
+        if name in units:
+            symbols += SYMBOL.pack(len(strings), 4, 0, 0xFFF1, 0, 0)
+            strings += units[name].encode() + b"\0"
+        binding = 0 if name in units else 1
+        symbols += SYMBOL.pack(len(strings), binding << 4 | 2, 0, 1, len(code), len(body))
+        strings += name.encode() + b"\0"
+        code += body
+    text = Part(".text", code, flags=6)
+    return Library(
+        [text, Part(".symtab", symbols, kind=2, link=3), Part(".strtab", strings, kind=3)], machine
+    ).build()

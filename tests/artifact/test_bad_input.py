@@ -1,0 +1,204 @@
+"""A file that is not what it claims gets a message, in little time and memory, and never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.artifact import elves
+from torchsmith.artifact.contents import open_contents
+from torchsmith.artifact.cpu import cpu_code
+from torchsmith.artifact.elf import HEADER, NotElf, links_of, read_elf
+from torchsmith.artifact.fatbin import containers_of
+from torchsmith.artifact.identity import compile_flags
+from torchsmith.artifact.inspect import inspect
+from torchsmith.artifact.source import Damaged, open_file
+from torchsmith.edge.problem import Problem
+
+GOOD = elves.gpu_library(
+    elves.container(elves.entry(90), elves.entry(120)), elves.container(elves.entry(120))
+)
+
+
+class Bytes:
+    """Bytes in memory as a source."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, at: int, length: int) -> bytes:
+        if at < 0 or length < 0 or at + length > len(self.data):
+            raise Damaged("outside")
+        return self.data[at : at + length]
+
+
+def look(data: bytes) -> int:
+    """Everything that is ever read of a library; the number of its GPU code containers."""
+    elf = read_elf(Bytes(data))
+    links_of(elf)
+    compile_flags(elf)
+    cpu_code(elf, "x", full=True)
+    return len(list(containers_of(elf)))
+
+
+def test_a_good_library_is_read() -> None:
+    assert look(GOOD) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "an empty file"),
+        (b"#!/bin/sh\n", "not an ELF file"),
+        (b"\x7fELF", "cut off after 4 bytes"),
+        (GOOD[: HEADER.size - 1], "cut off"),
+        (b"\x7fELF\x01" + GOOD[5:], "not a 64-bit"),
+        (elves.Library(machine=8).build(), "another machine"),
+        (GOOD[:-10], "beyond the end of the file"),
+        (GOOD[: HEADER.size], "outside its"),
+        (elves.Library(section_count=60000).build(), "60000 sections"),
+        (elves.Library(section_offset=1 << 60).build(), "outside"),
+        (elves.Library(names_index=7).build(), "section names"),
+        (elves.gpu_library(b"\xff" * 64), "no GPU code container"),
+        (elves.gpu_library(elves.container(elves.entry(90), size=1 << 40)), "reaches beyond its section"),
+        (elves.gpu_library(elves.container(elves.entry(90, header=0))), "reaches beyond its container"),
+        (elves.gpu_library(elves.container(elves.entry(90)[:20])), "cut off"),
+        (elves.gpu_library(elves.container(elves.entry(90))[:12]), "cut off"),
+        (elves.gpu_library(bytes(2 << 20)), "zeros"),
+    ],
+)
+def test_what_is_wrong_is_said(data: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "lib.so"
+    path.write_bytes(data)
+    with open_file(path) as source, pytest.raises(Damaged) as caught:
+        list(containers_of(read_elf(source)))
+    assert words in caught.value.message
+
+
+def test_an_endless_list_of_empty_pieces_ends() -> None:
+    pieces = elves.container(elves.entry(90, payload=0) * 20000)
+    assert len(next(iter(containers_of(read_elf(Bytes(elves.gpu_library(pieces)))))).entries) == 20000
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.binary(max_size=400))
+def test_no_bytes_whatever_raise_anything_but_a_problem(data: bytes) -> None:
+    for file in (data, elves.gpu_library(data), elves.code_library({"_ZN2at1fEv": data})):
+        with contextlib.suppress(Damaged):
+            look(file)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 12))
+def test_flipped_bytes_raise_nothing_but_a_problem(seed: int, count: int) -> None:
+    source = random.Random(seed)
+    for good in (GOOD, elves.code_library({"_ZN2at1fEv": b"\xc5\xf8\x77\xc3"}, {"_ZN2at1fEv": "A.cpp"})):
+        data = bytearray(good)
+        for _ in range(count):
+            data[source.randrange(len(data))] = source.randrange(256)
+        with contextlib.suppress(Damaged):
+            look(bytes(data))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, len(GOOD) - 1))
+def test_a_file_cut_off_anywhere_is_damaged(length: int) -> None:
+    with pytest.raises(Damaged):
+        look(GOOD[:length])
+
+
+def test_a_library_of_10_gigabytes_is_read_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "large.so"
+    path.write_bytes(GOOD)
+    os.truncate(path, 10 << 30)
+    code = (
+        "import resource, sys; from pathlib import Path; from torchsmith.artifact.inspect import inspect;"
+        "seen = inspect(Path(sys.argv[1])); assert len(seen.containers) == 2;"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 80_000  # KiB, the interpreter and its modules included
+
+
+def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-1.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("torch/lib/libtorch_cuda.so", bytes(64 << 20))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    library = inspect(wheel).libraries[0]
+    assert "zip bomb" in library.fault
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+def test_a_member_that_is_longer_than_it_claims_is_damaged(tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-1.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("torch/lib/libtorch.so", GOOD)
+    data = wheel.read_bytes()
+    size = len(GOOD).to_bytes(4, "little")
+    wheel.write_bytes(data.replace(size, (100).to_bytes(4, "little")))
+    assert inspect(wheel).libraries[0].fault
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_wheel_is_read_without_unpacking_it_by_name(compression: int, tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-1.whl"
+    with zipfile.ZipFile(wheel, "w", compression) as archive:
+        archive.writestr("../../torch/lib/libtorch_cuda.so", GOOD)
+    assert len(inspect(wheel).containers) == 2
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["torch-1.whl"]
+
+
+def test_a_wheel_cut_in_half_is_named_as_such(tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-1.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("torch/lib/libtorch.so", GOOD)
+    wheel.write_bytes(wheel.read_bytes()[:-40])
+    with pytest.raises(Problem, match="not a readable wheel"):
+        inspect(wheel)
+
+
+def test_a_loop_of_links_is_walked_once(tmp_path: Path) -> None:
+    folder = tmp_path / "site-packages" / "torch" / "lib"
+    folder.mkdir(parents=True)
+    (folder / "libtorch_cuda.so").write_bytes(GOOD)
+    (folder / "again").symlink_to(tmp_path)
+    (folder / "libtorch_self.so").symlink_to("libtorch_self.so")
+    with open_contents(tmp_path) as contents:
+        assert [item.name for item in contents.libraries] == ["site-packages/torch/lib/libtorch_cuda.so"]
+        assert "libtorch_self.so cannot be read" in contents.faults[0]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "libtorch.so"
+    os.mkfifo(pipe)
+    with pytest.raises(Problem, match="not a regular file"), open_file(pipe):
+        pass
+
+
+def test_a_file_that_is_no_library_is_a_problem_and_not_a_crash(tmp_path: Path) -> None:
+    script = tmp_path / "libtorch.so"
+    script.write_text("GROUP ( libtorch.so.1 )\n")
+    assert "not an ELF file" in inspect(script).libraries[0].fault
+    with pytest.raises(NotElf), open_file(script) as source:
+        read_elf(source)
+
+
+def test_a_folder_without_pytorch_says_what_is_expected(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="holds no library"):
+        inspect(tmp_path)
