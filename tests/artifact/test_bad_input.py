@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.artifact import elves
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.cpu import cpu_code
-from torchsmith.artifact.elf import HEADER, NotElf, links_of, read_elf
+from torchsmith.artifact.elf import HEADER, links_of, read_elf
 from torchsmith.artifact.fatbin import containers_of
 from torchsmith.artifact.identity import compile_flags
 from torchsmith.artifact.inspect import inspect
@@ -194,9 +194,11 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_file_that_is_no_library_is_a_problem_and_not_a_crash(tmp_path: Path) -> None:
     script = tmp_path / "libtorch.so"
     script.write_text("GROUP ( libtorch.so.1 )\n")
-    assert "not an ELF file" in inspect(script).libraries[0].fault
-    with pytest.raises(NotElf), open_file(script) as source:
-        read_elf(source)
+    with pytest.raises(Problem, match=r"libtorch\.so is no library: not an ELF file"):
+        inspect(script)
+    (tmp_path / "torch").mkdir()
+    script.rename(tmp_path / "torch" / "libtorch.so")
+    assert inspect(tmp_path).libraries[0].fault == "not an ELF file"
 
 
 def test_a_folder_without_pytorch_says_what_is_expected(tmp_path: Path) -> None:

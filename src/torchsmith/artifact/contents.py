@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from torchsmith.artifact.known import package_of
 from torchsmith.artifact.source import Part, open_file, open_member, open_zip, read_member
 from torchsmith.edge.problem import Problem
 
@@ -65,28 +66,28 @@ def open_contents(path: Path) -> Iterator[Contents]:
 def _folder(root: Path) -> Contents:
     """Every library below a folder, each once; links are followed, and a loop is walked once."""
     contents = Contents(root, "folder")
+    top, files = root.resolve(), 0
     seen: set[tuple[int, int]] = set()
-    folders, files = [("", root)], 0
+    folders = [("", root)]
     while folders:
         prefix, folder = folders.pop()
         for name, path in _entries(prefix, folder, contents):
             files += 1
             if files > MOST_FILES:
-                raise Problem(
-                    f"{root} holds more than {MOST_FILES} files", hint="name the package's own folder"
-                )
+                raise Problem(f"{root} holds more than {MOST_FILES} files", hint="name the package's folder")
             try:
                 found = os.stat(path)
             except OSError as error:
                 contents.faults.append(f"{name} cannot be read: {error.strerror}")
                 continue
-            if (found.st_dev, found.st_ino) in seen:
-                continue
-            seen.add((found.st_dev, found.st_ino))
-            if stat.S_ISDIR(found.st_mode):
-                folders.append((f"{name}/", path))
-            elif stat.S_ISREG(found.st_mode):
-                _file(contents, name, path, found.st_size)
+            if stat.S_ISDIR(found.st_mode) and path.is_symlink() and path.resolve().is_relative_to(top):
+                continue  # it is walked under its own name
+            if (found.st_dev, found.st_ino) not in seen:
+                seen.add((found.st_dev, found.st_ino))
+                if stat.S_ISDIR(found.st_mode):
+                    folders.append((f"{name}/", path))
+                elif stat.S_ISREG(found.st_mode):
+                    _file(contents, name, path, found.st_size)
     contents.libraries.sort(key=lambda item: item.name)
     return contents
 
@@ -105,7 +106,8 @@ def _file(contents: Contents, name: str, path: Path, size: int) -> None:
     if LIBRARY.search(name):
         contents.libraries.append(Item(name, size, lambda: open_file(path), path.resolve()))
         return
-    contents.other_bytes += size
+    if package_of(name) is not None:  # of an environment, only what belongs to the packages counts
+        contents.other_bytes += size
     if TEXTS.search(name):
         with open_file(path) as part:
             contents.texts[name] = part.read(0, min(part.size, MOST_TEXT)).decode("utf-8", "replace")

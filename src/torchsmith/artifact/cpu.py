@@ -30,6 +30,7 @@ class Dispatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     source: str
     own: tuple[str, ...]
+    by_suffix: str
     default: str
     capabilities: tuple[str, ...]
 
@@ -51,6 +52,11 @@ def _capability_in_name() -> re.Pattern[str]:
 
 
 @cache
+def _capability_of_suffix() -> re.Pattern[str]:
+    return re.compile(dispatch().by_suffix)
+
+
+@cache
 def _capability_of_unit() -> re.Pattern[str]:
     return re.compile(rf"\.({'|'.join(dispatch().capabilities)})\.cpp$")
 
@@ -58,8 +64,10 @@ def _capability_of_unit() -> re.Pattern[str]:
 def capability_of(name: str, unit: str) -> str:
     """The capability that a function was compiled for, empty where it was compiled once."""
     named = _capability_in_name().search(name)
-    found = _capability_of_unit().search(unit)
-    return named[0].lstrip("0123456789") if named else found[1] if found else ""
+    if named:
+        return named[0].lstrip("0123456789")
+    found = _capability_of_unit().search(unit) or _capability_of_suffix().search(name)
+    return found[1].upper() if found else ""
 
 
 def group_of(name: str, unit: str, function: Function) -> Group:

@@ -113,7 +113,7 @@ def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
 
 
 def shared_copies(seen: Inspection, isa: Isa | None) -> Iterator[Check]:
-    """Inline functions of which the linker kept a copy from a unit compiled for more."""
+    """Functions of no known unit that use more: such an inline function crashes on older CPUs."""
     machine = seen.machine
     undispatched, shared, _ = combined(seen)
     if machine is None or not shared.functions:
@@ -125,6 +125,6 @@ def shared_copies(seen: Inspection, isa: Isa | None) -> Iterator[Check]:
         yield Check(
             "shared",
             "note",
-            f"inline functions use {', '.join(beyond)} beyond the rest of the code: {spot(first)}",
-            "the linker kept the copy of a dispatched unit: a CPU without the feature crashes there",
+            f"shared functions use {', '.join(beyond)} beyond the rest of the code: {spot(first)}",
+            "inline copies that the linker took from a dispatched unit, or code that asks the CPU first",
         )

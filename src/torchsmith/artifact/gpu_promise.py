@@ -32,7 +32,7 @@ def gpu_promise(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterato
     yield from _missing_in(seen, service, catalog)
     spare = waste(code, gpu.sm)
     if spare:
-        others = sorted({str(row.target) for row in code.rows if row.target.sm != gpu.sm})
+        others = [str(target) for target in sorted({row.target for row in code.rows}) if target.sm != gpu.sm]
         yield Check(
             "waste",
             "note",

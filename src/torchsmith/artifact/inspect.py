@@ -30,6 +30,7 @@ class Depth:
 
 
 LOOK = Depth()
+EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"
 
 
 @dataclass
@@ -97,10 +98,12 @@ def inspect(
     """Look at everything at a path; of several packages there, only at `package` where it is named."""
     with open_contents(path) as contents:
         items = _in_scope(contents, package)
-        if not items:
+        if contents.kind == "library":
+            _refuse_other_files(contents.libraries[0])
+        if not any(role == "own" for _, role in items):
             raise Problem(
                 f"{path} holds no library of {package.label if package else 'PyTorch or its companions'}",
-                hint="name a result link, a store path, a wheel, a site-packages folder or a .so",
+                hint=EXPECTED,
             )
         libraries = []
         total, done = sum(item.size for item, _ in items), 0
@@ -112,17 +115,27 @@ def inspect(
         return _inspection(contents, libraries, [item for item, _ in items])
 
 
+def _refuse_other_files(item: Item) -> None:
+    """A file that was named and is no library at all is a wrong request."""
+    with item.open() as source:
+        try:
+            read_elf(source)
+        except NotElf as fault:
+            raise Problem(f"{item.name} is no library: {fault.message}", hint=EXPECTED) from fault
+        except Damaged:
+            return  # it is looked at, and what is wrong is said there
+
+
 def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
     """The libraries to look at; the one that was named is looked at whatever it is called."""
     if contents.kind == "library":
         return [(contents.libraries[0], "own")]
     roles: list[tuple[Item, Role]] = [(item, role_of(item.name)) for item in contents.libraries]
-    chosen = [(item, role) for item, role in roles if role != "other"]
-    if package is not None:
-        chosen = [(item, role) for item, role in chosen if package_of(item.name) in (package, None)]
-    if not any(role == "own" for _, role in chosen) and contents.kind == "folder" and package is None:
-        return [(item, "own") for item in contents.libraries]
-    return chosen
+    return [
+        (item, role)
+        for item, role in roles
+        if role != "other" and (package is None or package_of(item.name) in (package, None))
+    ]
 
 
 def _look(item: Item, role: Role, depth: Depth) -> Library:
@@ -137,9 +150,9 @@ def _look(item: Item, role: Role, depth: Depth) -> Library:
             if role == "own":
                 _look_closer(library, elf, depth)
     except NotElf as fault:
-        library.fault = f"{fault.message}: a linker script or a stub" if item.size < 4096 else fault.message
-    except Damaged as fault:
         library.fault = fault.message
+    except Damaged as fault:
+        library.fault = f"damaged: {fault.message}"
     return library
 
 

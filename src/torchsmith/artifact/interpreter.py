@@ -70,8 +70,9 @@ def propagated(path: Path) -> list[Path]:
 
 def _outputs(path: Path) -> Iterator[Path]:
     """The other outputs of a build that lie beside a result link: result-dev and the like."""
+    link = os.path.abspath(path)
     for output in ("dev", "lib", "out"):
-        beside = path.with_name(f"{path.name}-{output}")
+        beside = Path(f"{link}-{output}")
         if beside.is_dir():
             yield beside.resolve()
 
@@ -112,10 +113,14 @@ def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:
     return not modules or any(module.name.endswith(suffix) for module in modules)
 
 
-def package_at(folders: tuple[Path, ...]) -> Package:
-    """The package that the first folder holds; a companion's own folder before torch's."""
+def packages_at(folders: tuple[Path, ...]) -> list[Package]:
+    """The packages of the first folder that holds any."""
     for folder in folders:
-        for package in reversed(Package):
-            if any((folder / top / "__init__.py").is_file() for top in known().packages[package]):
-                return package
+        found = [
+            package
+            for package in Package
+            if any((folder / top / "__init__.py").is_file() for top in known().packages[package])
+        ]
+        if found:
+            return found
     raise Problem("none of PyTorch, TorchVision and TorchAudio is there")

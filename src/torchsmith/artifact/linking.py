@@ -12,7 +12,7 @@ from torchsmith.artifact.elf import Links
 from torchsmith.artifact.known import known, package_of
 from torchsmith.matrix.variant import Package
 
-Found = Literal["present", "system", "driver", "elsewhere", "missing"]
+Found = Literal["present", "system", "driver", "elsewhere", "optional", "missing"]
 LOADER_PLACES = tuple(
     Path(folder) / triple
     for folder in ("/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64")
@@ -63,6 +63,8 @@ def _where(needed: str, library: Linked, names: Collection[str], installed: bool
         return "elsewhere"  # a companion finds torch's libraries loaded
     if not installed and (library.links.runpath or needed.startswith(known().names.cuda)):
         return "elsewhere"
+    if PurePosixPath(library.name).name.startswith(known().names.optional):
+        return "optional"
     return "missing"
 
 

@@ -7,6 +7,7 @@ so that a crash can be told from the step that caused it.
 import importlib
 import json
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable
@@ -124,50 +125,52 @@ class Probe:
     def skip(self, name: str, reason: str) -> None:
         tell(self.out, event="end", step=name, status="skipped", detail=reason, seconds=0.0)
 
-    def run(self, package: str) -> None:
-        torch = self.step("import torch", importlib.import_module, "torch")
+    def run(self, packages: list[str]) -> None:
+        torch = self.load("torch")
         if torch is None:
             return
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
-        module = torch
-        if package != "pytorch":
-            module = self.step(f"import {package}", importlib.import_module, package)
-            if module is None:
-                return
-        self.step("read its versions", self.facts, torch, module)
-        self.cpu(torch, package)
-        self.gpus(torch, package)
+        self.step("read its versions", self.facts, torch)
+        companions = [name for name in packages if name != "pytorch" and self.load(name) is not None]
+        self.cpu(torch, companions)
+        self.gpus(torch, companions)
 
-    def facts(self, torch: Any, module: Any) -> str:
+    def load(self, name: str) -> Any:
+        """Import a package and tell where it came from."""
+        module = self.step(f"import {name}", importlib.import_module, name)
+        if module is not None:
+            tell(self.out, event="module", file=str(module.__file__), version=str(module.__version__))
+        return module
+
+    def facts(self, torch: Any) -> str:
         """What the build says of itself."""
         tell(
             self.out,
             event="facts",
-            version=str(module.__version__),
             torch=str(torch.__version__),
-            file=str(module.__file__),
             python=".".join(map(str, sys.version_info[:3])),
+            machine=platform.machine(),
             cuda=str(torch.version.cuda or ""),
             arch_list=list(torch.cuda.get_arch_list()),
             cpu_capability=str(torch.backends.cpu.get_cpu_capability()),
         )
-        return str(module.__version__)
+        return f"torch {torch.__version__}"
 
-    def cpu(self, torch: Any, package: str) -> None:
+    def cpu(self, torch: Any, companions: list[str]) -> None:
         self.step("matrix product on the CPU", matrix_product, torch, "cpu")
         self.step("convolution on the CPU", convolution, torch, "cpu")
         self.step("linear algebra on the CPU", linear_algebra, torch, "cpu")
-        self.companion(torch, package, "cpu", "the CPU")
+        self.companions(torch, companions, "cpu", "the CPU")
 
-    def companion(self, torch: Any, package: str, device: str, where: str) -> None:
-        if package == "torchvision":
+    def companions(self, torch: Any, names: list[str], device: str, where: str) -> None:
+        if "torchvision" in names:
             self.step(f"torchvision's operators on {where}", vision_ops, torch, device)
-        if package == "torchaudio":
+        if "torchaudio" in names:
             self.step(f"torchaudio's transforms on {where}", audio_transform, torch, device)
 
-    def gpus(self, torch: Any, package: str) -> None:
+    def gpus(self, torch: Any, companions: list[str]) -> None:
         """Every GPU, one after the other; without one, a skip that says so."""
         if torch.version.cuda is None:
             self.skip("GPU", "a build without CUDA")
@@ -184,7 +187,7 @@ class Probe:
             self.step(f"convolution on {where}", convolution, torch, device)
             self.step(f"linear algebra on {where}", linear_algebra, torch, device)
             self.step(f"MAGMA on {where}", magma, torch, device)
-            self.companion(torch, package, device, where)
+            self.companions(torch, companions, device, where)
 
     def device(self, torch: Any, device: str) -> str:
         name, capability = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
@@ -196,7 +199,7 @@ def main() -> None:
     """Keep the pipe for results alone: what libraries print goes to stderr."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    Probe(out).run(sys.argv[-1])
+    Probe(out).run(sys.argv[2:])
     tell(out, event="done")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from torchsmith.artifact.interpreter import Interpreter
+from torchsmith.artifact.interpreter import Interpreter, packages_at
 from torchsmith.catalog import Catalog, GpuTarget, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 from torchsmith.edge.process import Finished, run
@@ -50,15 +50,11 @@ class Trial:
 
 
 def try_out(
-    path: Path,
-    package: Package,
-    interpreter: Interpreter,
-    variant: Variant | None,
-    catalog: Catalog,
-    limit: float,
+    path: Path, interpreter: Interpreter, variant: Variant | None, catalog: Catalog, limit: float
 ) -> Trial:
-    """Run the package in a child process that cannot take this one along."""
-    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), package.value]
+    """Run the variant's package, or all that are there, in a child process that cannot take us along."""
+    packages = [variant.package] if variant else packages_at(interpreter.folders)
+    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), *packages]
     done = run(argv, timeout=limit, cwd=Path("/"), env=interpreter.environment(dict(os.environ)))
     return interpret(path, interpreter, done, variant, catalog)
 
@@ -69,11 +65,12 @@ def interpret(
     """From what the child said, and how it ended, to results."""
     events = list(_events(done.stdout))
     facts = next((event for event in events if event.get("event") == "facts"), {})
+    files = [str(event.get("file")) for event in events if event.get("event") == "module"]
     gpus = tuple(event for event in events if event.get("event") == "gpu")
     results = [_result(event, catalog) for event in events if event.get("event") == "end"]
     if not events or events[-1].get("event") != "done":
         results.append(_ending(events, done, catalog))
-    results += [*_place(path, facts), *_promises(facts, gpus, variant, catalog)]
+    results += [*_place(path, files, variant), *_promises(facts, gpus, variant, catalog)]
     return Trial(
         path=str(path),
         variant=variant.name if variant else "",
@@ -131,18 +128,16 @@ def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> R
     )
 
 
-def _place(path: Path, facts: dict[str, Any]) -> Iterator[Result]:
+def _place(path: Path, files: list[str], variant: Variant | None) -> Iterator[Result]:
     """That the package under test was run, and not another one of the same name."""
-    file = facts.get("file")
-    if not file:
-        return
-    inside = Path(file).resolve().is_relative_to(path.resolve())
-    yield Result(
-        "the package under test is the one that ran",
-        "passed" if inside else "failed",
-        str(file),
-        "" if inside else "another package of that name comes first: try --python with a bare interpreter",
-    )
+    for file in files[-1:] if variant else files:
+        inside = Path(file).resolve().is_relative_to(path.resolve())
+        yield Result(
+            f"{Path(file).parent.name} is the one under test",
+            "passed" if inside else "failed",
+            file,
+            "" if inside else "another of that name comes first: try --python with a bare interpreter",
+        )
 
 
 def _promises(
@@ -152,6 +147,9 @@ def _promises(
     if variant is None or not facts:
         return
     python = ".".join(str(facts.get("python", "")).split(".")[:2])
+    isa = catalog.isas.get(variant.isa)
+    if isa is not None:
+        yield _same("CPU architecture", str(facts.get("machine", "")), isa.platform.removesuffix("-linux"))
     yield _same("Python release", python, str(variant.python))
     yield _same("CUDA release", str(facts.get("cuda", "")) or "none", str(variant.cuda or "none"))
     if isinstance(variant.target, Cuda):

@@ -58,9 +58,10 @@ def _intact(seen: Inspection) -> Iterator[Check]:
 
 def _libraries(seen: Inspection) -> Iterator[Check]:
     missing = [need for need in seen.needs if need.found == "missing"]
-    for need in missing:
+    for by in dict.fromkeys(need.by for need in missing):
+        names = [need.name for need in missing if need.by == by]
         status: Status = "note" if seen.kind == "library" else "wrong"
-        yield Check("libraries", status, f"{need.name} is missing, which {need.by} needs")
+        yield Check("libraries", status, f"{by} needs what is not there: {', '.join(names)}")
     for text in seen.strange_paths:
         yield Check("libraries", "note", text, "a place of the machine that built it")
     if seen.needs and not missing:

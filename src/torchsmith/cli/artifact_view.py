@@ -79,10 +79,13 @@ def _rows(report: Report) -> list[tuple[str, str]]:
 
 def _sizes(report: Report) -> str:
     sizes = report.sizes
-    return (
-        f"GPU code {megabytes(sizes.gpu_code)}, rest of its libraries {megabytes(sizes.own_libraries)},"
-        f" bundled libraries {megabytes(sizes.bundled_libraries)}, other files {megabytes(sizes.other_files)}"
-    )
+    parts = {
+        "GPU code": sizes.gpu_code,
+        "rest of its libraries": sizes.own_libraries,
+        "bundled libraries": sizes.bundled_libraries,
+        "other files": sizes.other_files,
+    }
+    return ", ".join(f"{name} {megabytes(size)}" for name, size in parts.items() if size)
 
 
 def _gpu_table(report: Report) -> Table:

@@ -24,8 +24,7 @@ def print_trial(trial: Trial) -> None:
     if facts:
         cuda = f", CUDA {facts['cuda']}" if facts.get("cuda") else ""
         console.print(
-            f"{facts['version']} (torch {facts['torch']}{cuda}), Python {facts['python']},"
-            f" CPU dispatch {facts['cpu_capability']}",
+            f"torch {facts['torch']}{cuda}, Python {facts['python']}, CPU dispatch {facts['cpu_capability']}",
             markup=False,
         )
     for result in trial.results:

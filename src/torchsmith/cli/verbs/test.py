@@ -34,7 +34,7 @@ def run(
     It runs in a process of its own, so a crash is a result and not an end. Steps that this machine cannot
     try are skipped and say why. The exit code is 1 when a step failed.
     """
-    from torchsmith.artifact.interpreter import interpreter_for, package_at
+    from torchsmith.artifact.interpreter import interpreter_for
     from torchsmith.artifact.junit import junit as junit_xml
     from torchsmith.artifact.trial import try_out
     from torchsmith.cli.console import err, print_json
@@ -46,9 +46,8 @@ def run(
     opened = open_workspace(workspace)
     promise = promised(variant, path, opened.catalog)
     interpreter = interpreter_for(path, python)
-    package = promise.package if promise else package_at(interpreter.folders)
-    with err().status(f"running {package.label} with {interpreter.python}"):
-        trial = try_out(path, package, interpreter, promise, opened.catalog, timeout)
+    with err().status(f"running it with {interpreter.python}"):
+        trial = try_out(path, interpreter, promise, opened.catalog, timeout)
     if junit:
         write_atomic(junit, junit_xml(trial))
     if json:

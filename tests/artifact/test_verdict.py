@@ -1,0 +1,278 @@
+"""A name is a promise: what is there, missing or too much is told, with the GPUs and CPUs concerned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.artifact import elves
+from torchsmith.artifact.check import Check
+from torchsmith.artifact.compare import compare
+from torchsmith.artifact.cpu import cpu_code
+from torchsmith.artifact.inspect import Depth
+from torchsmith.artifact.report import Report, verify
+from torchsmith.artifact.verdict import variant_in
+from torchsmith.catalog import Sm, builtin_catalog
+from torchsmith.matrix import Variant
+
+CATALOG = builtin_catalog()
+AVX2, AVX512, SSE, SVE, NOP_ARM = (
+    b"\xc5\xed\xfc\xd9",
+    b"\x62\xf1\x6d\x48\xfc\xd9",
+    b"\x0f\x58\xd1",
+    b"\xe0\xe3\x18\x25",
+    b"\x1f\x20\x03\xd5",
+)
+EXACT, FAMILY = 0x100011, 0x200011
+
+
+def site(folder: Path, files: dict[str, bytes | str]) -> Path:
+    """A site-packages folder with torch in it."""
+    root = folder / "lib" / "python3.13" / "site-packages"
+    files = {"torch/version.py": "__version__ = '2.10.0'\ncuda: Optional[str] = '13.0'\n", **files}
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return folder
+
+
+def gpu(*targets: list[bytes]) -> bytes:
+    return elves.gpu_library(*(elves.container(*entries) for entries in targets))
+
+
+def judged(path: Path, name: str) -> Report:
+    return verify(path, Variant.parse(name), CATALOG, Depth())
+
+
+def check(report: Report, id: str) -> Check:
+    return next(check for check in report.checks if check.id == id)
+
+
+def native(report: Report) -> list[str]:
+    return [str(service.sm) for service in report.services if service.verdict == "native"]
+
+
+def test_a_build_for_its_gpu_is_right(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(120)], [elves.entry(120)])})
+    report = judged(path, "pytorch-python313-cuda13_0-sm120-avx2")
+    assert check(report, "gpu").status == "right"
+    assert native(report) == ["sm120"]
+    assert not [found for found in report.checks if found.id == "waste"]
+
+
+def test_code_for_another_gpu_of_the_generation_runs_but_breaks_the_promise(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(86)])})
+    report = judged(path, "pytorch-python313-cuda13_0-sm89-avx2")
+    assert "sm89" in native(report)
+    assert check(report, "gpu").status == "wrong"
+    assert "another GPU of the same generation" in check(report, "gpu").text
+
+
+def test_code_for_another_gpu_does_not_run(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90)])})
+    assert (
+        "nothing in it runs on sm120"
+        in check(judged(path, "pytorch-python313-cuda13_0-sm120-avx2"), "gpu").text
+    )
+
+
+def test_a_container_without_the_target_is_counted(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90)], [elves.entry(120)])})
+    assert "1 of 2 containers" in check(judged(path, "pytorch-python313-cuda13_0-sm120-avx2"), "gpu").text
+
+
+def test_ptx_alone_is_compiled_at_first_start(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90, kind=1)])})
+    report = judged(path, "pytorch-python313-cuda13_0-sm120-avx2")
+    assert "only PTX" in check(report, "gpu").text
+    assert native(report) == []
+    assert {service.sm for service in report.services if service.verdict == "jit"} == {
+        Sm(90),
+        Sm(100),
+        Sm(103),
+        Sm(120),
+    }
+
+
+def test_exact_code_serves_one_gpu_and_family_code_its_family(tmp_path: Path) -> None:
+    exact = site(tmp_path / "a", {"torch/lib/libtorch_cuda.so": gpu([elves.entry(100, flags=EXACT)])})
+    family = site(tmp_path / "f", {"torch/lib/libtorch_cuda.so": gpu([elves.entry(100, flags=FAMILY)])})
+    name = "pytorch-python313-cuda13_0-sm100-avx2"
+    assert native(judged(exact, name)) == ["sm100"]
+    assert native(judged(family, name)) == ["sm100", "sm103"]
+
+
+def test_targets_in_every_container_are_told_from_strays(tmp_path: Path) -> None:
+    everywhere = [[elves.entry(90), elves.entry(120)] for _ in range(30)]
+    everywhere[0].append(elves.entry(90, flags=EXACT))
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu(*everywhere)})
+    report = judged(path, "pytorch-python313-cuda13_0-sm120-avx2")
+    assert {str(row.target): row.stray for row in report.gpu} == {"90": False, "90a": True, "120": False}
+
+
+def test_code_for_other_targets_is_waste_in_bytes(tmp_path: Path) -> None:
+    entries = [
+        elves.entry(120, payload=1024),
+        elves.entry(90, payload=2 << 20),
+        elves.entry(80, payload=1 << 20),
+    ]
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu(entries)})
+    waste = check(judged(path, "pytorch-python313-cuda13_0-sm120-avx2"), "waste")
+    assert waste.text == "3 MiB of 3 MiB of GPU code are for others: 80, 90"
+
+
+def test_gpu_code_in_a_cpu_build_is_wrong(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90)])})
+    report = judged(path, "pytorch-python313-cpu-avx2")
+    assert check(report, "gpu").status == "wrong"
+    assert check(report, "cuda").status == "wrong"
+
+
+def test_another_python_or_cuda_than_the_name_says_is_wrong(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(120)])})
+    report = judged(path, "pytorch-python312-cuda12_9-sm120-avx2")
+    assert check(report, "python").text == "for Python 3.13, the name says 3.12"
+    assert check(report, "cuda").text == "CUDA 13.0, the name says 12.9"
+
+
+def test_a_companions_own_libraries_are_judged_in_an_environment_with_torch(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "torch/lib/libtorch_cuda.so": gpu([elves.entry(120)]),
+        "torchvision/version.py": "__version__ = '0.25.0'\n",
+        "torchvision/_C.so": gpu([elves.entry(75), elves.entry(80)]),
+        "numpy/core/a.so": b"not looked at",
+    }
+    path = site(tmp_path, files)
+    assert check(judged(path, "torchvision-python313-cuda13_0-sm120-avx2"), "gpu").status == "wrong"
+    assert check(judged(path, "pytorch-python313-cuda13_0-sm120-avx2"), "gpu").status == "right"
+
+
+def functions(code: bytes, count: int, prefix: str = "_ZN2at6native1f") -> dict[str, bytes]:
+    return {f"{prefix}{index}Ev": code for index in range(count)}
+
+
+def test_flags_that_arrived_show_in_undispatched_code(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(AVX512, 5))})
+    report = judged(path, "pytorch-python313-cpu-avx512")
+    assert check(report, "flags").status == "right"
+    assert check(report, "within").status == "right"
+
+
+def test_flags_that_never_arrived_leave_sse_behind(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(SSE, 5))})
+    report = judged(path, "pytorch-python313-cpu-avx512")
+    assert check(report, "flags").status == "wrong"
+    assert "5 use SSE without VEX" in check(report, "flags").text
+
+
+def test_an_instruction_beyond_the_set_is_named_with_the_cpus_that_crash(tmp_path: Path) -> None:
+    code = functions(AVX2, 5) | {"_ZN2at6native4fastEv": b"\x90" + AVX512}
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code)})
+    within = check(judged(path, "pytorch-python313-cpu-avx2"), "within")
+    assert within.status == "wrong"
+    assert "_ZN2at6native4fastEv" in within.text
+    assert "62 f1 6d 48 fc d9 at +0x1" in within.text
+    assert "Haswell" in within.hint
+    assert "Zen 4" not in within.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("_ZN2at6native6AVX5124fastEv", ""),
+        ("_ZN2at6native12_GLOBAL__N_14fastEv", "Sum.cpp.AVX512.cpp"),
+        ("mkl_blas_avx512_sgemm", ""),
+        ("_ZN4dnnl4impl3cpu3x644fastEv", ""),
+        ("xnn_f32_gemm_ukernel__avx512f", ""),
+        ("_ZN6caffe248EmbeddingLookupIdx_int32_t_float_float_true__avx512Ev", ""),
+    ],
+)
+def test_code_that_is_chosen_at_run_time_raises_no_alarm(name: str, unit: str, tmp_path: Path) -> None:
+    code = functions(AVX2, 5) | {name: AVX512}
+    data = elves.code_library(code, {name: unit} if unit else {})
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
+    assert check(judged(path, "pytorch-python313-cpu-avx2"), "within").status == "right"
+
+
+@pytest.mark.parametrize("unit", ["Sum.cpp", "Sum.cpp.DEFAULT.cpp"])
+def test_local_functions_are_judged_by_the_file_they_come_from(unit: str, tmp_path: Path) -> None:
+    name = "_ZN2at6native12_GLOBAL__N_14fastEv"
+    data = elves.code_library(functions(AVX2, 5) | {name: AVX512}, {name: unit})
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
+    assert f"of {unit}" in check(judged(path, "pytorch-python313-cpu-avx2"), "within").text
+
+
+def test_sve_in_an_armv8_build_is_told_with_the_cpus_that_lack_it(tmp_path: Path) -> None:
+    code = functions(NOP_ARM, 5) | {"_ZN2at6native4fastEv": SVE}
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code, machine=elves.AARCH64)})
+    report = judged(path, "pytorch-python313-cpu-armv8_2")
+    assert "needs sve" in check(report, "within").text
+    assert "Graviton2" in check(report, "within").hint
+    assert check(judged(path, "pytorch-python313-cpu-armv9"), "within").status == "right"
+
+
+def test_a_build_for_another_architecture_is_wrong(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(AVX2, 5))})
+    assert "x86_64" in check(judged(path, "pytorch-python313-cpu-armv9"), "machine").text
+
+
+def test_a_sample_states_how_much_it_can_miss() -> None:
+    from tests.artifact.test_bad_input import Bytes
+    from torchsmith.artifact.elf import read_elf
+
+    elf = read_elf(Bytes(elves.code_library(functions(SSE, 400))))
+    sampled = cpu_code(elf, "x", sample=100)
+    assert sampled.undispatched.functions == 100
+    assert sampled.candidates == 400
+    assert sampled.unseen_share == pytest.approx(0.0295, abs=1e-3)
+    assert cpu_code(elf, "x", full=True).unseen_share == 0.0
+
+
+def test_a_damaged_library_is_wrong_and_the_others_are_still_judged(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "torch/lib/libtorch_cpu.so": b"\x7fELF\x02\x01\x01cut off",
+        "torch/lib/libtorch_cuda.so": gpu([elves.entry(120)]),
+    }
+    report = judged(site(tmp_path, files), "pytorch-python313-cuda13_0-sm120-avx2")
+    assert "libtorch_cpu.so: damaged" in check(report, "intact").text
+    assert check(report, "gpu").status == "right"
+
+
+def test_a_comparison_says_what_a_targeted_build_saves(tmp_path: Path) -> None:
+    wide = [elves.entry(arch, payload=1 << 20) for arch in (80, 90, 120)]
+    stock = site(tmp_path / "stock", {"torch/lib/libtorch_cuda.so": gpu(wide)})
+    ours = site(tmp_path / "ours", {"torch/lib/libtorch_cuda.so": gpu(wide[2:])})
+    name = "pytorch-python313-cuda13_0-sm120-avx2"
+    found = compare(judged(ours, name), judged(stock, name))
+    assert 2 << 20 <= found.saved < (2 << 20) + 1000
+    assert found.targets_dropped == ("cubin 80", "cubin 90")
+    assert found.gpus_dropped == ("sm80", "sm86", "sm89", "sm90")
+    assert found.gpus_gained == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        ("result-pytorch-python313-cuda13_0-sm120-avx512", "pytorch-python313-cuda13_0-sm120-avx512"),
+        (
+            "abc123-pytorch210-python313-cuda13_0-sm90-avx2-2.10.0-lib",
+            "pytorch-python313-cuda13_0-sm90-avx2",
+        ),
+        ("result-torchvision-python312-cpu-armv9-dev", "torchvision-python312-cpu-armv9"),
+        ("torch-2.10.0-cp313-cp313-manylinux_2_28_x86_64.whl", None),
+    ],
+)
+def test_the_promise_is_read_from_the_path(name: str, variant: str | None, tmp_path: Path) -> None:
+    found = variant_in(tmp_path / name)
+    assert (found.name if found else None) == variant
+
+
+def test_the_promise_is_read_from_the_store_path_behind_a_link(tmp_path: Path) -> None:
+    store = tmp_path / "abc-pytorch210-python313-cpu-avx2-2.10.0"
+    store.mkdir()
+    (tmp_path / "result").symlink_to(store)
+    found = variant_in(tmp_path / "result")
+    assert found is not None
+    assert found.name == "pytorch-python313-cpu-avx2"
