@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help matrix test check lint pages golden facts bench clean
+.PHONY: help matrix test check lint pages golden facts verify-real bench clean
 
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
 	@echo "make test     install what the tests need and run them"
 	@echo "make check    lint, types, and whether generated pages are fresh"
 	@echo "make facts    prove the catalog against ptxas, gcc and archspec"
+	@echo "make verify-real  real wheels (3 GB) against cuobjdump and objdump"
 	@echo "make golden   write the agreed recipes of tests/recipe/golden again"
 	@echo "make pages    write the generated pages again"
 	@echo "make bench    print the table of ratios"
@@ -48,6 +49,9 @@ golden: $(VENV)/.test-installed
 
 facts: $(VENV)/.test-installed
 	$(BIN)/torchsmith facts
+
+verify-real: $(VENV)/.test-installed
+	$(BIN)/python -m tools.verify_real
 
 bench: $(VENV)/.test-installed
 	$(BIN)/python -m bench

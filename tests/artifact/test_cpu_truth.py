@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.artifact import toolkit
 from tests.artifact.toolkit import checked
 from torchsmith.artifact import x86
 from torchsmith.artifact.cpu import CpuCode, cpu_code
@@ -111,10 +111,7 @@ def test_code_compiled_without_flags_runs_on_any_cpu(isa_name: str, tmp_path: Pa
 def test_instructions_end_where_objdump_says(flags: tuple[str, ...], tmp_path: Path) -> None:
     compiled("avx2", flags, tmp_path)
     listing = checked("x86_64-linux-gnu-objdump", "-d", "-w", tmp_path / "libtorch_cpu.so")
-    sizes = {
-        int(found[1], 16): len(found[2].split())
-        for found in re.finditer(r"^ +([0-9a-f]+):\t((?:[0-9a-f]{2} )+)", listing, re.MULTILINE)
-    }
+    sizes = toolkit.disassembled(listing)
     checked_ones = 0
     with open_file(tmp_path / "libtorch_cpu.so") as source:
         elf = read_elf(source)

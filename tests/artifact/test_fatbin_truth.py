@@ -25,17 +25,6 @@ def read(path: Path) -> list[Container]:
         return list(containers_of(read_elf(source)))
 
 
-def listed(containers: list[Container]) -> list[tuple[str, str]]:
-    """Entries as cuobjdump lists them: cubins, an f target without its f, then PTX."""
-    entries = [entry for container in containers for entry in container.entries]
-    return [
-        (kind, str(entry.target).removesuffix("f" if kind == "cubin" else ""))
-        for kind in ("cubin", "ptx")
-        for entry in entries
-        if entry.kind == kind
-    ]
-
-
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> list[toolkit.Image]:
     """A cubin for every target that any CUDA of 12 and 13 compiles for, and PTX for some."""
@@ -57,7 +46,7 @@ def test_every_target_and_form_is_read_as_cuobjdump_lists_it(
     found = read(toolkit.library(tmp_path / "all.so", [container], []))
     asked = [("cubin" if image.kind == "elf" else "ptx", image.target) for image in images]
     assert [(entry.kind, entry.target) for entry in found[0].entries] == asked
-    assert listed(found) == toolkit.cuobjdump(tmp_path / "all.so")
+    assert toolkit.listed(found) == toolkit.cuobjdump(tmp_path / "all.so")
 
 
 def test_several_containers_in_both_sections_are_told_apart(
@@ -70,7 +59,7 @@ def test_several_containers_in_both_sections_are_told_apart(
     found = read(path)
     assert [len(container.entries) for container in found] == [3, 1, 3, 2, 1]
     assert [container.section for container in found] == [".nv_fatbin"] * 3 + ["__nv_relfatbin"] * 2
-    assert listed(found) == toolkit.cuobjdump(path)
+    assert toolkit.listed(found) == toolkit.cuobjdump(path)
 
 
 def test_a_container_holds_as_many_bytes_as_its_entries_say(

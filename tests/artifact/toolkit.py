@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from torchsmith.artifact.fatbin import Container
 from torchsmith.catalog import CudaToolkit, GpuTarget, builtin_catalog
+from torchsmith.catalog.proof.readings import download_wheel
 from torchsmith.edge.files import cache_dir
 from torchsmith.edge.lock import exclusive
+from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 
 NVCC = "nvidia-cuda-nvcc==13.4.92"
@@ -34,18 +40,18 @@ PTX = """.version {version}
 
 @cache
 def wheel(requirement: str) -> Path:
-    """The folder of an installed wheel; the test is skipped where it cannot be had, and fails in CI."""
+    """The folder of an unpacked wheel; the test is skipped where it cannot be had, and fails in CI."""
     folder = cache_dir() / "wheels" / requirement.replace("==", "-")
-    with exclusive(folder.with_suffix(".lock"), what=requirement, wait_seconds=300):
-        if not (folder / ".complete").exists():
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
-            done = run([*pip, requirement], timeout=600)
-            if not done.ok:
-                message = f"needs {requirement} from PyPI: {done.stderr.strip()[-200:]}"
-                if os.environ.get("CI") == "true":
-                    pytest.fail(message)
-                pytest.skip(message)
-            (folder / ".complete").touch()
+    try:
+        with exclusive(folder.with_suffix(".lock"), what=requirement, wait_seconds=300):
+            if not (folder / ".complete").exists():
+                with tempfile.TemporaryDirectory() as fetched:
+                    zipfile.ZipFile(download_wheel(requirement, Path(fetched))).extractall(folder)
+                (folder / ".complete").touch()
+    except Problem as problem:
+        if os.environ.get("CI") == "true":
+            pytest.fail(problem.message)
+        pytest.skip(problem.message)
     return folder
 
 
@@ -119,8 +125,29 @@ def library(made: Path, containers: list[Path], relocatable: list[Path], gap: in
 
 def cuobjdump(path: Path) -> list[tuple[str, str]]:
     """What NVIDIA's cuobjdump lists: kind and target of each entry, cubins without an f first."""
+    rows = []
+    for option, kind in (("-lelf", "cubin"), ("-lptx", "ptx")):
+        done = run([tool(CUOBJDUMP, "cuobjdump"), "-all", option, path], timeout=300)
+        assert done.ok or "does not contain device code" in done.stderr, done.stderr
+        rows += [
+            (kind, target)
+            for target in re.findall(r"\.sm_(\d+[af]?)\.(?:cubin|ptx)$", done.stdout, re.MULTILINE)
+        ]
+    return rows
+
+
+def listed(containers: Iterable[Container]) -> list[tuple[str, str]]:
+    """Entries as cuobjdump lists them: cubins, an f target without its f, then PTX."""
+    entries = [entry for container in containers for entry in container.entries]
     return [
-        (kind, line.rsplit(".sm_", 1)[1].split(".")[0])
-        for option, kind in (("-lelf", "cubin"), ("-lptx", "ptx"))
-        for line in checked(tool(CUOBJDUMP, "cuobjdump"), "-all", option, path).splitlines()
+        (kind, str(entry.target).removesuffix("f" if kind == "cubin" else ""))
+        for kind in ("cubin", "ptx")
+        for entry in entries
+        if entry.kind == kind
     ]
+
+
+def disassembled(listing: str) -> dict[int, int]:
+    """Size of each instruction by its address, as objdump lists them."""
+    rows = re.finditer(r"^ +([0-9a-f]+):\t((?:[0-9a-f]{2} )+)", listing, re.MULTILINE)
+    return {int(row[1], 16): len(row[2].split()) for row in rows}

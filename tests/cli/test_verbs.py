@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.artifact import standin
 from tests.cli.conftest import Call
 from torchsmith import __version__
 from torchsmith.cli.app import VERBS
@@ -19,6 +20,8 @@ def test_the_example_in_the_help_of_a_verb_works(
     verb: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if verb in ("verify", "test"):
+        standin.build(tmp_path)
     example = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}").EXAMPLE
     assert example in " ".join(call(verb, "--help").out.split())
     commands = [shlex.split(command) for command in example.split(" > ")[0].split(" && ")]

@@ -99,10 +99,10 @@ def _ptxas_program(requirement: str, *, download: bool) -> Path | None:
     return program
 
 
-def download_wheel(requirement: str, folder: Path) -> Path:
-    """Fetch one wheel for this machine with pip."""
+def download_wheel(requirement: str, folder: Path, *options: str) -> Path:
+    """Fetch one wheel with pip, for this machine unless options of pip name another."""
     argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    done = run([*argv, "--dest", folder, requirement], timeout=900)
+    done = run([*argv, *options, "--dest", folder, requirement], timeout=900)
     wheels = list(folder.glob("*.whl"))
     if not done.ok or not wheels:
         last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]

@@ -9,7 +9,7 @@ import typer
 
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 
-EXAMPLE = "torchsmith test result-pytorch-python313-cuda13_0-sm120-avx512 --junit results.xml"
+EXAMPLE = "torchsmith test result --junit results.xml"
 
 
 def run(

@@ -9,7 +9,7 @@ import typer
 
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 
-EXAMPLE = "torchsmith verify result-pytorch-python313-cuda13_0-sm120-avx512 --against torch.whl"
+EXAMPLE = "torchsmith verify result --variant pytorch-python313-cuda13_0-sm120-avx512"
 
 Artifact = Annotated[
     Path,

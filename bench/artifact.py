@@ -1,0 +1,61 @@
+"""Listing the GPU code of a real libtorch_cuda.so against NVIDIA's cuobjdump, in time and in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.measure import Row, Timing, command, in_turn
+from tests.artifact.toolkit import CUOBJDUMP, tool
+from tools.verify_real import WHEELS, fetched, unpacked
+from torchsmith.artifact.elf import read_elf
+from torchsmith.artifact.fatbin import containers_of
+from torchsmith.artifact.source import open_file
+
+WHEEL = "torch==2.10.0"
+OURS = """
+import sys
+from pathlib import Path
+from torchsmith.artifact.elf import read_elf
+from torchsmith.artifact.fatbin import containers_of
+from torchsmith.artifact.source import open_file
+with open_file(Path(sys.argv[1])) as source:
+    for container in containers_of(read_elf(source)):
+        for entry in container.entries:
+            print(entry.kind, entry.target, entry.size)
+"""
+
+
+def rows() -> Iterator[Row]:
+    """Needs the wheel of torch from PyPI (0.9 GB, kept in the cache) and 7 GB of memory for cuobjdump."""
+    for name, library in unpacked(fetched(WHEEL, WHEELS[WHEEL])):
+        if name.endswith("/libtorch_cuda.so"):
+            yield from _rows(library)
+
+
+def _rows(library: Path) -> Iterator[Row]:
+    what = "list GPU code of libtorch_cuda.so"
+    rival = [str(tool(CUOBJDUMP, "cuobjdump")), "-lelf", str(library)]
+    ours = [sys.executable, "-c", OURS, str(library)]
+    mine, theirs = in_turn(lambda: _listed(library), command(rival), repeats=3)
+    yield Row(what, "cuobjdump", mine, theirs, 100, "higher", "inside a process, as `torchsmith verify` does")
+    mine, theirs = in_turn(command(ours), command(rival), repeats=3)
+    yield Row(f"{what}, as a process", "cuobjdump", mine, theirs, 50, "higher", "Python's start included")
+    peaks = Timing((_peak_gib(ours),)), Timing((_peak_gib(rival),))
+    yield Row(f"{what}: memory", "cuobjdump", *peaks, 100, "higher", "GiB where the table says s")
+
+
+def _listed(library: Path) -> None:
+    with open_file(library) as source:
+        assert sum(len(container.entries) for container in containers_of(read_elf(source))) > 1000
+
+
+def _peak_gib(argv: Sequence[str]) -> float:
+    """The largest resident size that a command came to."""
+    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    assert status == 0
+    return usage.ru_maxrss / (1 << 20)

@@ -1,0 +1,152 @@
+"""`make verify-real`: real wheels, GPU code entry by entry against cuobjdump, instructions against objdump.
+
+Some 3 GB are fetched from PyPI once and kept in torchsmith's cache.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.artifact import toolkit
+from torchsmith.artifact import x86
+from torchsmith.artifact.contents import open_contents
+from torchsmith.artifact.elf import Elf, Function, code_of, functions_of, read_elf
+from torchsmith.artifact.fatbin import containers_of
+from torchsmith.artifact.source import CHUNK, Part, open_file
+from torchsmith.catalog.proof.readings import download_wheel
+from torchsmith.edge.files import cache_dir
+from torchsmith.edge.process import find, run
+
+X86_313 = ("--platform", "manylinux_2_28_x86_64", "--python-version", "3.13")
+X86_CUDA = (
+    "--platform",
+    "manylinux_2_27_x86_64",
+    "--platform",
+    "manylinux2014_x86_64",
+    "--python-version",
+    "3.13",
+)
+ARM_312 = ("--platform", "manylinux_2_28_aarch64", "--python-version", "3.12")
+WHEELS = {
+    "torch==2.10.0": X86_313,
+    "torch==2.11.0": ARM_312,
+    "torchvision==0.25.0": X86_313,
+    "torchaudio==2.10.0": X86_313,
+    "nvidia-cublas==13.1.0.3": X86_CUDA,
+    "nvidia-cufft==12.0.0.61": X86_CUDA,
+    "nvidia-nccl-cu13==2.28.9": X86_CUDA,
+}
+STRETCHES, STRETCH = 12, 512 << 10  # of code whose instructions are compared
+
+
+@dataclass
+class Sum:
+    """What was compared so far."""
+
+    libraries: int = 0
+    entries: int = 0
+    instructions: int = 0
+    faults: int = 0
+
+
+def main() -> int:
+    """Compare all of them; 1 when any entry or instruction differs."""
+    total = Sum()
+    for requirement, options in WHEELS.items():
+        wheel = fetched(requirement, options)
+        print(f"{wheel.name} ({wheel.stat().st_size >> 20} MiB)", flush=True)
+        for name, library in unpacked(wheel):
+            compare_gpu_code(name, library, total)
+            if "libtorch_cpu" in name:
+                compare_instructions(name, library, total)
+    print(
+        f"{total.entries} entries in {total.libraries} libraries and {total.instructions} instructions"
+        f" compared, {total.faults} differ"
+    )
+    return 1 if total.faults else 0
+
+
+def fetched(requirement: str, options: tuple[str, ...]) -> Path:
+    """A wheel, from the cache or from PyPI."""
+    folder = cache_dir() / "real" / f"{requirement.replace('==', '-')}-{options[1]}"
+    found = list(folder.glob("*.whl"))
+    if found:
+        return found[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    return download_wheel(requirement, folder, *options)
+
+
+def unpacked(wheel: Path) -> Iterator[tuple[str, Path]]:
+    """The libraries of a wheel, one at a time on disk."""
+    with open_contents(wheel) as contents, tempfile.TemporaryDirectory() as folder:
+        for item in contents.libraries:
+            path = Path(folder) / item.name.rsplit("/", 1)[-1]
+            with item.open() as source:
+                copy(source, path)
+            yield item.name, path
+            path.unlink()
+
+
+def copy(source: Part, path: Path) -> None:
+    with open(path, "wb") as file:
+        for at in range(0, source.size, CHUNK):
+            file.write(source.read(at, min(CHUNK, source.size - at)))
+
+
+def compare_gpu_code(name: str, library: Path, total: Sum) -> None:
+    """Our list of cubins and PTX against NVIDIA's."""
+    start = time.perf_counter()
+    with open_file(library) as source:
+        ours = toolkit.listed(containers_of(read_elf(source)))
+    middle = time.perf_counter()
+    if not ours and library.stat().st_size < 1 << 20:
+        return
+    theirs = toolkit.cuobjdump(library)
+    seconds = middle - start, time.perf_counter() - middle
+    total.libraries += 1
+    total.entries += len(ours)
+    verdict = "the same" if ours == theirs else f"DIFFER: cuobjdump lists {len(theirs)}"
+    total.faults += ours != theirs
+    print(
+        f"  {name}: {len(ours)} entries, {verdict} ({seconds[0]:.3f} s, cuobjdump {seconds[1]:.1f} s)",
+        flush=True,
+    )
+
+
+def compare_instructions(name: str, library: Path, total: Sum) -> None:
+    """Where instructions begin and end in some stretches of code, against objdump."""
+    objdump = find("x86_64-linux-gnu-objdump")
+    with open_file(library) as source:
+        elf = read_elf(source)
+        if elf.machine != "x86_64" or objdump is None:
+            return
+        functions = functions_of(elf)
+        for anchor in random.Random(1).sample(functions.rows, STRETCHES):
+            first, last = anchor.address, anchor.address + STRETCH
+            window = [f"--start-address={first:#x}", f"--stop-address={last:#x}"]
+            listing = run([str(objdump), "-d", "-w", *window, str(library)], timeout=300).stdout
+            sizes = toolkit.disassembled(listing)
+            for function in functions.rows:
+                if first <= function.address and function.address + function.size <= last:
+                    _compare_function(f"{name}: {functions.name(function)}", elf, function, sizes, total)
+
+
+def _compare_function(name: str, elf: Elf, function: Function, sizes: dict[int, int], total: Sum) -> None:
+    try:
+        for at, size, _ in x86.telling(code_of(elf, function, function.size)):
+            total.instructions += 1
+            if sizes.get(function.address + at) != size:
+                raise x86.Lost(at)
+    except x86.Lost as lost:
+        total.faults += 1
+        print(f"  {name} + {lost.at:#x} DIFFERS", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
