@@ -25,12 +25,8 @@ from torchsmith.edge.process import find, run
 
 X86_313 = ("--platform", "manylinux_2_28_x86_64", "--python-version", "3.13")
 X86_CUDA = (
-    "--platform",
-    "manylinux_2_27_x86_64",
-    "--platform",
-    "manylinux2014_x86_64",
-    "--python-version",
-    "3.13",
+    *("--platform", "manylinux_2_27_x86_64", "--platform", "manylinux_2_18_x86_64"),
+    *("--platform", "manylinux2014_x86_64", "--python-version", "3.13"),
 )
 ARM_312 = ("--platform", "manylinux_2_28_aarch64", "--python-version", "3.12")
 WHEELS = {

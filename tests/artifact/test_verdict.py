@@ -173,7 +173,8 @@ def test_an_instruction_beyond_the_set_is_named_with_the_cpus_that_crash(tmp_pat
     within = check(judged(path, "pytorch-python313-cpu-avx2"), "within")
     assert within.status == "wrong"
     assert "_ZN2at6native4fastEv" in within.text
-    assert "62 f1 6d 48 fc d9 at +0x1" in within.text
+    assert "62 f1 6d 48 fc d9" in within.text
+    assert "at +0x1 in" in within.text
     assert "Haswell" in within.hint
     assert "Zen 4" not in within.hint
 

@@ -18,8 +18,10 @@ from torchsmith.artifact.features import DATA, LEGACY_SSE, Use, uses
 from torchsmith.artifact.x86 import Lost
 
 SAMPLE = 6000
+SAMPLE_BYTES = 48 << 20  # code of a sample, however long its functions claim to be
 LONGEST_FUNCTION = 256 << 10
 CONFIDENCE = 0.95
+OUTLINE_ATOMICS = (b"\0__aarch64_ldadd", b"\0__aarch64_cas", b"\0__aarch64_swp")
 FEW = 3  # how many examples a report keeps of a kind
 
 Group = Literal["undispatched", "shared", "dispatched", "other"]
@@ -89,6 +91,7 @@ class Sighting:
     """An instruction in a function that needs a feature."""
 
     feature: str
+    machine: Machine
     library: str
     function: str
     unit: str
@@ -121,7 +124,7 @@ class Tally:
             self.having[feature] += 1
             seen = self.sightings.setdefault(feature, [])
             if len(seen) < FEW:
-                seen.append(Sighting(feature, library, name, unit, use.offset, use.code.hex(" ")))
+                seen.append(Sighting(feature, machine, library, name, unit, use.offset, use.code.hex(" ")))
 
     def join(self, other: Tally) -> None:
         """Add what another library's functions showed."""
@@ -170,7 +173,8 @@ def cpu_code(elf: Elf, library: str, *, full: bool = False, sample: int = SAMPLE
         random.Random(len(rows)).shuffle(rows)
     undispatched, shared = Tally(), Tally()
     capabilities: set[str] = set()
-    tried = 0
+    code = sum(section.size for section in elf.sections if section.holds_code)
+    tried, most = 0, code if full else min(code, SAMPLE_BYTES)
     for function, name, unit in _named(functions, rows):
         tried += 1
         group = group_of(name, unit, function)
@@ -178,23 +182,22 @@ def cpu_code(elf: Elf, library: str, *, full: bool = False, sample: int = SAMPLE
             capabilities.add(capability_of(name, unit))
         if group in ("undispatched", "shared"):
             tally = undispatched if group == "undispatched" else shared
+            if undispatched.size + shared.size >= most:
+                break
             if full or tally.functions < sample:
                 tally.add(elf.machine, code_of(elf, function, LONGEST_FUNCTION), library, name, unit)
         if not full and undispatched.functions >= sample:
             break
-    candidates = undispatched.functions * len(rows) // max(tried, 1)
-    marks = (b"\0__aarch64_ldadd", b"\0__aarch64_cas", b"\0__aarch64_swp")
-    helpers = any(mark in functions.strings for mark in marks)
     return CpuCode(
         machine=elf.machine,
         functions=len(rows),
-        candidates=candidates,
-        full=full or tried == len(rows),
+        candidates=undispatched.functions * len(rows) // max(tried, 1),
+        full=tried == len(rows),
         stripped=functions.stripped,
         undispatched=undispatched,
         shared=shared,
         dispatched=tuple(sorted(capabilities)),
-        outline_atomics=helpers,
+        outline_atomics=any(mark in functions.strings for mark in OUTLINE_ATOMICS),
     )
 
 

@@ -92,9 +92,23 @@ def spot(sighting: Sighting) -> str:
     """Where an instruction stands, in words."""
     unit = f" of {sighting.unit}" if sighting.unit else ""
     return (
-        f"{sighting.feature} instruction {sighting.code} at +{sighting.offset:#x} in"
+        f"{sighting.feature} instruction {disassembled(sighting)} at +{sighting.offset:#x} in"
         f" {sighting.function}{unit} ({sighting.library})"
     )
+
+
+def disassembled(sighting: Sighting) -> str:
+    """An instruction as its bytes, and as text where capstone is installed and knows it."""
+    try:
+        import capstone
+    except ImportError:
+        return sighting.code
+    if sighting.machine == "x86_64":
+        engine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    else:
+        engine = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    found = next(engine.disasm_lite(bytes.fromhex(sighting.code), 0), None)
+    return f"`{found[2]} {found[3]}` ({sighting.code})" if found else sighting.code
 
 
 def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:

@@ -24,10 +24,11 @@ LOCAL, GLOBAL = 0, 1
 EXECUTABLE = 4
 
 MOST_SECTIONS = 100_000
-MOST_SYMBOLS = 5_000_000
+MOST_SYMBOLS = 3_000_000
 MOST_STRINGS = 512 << 20
-MOST_DYNAMIC = 100_000
-LONGEST_NAME = 64 << 10
+MOST_DYNAMIC = 20_000
+LONGEST_NAME = 4096  # of a function; the longest of torch 2.10 has 1467 characters
+LONGEST_FILE_NAME = 1024
 
 
 class NotElf(Damaged):
@@ -137,7 +138,7 @@ def _sections(source: Source, at: int, entry: int, count: int, names_index: int)
 
 
 def _section(source: Source, row: tuple[int, ...], names: bytes) -> Section:
-    name = text_at(names, row[0])
+    name = text_at(names, row[0], LONGEST_FILE_NAME)
     if row[1] not in (0, NOBITS) and row[4] + row[5] > source.size:
         raise Damaged(f"section {name or '(no name)'} reaches beyond the end of the file")
     return Section(name, row[1], row[2], row[3], row[4], row[5], row[6], row[9])
@@ -149,12 +150,12 @@ def _checked(source: Source, row: tuple[int, ...], what: str, most: int) -> byte
     return source.read(row[4], row[5])
 
 
-def text_at(strings: bytes, at: int) -> str:
+def text_at(strings: bytes, at: int, most: int = LONGEST_NAME) -> str:
     """The text that starts at a place of a string table; printable, and not endless."""
     if at >= len(strings):
         raise Damaged(f"a name at {at:#x} lies outside its string table")
-    end = strings.find(b"\0", at, at + LONGEST_NAME)
-    raw = strings[at : end if end >= 0 else min(len(strings), at + LONGEST_NAME)]
+    end = strings.find(b"\0", at, at + most)
+    raw = strings[at : end if end >= 0 else at + most]
     text = raw.decode("utf-8", "replace")
     return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 
@@ -171,7 +172,7 @@ def links_of(elf: Elf) -> Links:
         if tag == 0:
             break
         if tag in (NEEDED, SONAME, RPATH, RUNPATH):
-            found.setdefault(tag, []).append(text_at(strings, value))
+            found.setdefault(tag, []).append(text_at(strings, value, LONGEST_FILE_NAME * 16))
     paths = [path for tag in (RPATH, RUNPATH) for text in found.get(tag, []) for path in text.split(":")]
     return Links(
         tuple(found.get(NEEDED, [])), next(iter(found.get(SONAME, [])), ""), tuple(filter(None, paths))
@@ -191,7 +192,7 @@ class Functions:
 
     def unit(self, function: Function) -> str:
         """The source file that a function was compiled from, empty where the file does not say."""
-        return text_at(self.strings, function.unit_at) if function.unit_at else ""
+        return text_at(self.strings, function.unit_at, LONGEST_FILE_NAME) if function.unit_at else ""
 
 
 def functions_of(elf: Elf) -> Functions:

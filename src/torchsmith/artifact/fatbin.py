@@ -11,7 +11,8 @@ from torchsmith.artifact.elf import Elf, Section
 from torchsmith.artifact.source import Damaged, Source
 from torchsmith.catalog.axes import Form, GpuTarget, Sm
 
-SECTIONS = (".nv_fatbin", "__nv_relfatbin")
+LAUNCHED = ".nv_fatbin"  # what the run time loads
+SECTIONS = (LAUNCHED, "__nv_relfatbin")  # the second holds code as it was before device linking
 CONTAINER = struct.Struct("<IHHQ")
 ENTRY = struct.Struct("<HHIQIIHHIIIQ")
 MAGIC = 0xBA55ED50
@@ -20,7 +21,7 @@ EXACT, FAMILY = 0x100000, 0x200000  # flags: the `a` and the `f` form of a targe
 
 LONGEST_GAP = 1 << 20  # zeros between containers come from alignment
 LONGEST_HEADER = 4096
-MOST_ENTRIES = 2_000_000
+MOST_ENTRIES = 500_000
 
 
 class Kind(StrEnum):
@@ -56,7 +57,7 @@ class Container:
 def containers_of(elf: Elf) -> Iterator[Container]:
     """Every container of a library; Damaged where headers contradict each other."""
     left = MOST_ENTRIES
-    for section in elf.named(*SECTIONS):
+    for section in (section for name in SECTIONS for section in elf.named(name)):
         for container in _walk(elf.source, section):
             left -= len(container.entries) + 1
             if left < 0:

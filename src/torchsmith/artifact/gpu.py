@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from torchsmith.artifact.fatbin import Container, Kind
+from torchsmith.artifact.fatbin import LAUNCHED, Container, Kind
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 
@@ -50,6 +50,10 @@ class Service:
     verdict: Literal["native", "jit", "partly", "no"]
     exact: bool  # nearly every container holds code made for this very GPU
 
+    @property
+    def total(self) -> int:
+        return self.native + self.jit + self.none
+
 
 def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
     """Count what the containers of each library hold, by kind and target."""
@@ -77,8 +81,9 @@ def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
 
 
 def services(containers: Iterable[Container], gpus: Iterable[Gpu], catalog: Catalog) -> list[Service]:
-    """How each GPU is served by these containers."""
+    """How each GPU is served by these containers; what was linked into others is never launched itself."""
     holding = [container for container in containers if container.entries]
+    holding = [container for container in holding if container.section == LAUNCHED] or holding
     return [_service(holding, gpu, catalog) for gpu in gpus]
 
 

@@ -28,7 +28,7 @@ def gpu_promise(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterato
         yield Check("gpu", "wrong", f"no GPU code at all, the name says {gpu.name}")
         return
     service = services(seen.containers, [gpu], catalog)[0]
-    yield _served(service, code.containers)
+    yield _served(service)
     yield from _missing_in(seen, service, catalog)
     spare = waste(code, gpu.sm)
     if spare:
@@ -41,17 +41,17 @@ def gpu_promise(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterato
         )
 
 
-def _served(service: Service, containers: int) -> Check:
+def _served(service: Service) -> Check:
     if service.exact and service.verdict == "native":
-        return Check("gpu", "right", f"{service.sm} code in {service.native} of {containers} containers")
+        return Check("gpu", "right", f"{service.sm} code in {service.native} of {service.total} containers")
     if service.verdict == "native":
         text = f"runs on {service.sm}, but its code was compiled for another GPU of the same generation"
         return Check("gpu", "wrong", text, "TORCH_CUDA_ARCH_LIST did not arrive, or named another target")
     if service.verdict == "jit":
-        text = f"{service.jit} of {containers} containers have only PTX for {service.sm}: slow first start"
+        text = f"{service.jit} of {service.total} containers have only PTX for {service.sm}: slow first start"
         return Check("gpu", "wrong", text, "build with the target's own cubins")
     if service.verdict == "partly":
-        text = f"{service.none} of {containers} containers hold nothing that runs on {service.sm}"
+        text = f"{service.none} of {service.total} containers hold nothing that runs on {service.sm}"
         return Check("gpu", "wrong", text, "calls into them fail with `no kernel image`")
     return Check("gpu", "wrong", f"nothing in it runs on {service.sm}: `no kernel image` on every call")
 

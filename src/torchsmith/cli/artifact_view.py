@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from rich.table import Table
 from rich.text import Text
 
@@ -9,6 +12,7 @@ from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.compare import Comparison
 from torchsmith.artifact.report import Report
 from torchsmith.cli.console import out
+from torchsmith.edge.process import find, run
 
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow")}
 WAYS = {
@@ -30,7 +34,7 @@ def print_report(report: Report) -> None:
     console.print(table)
     if report.gpu:
         console.print(_gpu_table(report))
-    for check in report.checks:
+    for check in _demangled(report.checks):
         console.print(_line(check), soft_wrap=True)
     console.print(_verdict(report))
 
@@ -98,6 +102,19 @@ def _gpu_table(report: Report) -> Table:
         cells = (f"{row.kind} {row.target}", str(row.entries), megabytes(row.size), str(row.containers))
         table.add_row(*cells, "stray" if row.stray else "", style="dim" if row.stray else "")
     return table
+
+
+def _demangled(checks: Sequence[Check]) -> list[Check]:
+    """The checks with C++ names as people write them, where c++filt is at hand."""
+    program = find("c++filt")
+    if program is None or not any("_Z" in check.text for check in checks):
+        return list(checks)
+    return [
+        replace(check, text=run([program], stdin=check.text, timeout=10).stdout or check.text)
+        if "_Z" in check.text
+        else check
+        for check in checks
+    ]
 
 
 def _line(check: Check) -> Text:
