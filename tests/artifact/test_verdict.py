@@ -231,6 +231,28 @@ def test_a_sample_states_how_much_it_can_miss() -> None:
     assert cpu_code(elf, "x", full=True).unseen_share == 0.0
 
 
+def test_the_library_output_of_a_nix_package_is_found_through_its_link(tmp_path: Path) -> None:
+    libraries = tmp_path / "lib-output" / "lib"
+    libraries.mkdir(parents=True)
+    (libraries / "libtorch_cuda.so").write_bytes(gpu([elves.entry(120)]))
+    path = site(tmp_path / "out", {})
+    (path / "lib" / "python3.13" / "site-packages" / "torch" / "lib").symlink_to(libraries)
+    for output in (path, tmp_path / "lib-output"):
+        report = judged(output, "pytorch-python313-cuda13_0-sm120-avx2")
+        assert check(report, "gpu").status == "right"
+
+
+def test_code_from_before_device_linking_is_counted_but_never_launched(tmp_path: Path) -> None:
+    parts = [
+        elves.Part("__nv_relfatbin", elves.container(elves.entry(80)) + elves.container(elves.entry(80))),
+        elves.Part(".nv_fatbin", elves.container(elves.entry(120))),
+    ]
+    path = site(tmp_path, {"torch/lib/libtorch_nvshmem.so": elves.Library(parts).build()})
+    report = judged(path, "pytorch-python313-cuda13_0-sm120-avx2")
+    assert check(report, "gpu").text == "sm120 code in 1 of 1 containers"
+    assert [str(row.target) for row in report.gpu] == ["80", "120"]
+
+
 def test_a_damaged_library_is_wrong_and_the_others_are_still_judged(tmp_path: Path) -> None:
     files: dict[str, bytes | str] = {
         "torch/lib/libtorch_cpu.so": b"\x7fELF\x02\x01\x01cut off",

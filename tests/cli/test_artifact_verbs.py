@@ -1,0 +1,98 @@
+"""`verify` and `test` on the command line: answers, JSON, and an exit code that a script can trust."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.artifact import elves, standin
+from tests.cli.conftest import Call
+
+NAME = "pytorch-python313-cuda13_0-sm120-avx512"
+
+
+def test_a_build_that_keeps_its_promise_exits_0(call: Call, tmp_path: Path) -> None:
+    result = call("verify", str(standin.build(tmp_path)), "--variant", NAME)
+    assert result.code == 0
+    assert f"it is what {NAME} promises" in result.out
+    assert "✓ gpu: sm120 code in 1 of 1 containers" in result.out
+
+
+def test_the_promise_in_the_paths_name_is_checked_without_being_asked_for(call: Call, tmp_path: Path) -> None:
+    path = standin.build(tmp_path).rename(tmp_path / "result-pytorch-python313-cuda13_0-sm90-avx512")
+    result = call("verify", str(path))
+    assert result.code == 1
+    assert "nothing in it runs on sm90" in result.out
+
+
+def test_json_holds_the_verdict_and_the_code_by_target(call: Call, tmp_path: Path) -> None:
+    path = standin.build(tmp_path)
+    answer = json.loads(call("verify", str(path), "--variant", NAME, "--against", str(path), "--json").out)
+    report = answer["report"]
+    assert report["ok"] is True
+    assert report["variant"] == NAME
+    assert report["gpu"] == [
+        {"kind": "cubin", "target": "120", "entries": 1, "size": 128, "containers": 1, "stray": False}
+    ]
+    assert {check["id"]: check["status"] for check in report["checks"]}["flags"] == "right"
+    assert answer["comparison"]["saved"] == 0
+
+
+def test_a_comparison_is_printed_part_by_part(call: Call, tmp_path: Path) -> None:
+    path = standin.build(tmp_path)
+    wide = tmp_path / "wide" / "torch" / "lib"
+    wide.mkdir(parents=True)
+    entries = [elves.entry(90, payload=3 << 20), elves.entry(120)]
+    (wide / "libtorch_cuda.so").write_bytes(elves.gpu_library(elves.container(*entries)))
+    out = call("verify", str(path), "--against", str(tmp_path / "wide")).out
+    assert "GPU code only there     cubin 90" in out
+    assert "GPUs served only there  sm90" in out
+    assert "3 MiB" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["verify", "missing"], 2, "cannot read missing: No such file or directory"),
+        (["verify", "notes.txt"], 2, "notes.txt is no library: not an ELF file"),
+        (["verify", "empty"], 2, "holds no library of PyTorch or its companions"),
+        (["verify", "result", "--variant", "pytorch-sm120"], 2, "is not a variant"),
+        (["verify", "result", "--variant", "pytorch-python313-cpu-avx9"], 2, "unknown instruction set avx9"),
+        (["verify", "bad.whl"], 1, "bad.whl is not a readable wheel"),
+        (["test", "missing"], 2, "missing does not exist"),
+        (["test", "empty"], 2, "empty holds no Python package"),
+        (["test", "result", "--python", "/nowhere/python3"], 2, "/nowhere/python3 is not a program"),
+    ],
+)
+def test_a_wrong_request_gets_a_message_and_its_exit_code(
+    words: list[str], code: int, message: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    standin.build(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("no library\n")
+    (tmp_path / "bad.whl").write_text("no wheel\n")
+    result = call(*words)
+    assert message in result.err
+    assert result.code == code
+
+
+def test_a_run_prints_every_step_and_writes_junit(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call("test", str(standin.build(tmp_path)), "--junit", "out/results.xml")
+    assert result.code == 0
+    assert "✓ matrix product on the CPU" in result.out
+    assert "– GPU: a build without CUDA" in result.out
+    assert "<testsuite" in Path("out/results.xml").read_text()
+
+
+def test_a_run_that_is_not_the_variant_fails(call: Call, tmp_path: Path) -> None:
+    result = call("test", str(standin.build(tmp_path)), "--variant", NAME, "--json")
+    assert result.code == 1
+    steps = {row["step"]: row["outcome"] for row in json.loads(result.out)["results"]}
+    assert steps["CUDA release"] == "failed"
+    assert steps["matrix product on the CPU"] == "passed"
