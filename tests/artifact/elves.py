@@ -82,7 +82,10 @@ def gpu_library(*containers: bytes) -> bytes:
 
 
 def code_library(
-    functions: dict[str, bytes], units: dict[str, str] | None = None, machine: int = X86_64
+    functions: dict[str, bytes],
+    units: dict[str, str] | None = None,
+    machine: int = X86_64,
+    text: str = "",
 ) -> bytes:
     """A library with functions; local ones come after the name of their source file."""
     units = units or {}
@@ -95,7 +98,10 @@ def code_library(
         symbols += SYMBOL.pack(len(strings), binding << 4 | 2, 0, 1, len(code), len(body))
         strings += name.encode() + b"\0"
         code += body
-    text = Part(".text", code, flags=6)
-    return Library(
-        [text, Part(".symtab", symbols, kind=2, link=3), Part(".strtab", strings, kind=3)], machine
-    ).build()
+    parts = [
+        Part(".text", code, flags=6),
+        Part(".symtab", symbols, kind=2, link=3),
+        Part(".strtab", strings, kind=3),
+        Part(".rodata", b"\0" + text.encode() + b"\0"),
+    ]
+    return Library(parts, machine).build()

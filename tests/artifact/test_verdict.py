@@ -167,6 +167,24 @@ def test_flags_that_never_arrived_leave_sse_behind(tmp_path: Path) -> None:
     assert "5 use SSE without VEX" in check(report, "flags").text
 
 
+FLAGS = "-fvisibility-inlines-hidden -O2 -fPIC {} -DNDEBUG"
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        ("-mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx512vnni -mfma", "right"),
+        ("", "right"),  # a compiler wrapper may have added them
+        ("-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma", "wrong"),
+        ("-march=x86-64-v4", "wrong"),
+    ],
+)
+def test_embedded_flags_that_name_another_set_are_wrong(flags: str, status: str, tmp_path: Path) -> None:
+    data = elves.code_library(functions(AVX512, 5), text=FLAGS.format(flags))
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
+    assert check(judged(path, "pytorch-python313-cpu-avx512vnni"), "flags").status == status
+
+
 def test_an_instruction_beyond_the_set_is_named_with_the_cpus_that_crash(tmp_path: Path) -> None:
     code = functions(AVX2, 5) | {"_ZN2at6native4fastEv": b"\x90" + AVX512}
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code)})
