@@ -68,14 +68,20 @@ def main() -> int:
     return 1 if total.faults else 0
 
 
+def _folder(requirement: str, options: tuple[str, ...]) -> Path:
+    return cache_dir() / "real" / f"{requirement.replace('==', '-')}-{options[1]}"
+
+
+def cached(requirement: str, options: tuple[str, ...]) -> Path | None:
+    """A wheel that was fetched before."""
+    return next(_folder(requirement, options).glob("*.whl"), None)
+
+
 def fetched(requirement: str, options: tuple[str, ...]) -> Path:
     """A wheel, from the cache or from PyPI."""
-    folder = cache_dir() / "real" / f"{requirement.replace('==', '-')}-{options[1]}"
-    found = list(folder.glob("*.whl"))
-    if found:
-        return found[0]
+    folder = _folder(requirement, options)
     folder.mkdir(parents=True, exist_ok=True)
-    return download_wheel(requirement, folder, *options)
+    return cached(requirement, options) or download_wheel(requirement, folder, *options)
 
 
 def unpacked(wheel: Path) -> Iterator[tuple[str, Path]]:

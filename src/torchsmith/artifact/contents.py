@@ -17,7 +17,7 @@ from torchsmith.artifact.source import Part, open_file, open_member, open_zip, r
 from torchsmith.edge.problem import Problem
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
-TEXTS = re.compile(r"(^|/)(version\.py|METADATA|WHEEL|propagated-build-inputs)$")
+TEXTS = re.compile(r"(^|/)(version\.py|WHEEL)$")
 MOST_FILES = 500_000
 MOST_TEXT = 1 << 20
 
@@ -78,7 +78,8 @@ def _folder(root: Path) -> Contents:
             try:
                 found = os.stat(path)
             except OSError as error:
-                contents.faults.append(f"{name} cannot be read: {error.strerror}")
+                if package_of(name) is not None:
+                    contents.faults.append(f"{name} cannot be read: {error.strerror}")
                 continue
             if stat.S_ISDIR(found.st_mode) and path.is_symlink() and path.resolve().is_relative_to(top):
                 continue  # it is walked under its own name
