@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.artifact.known import package_of
-from torchsmith.artifact.source import Part, open_file, open_member, open_zip, read_member
+from torchsmith.artifact.source import Part, open_file
+from torchsmith.artifact.wheel import open_member, open_zip, read_member
 from torchsmith.edge.problem import Problem
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$")

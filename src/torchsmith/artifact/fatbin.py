@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from torchsmith.artifact.elf import Elf, Section
 from torchsmith.artifact.source import Damaged, Source
@@ -108,12 +109,14 @@ def _entries(source: Source, at: int, end: int, place: str) -> Iterator[Entry]:
         kind, header, size, arch, flags = fields[0], fields[2], fields[3], fields[8], fields[11]
         if not ENTRY.size <= header <= LONGEST_HEADER or at + header + size > end:
             raise Damaged(f"a piece of GPU code reaches beyond its container at {place}")
-        yield Entry(KINDS.get(kind, Kind.OTHER), GpuTarget(Sm(arch), _form(flags)), header + size)
+        yield Entry(KINDS.get(kind, Kind.OTHER), _target(arch, flags & (EXACT | FAMILY)), header + size)
         at += header + size
         left -= 1
         if left < 0:
             raise Damaged(f"more than {MOST_ENTRIES} pieces of GPU code in the container at {place}")
 
 
-def _form(flags: int) -> Form:
-    return "a" if flags & EXACT else "f" if flags & FAMILY else ""
+@lru_cache(maxsize=256)
+def _target(arch: int, form_flags: int) -> GpuTarget:
+    form: Form = "a" if form_flags & EXACT else "f" if form_flags & FAMILY else ""
+    return GpuTarget(Sm(arch), form)
