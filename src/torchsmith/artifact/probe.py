@@ -53,10 +53,9 @@ def convolution(torch: Any, device: str) -> str:
 def linear_algebra(torch: Any, device: str) -> str:
     matrix = torch.randn(96, 96, dtype=torch.float64)
     matrix = matrix @ matrix.T + 96 * torch.eye(96, dtype=torch.float64)
-    values = torch.linalg.eigvalsh(matrix.to(device))
-    solved = matrix.to(device) @ torch.linalg.inv(matrix.to(device))
-    close(solved, torch.eye(96, dtype=torch.float64), 1e-9)
-    return close(values, torch.linalg.eigvalsh(matrix), 1e-9)
+    single = matrix.float().to(device)
+    close(single @ torch.linalg.inv(single), torch.eye(96, dtype=torch.float64), 1e-3)
+    return close(torch.linalg.eigvalsh(single), torch.linalg.eigvalsh(matrix), 1e-4)
 
 
 def magma(torch: Any, device: str) -> str:
@@ -75,30 +74,42 @@ def vision_ops(torch: Any, device: str) -> str:
     corners = torch.rand(200, 2) * 80
     boxes = torch.cat([corners, corners + 4 + torch.rand(200, 2) * 20], dim=1)
     scores = torch.rand(200)
-    kept = ops.nms(boxes.to(device), scores.to(device), 0.5).cpu()
-    if not torch.equal(kept, ops.nms(boxes, scores, 0.5)):
-        raise AssertionError("nms keeps other boxes than the CPU does")
+    kept = ops.nms(boxes.to(device), scores.to(device), 0.5).tolist()
+    if kept != kept_boxes(boxes.tolist(), scores.tolist(), 0.5):
+        raise AssertionError("nms keeps other boxes than its definition says")
     image = torch.randn(1, 4, 60, 60, dtype=torch.float64)
     rois = torch.cat([torch.zeros(20, 1), boxes[:20] / 2], dim=1)
     got = ops.roi_align(image.float().to(device), rois.to(device), (5, 5))
     return "nms, roi_align: " + close(got, ops.roi_align(image, rois.double(), (5, 5)), 1e-4)
 
 
+def kept_boxes(boxes: list[list[float]], scores: list[float], limit: float) -> list[int]:
+    """Non-maximum suppression by its definition: the best box first, then what overlaps no kept one."""
+    kept: list[int] = []
+    for index in sorted(range(len(boxes)), key=lambda index: -scores[index]):
+        if all(overlap(boxes[index], boxes[other]) <= limit for other in kept):
+            kept.append(index)
+    return kept
+
+
+def overlap(one: list[float], two: list[float]) -> float:
+    """Intersection over union of two boxes."""
+    width = min(one[2], two[2]) - max(one[0], two[0])
+    height = min(one[3], two[3]) - max(one[1], two[1])
+    common = max(width, 0.0) * max(height, 0.0)
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, two)]
+    return common / (sum(areas) - common)
+
+
 def audio_transform(torch: Any, device: str) -> str:
     functional = importlib.import_module("torchaudio").functional
     wave = torch.randn(1, 16000, dtype=torch.float64)
-    want = functional.resample(wave, 16000, 8000)
-    got = functional.resample(wave.float().to(device), 16000, 8000)
-    filtered = functional.lfilter(wave.to(device), *_filter(torch, device))
-    close(filtered, functional.lfilter(wave, *_filter(torch, "cpu")), 1e-9)
-    return "resample, lfilter: " + close(got, want, 1e-4)
-
-
-def _filter(torch: Any, device: str) -> Any:
-    kind = torch.float64
-    return torch.tensor([1.0, -0.5], dtype=kind, device=device), torch.tensor(
-        [0.5, 0.5], dtype=kind, device=device
-    )
+    single = wave.float().to(device)
+    poles, zeros = torch.tensor([1.0, -0.5]), torch.tensor([0.5, 0.5])
+    filtered = functional.lfilter(single, poles.to(device), zeros.to(device), clamp=False)
+    close(filtered, functional.lfilter(wave, poles.double(), zeros.double(), clamp=False), 1e-4)
+    resampled = functional.resample(single, 16000, 8000)
+    return "resample, lfilter: " + close(resampled, functional.resample(wave, 16000, 8000), 1e-4)
 
 
 class Probe:
