@@ -14,7 +14,20 @@ from typer.core import TyperGroup
 from torchsmith.edge.problem import Problem
 
 # The order of a first visit: describe, look, prove.
-VERBS = ("init", "list", "show", "explain", "host", "pick", "cover", "generate", "verify", "test", "facts", "schema")
+VERBS = (
+    "init",
+    "list",
+    "show",
+    "explain",
+    "host",
+    "pick",
+    "cover",
+    "generate",
+    "verify",
+    "test",
+    "facts",
+    "schema",
+)
 
 
 class Verbs(MutableMapping[str, Any]):
