@@ -12,6 +12,8 @@ from torchsmith.artifact.fatbin import Container, containers_of
 from torchsmith.artifact.source import open_file
 from torchsmith.catalog import GpuTarget
 
+pytestmark = pytest.mark.needs("cross-gcc")  # a linker makes the libraries
+
 COMPRESSIONS = {
     "not compressed": ("--compress=false",),
     "as nvcc does": (),

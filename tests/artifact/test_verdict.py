@@ -313,7 +313,9 @@ def test_the_promise_is_read_from_the_path(name: str, variant: str | None, tmp_p
 def test_the_promise_is_read_from_the_store_path_behind_a_link(tmp_path: Path) -> None:
     store = tmp_path / "abc-pytorch210-python313-cpu-avx2-2.10.0"
     store.mkdir()
+    (store / "lib").mkdir()
     (tmp_path / "result").symlink_to(store)
-    found = variant_in(tmp_path / "result")
-    assert found is not None
-    assert found.name == "pytorch-python313-cpu-avx2"
+    for path in (tmp_path / "result", tmp_path / "result" / "lib"):
+        found = variant_in(path)
+        assert found is not None
+        assert found.name == "pytorch-python313-cpu-avx2"

@@ -18,8 +18,8 @@ NAME = re.compile(r"(?:pytorch\d{0,4}|torchvision|torchaudio)-python3\d{1,2}-[a-
 
 
 def variant_in(path: Path) -> Variant | None:
-    """The variant that a path's own name, or the store path behind it, promises."""
-    for text in (path.name, path.resolve().name):
+    """The variant that a path's own name, or a folder of the place behind it, promises."""
+    for text in (path.name, *reversed(path.resolve().parts)):
         found = NAME.search(text)
         words = found[0].split("-") if found else []
         while len(words) > 3:  # outputs and versions may follow the name
