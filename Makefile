@@ -31,7 +31,7 @@ matrix: $(VENV)/.installed
 
 test: $(VENV)/.test-installed
 	sh tools/system-parts.sh
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .
