@@ -6,12 +6,12 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.app import VERBS
+from torchsmith.workspace.pages import table
 from torchsmith.workspace.settings import schema
 
 ROOT = Path(__file__).parent.parent
@@ -26,13 +26,6 @@ def pages() -> dict[str, str]:
         "docs/verbs.md": verbs_page(),
         "docs/torchsmith.schema.json": json.dumps(schema(catalog), indent=2) + "\n",
     }
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table."""
-    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    lines += [f"| {' | '.join(str(value) for value in row)} |" for row in rows]
-    return "\n".join(lines)
 
 
 def catalog_page(catalog: Catalog) -> str:

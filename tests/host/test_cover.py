@@ -16,11 +16,12 @@ from torchsmith.host.cover import Cover, Pins, Plan, catalog_estimates
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import Fleet, Kind, read_fleet
 from torchsmith.host.given import Given
-from torchsmith.host.matrix_file import matrix_text, write_matrix
+from torchsmith.host.matrix_file import write_matrix
 from torchsmith.host.pick import pick
 from torchsmith.host.resolve import Capability
 from torchsmith.host.solve import Programme
 from torchsmith.matrix import Package
+from torchsmith.matrix.text import matrix_text
 from torchsmith.workspace.load import open_workspace
 
 WIDE = open_workspace(None, "wide")

@@ -8,7 +8,9 @@ from pathlib import Path
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Problem, did_you_mean
-from torchsmith.matrix import Accepted, Package, Variant, assess
+from torchsmith.matrix import Accepted, Cell, Package, Variant, assess
+from torchsmith.matrix.describe import describe
+from torchsmith.matrix.text import matrix_text
 from torchsmith.workspace.load import FILE, SettingsFile, Workspace, default_profiles, parse_settings
 
 TEXT = """\
@@ -40,15 +42,6 @@ exclude = []
 """
 
 
-CELLS = """\
-# Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema
-format = 1
-
-include = [
-{names}]
-"""
-
-
 def start_workspace(
     folder: Path, profile: str, *, cells: Sequence[str] = (), replace: bool = False
 ) -> tuple[Path, int]:
@@ -60,7 +53,8 @@ def start_workspace(
     if file.exists() and not replace:
         raise Problem(f"{file} is there already", hint="--force replaces it")
     if cells:
-        profile, text = "", CELLS.format(names="".join(f'  "{name}",\n' for name in _with_companions(cells)))
+        about = "Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema"
+        profile, text = "", matrix_text(_with_companions(cells), about)
     else:
         text = TEXT.format(profile=profile, profiles=", ".join(known))
     source = SettingsFile(str(file), text)
@@ -70,13 +64,16 @@ def start_workspace(
     return file, count
 
 
-def _with_companions(cells: Sequence[str]) -> list[str]:
-    """Each cell for every package that has it; a cell that no package has is kept, to be refused by name."""
-    names: dict[str, None] = {}
-    for name in cells:
+def _with_companions(names: Sequence[str]) -> list[Cell]:
+    """Each cell in every package that can have it; a Problem where it cannot be built at all."""
+    catalog = builtin_catalog()
+    found: dict[str, Cell] = {}
+    for name in names:
         variant = Variant.parse(name)
-        names[variant.name] = None
+        describe(variant, catalog)
         for package in Package:
-            if isinstance(assess(variant.of(package), builtin_catalog()), Accepted):
-                names[variant.of(package).name] = None
-    return list(names)
+            decision = assess(variant.of(package), catalog)
+            if isinstance(decision, Accepted):
+                cell = Cell(variant.of(package), decision.line.name)
+                found[cell.name] = cell
+    return list(found.values())
