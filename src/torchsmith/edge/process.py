@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import shlex
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,3 +101,60 @@ def _rest(child: subprocess.Popen[str]) -> tuple[str, str]:
         return child.communicate(timeout=GRACE)
     except subprocess.TimeoutExpired:
         return "", ""
+
+
+class Running:
+    """A command that is still running: the lines it writes to stderr, its memory, and a way to end it."""
+
+    def __init__(self, argv: Sequence[str | os.PathLike[str]], *, env: Mapping[str, str] | None = None) -> None:
+        self.argv = tuple(os.fspath(word) for word in argv)
+        try:
+            self._child = subprocess.Popen(
+                self.argv,
+                env=dict(env) if env is not None else None,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (FileNotFoundError, PermissionError) as error:
+            raise Problem(f"cannot run {self.argv[0]}: {error.strerror}", exit=Exit.LACKING) from error
+        self._rest = b""
+
+    def lines(self, tick: float) -> Iterator[str | None]:
+        """Each line as it comes; None whenever `tick` seconds pass without one."""
+        stream = self._child.stderr
+        assert stream is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while True:
+                if not selector.select(tick):
+                    yield None
+                    continue
+                chunk = os.read(stream.fileno(), 1 << 16)
+                if not chunk:
+                    break
+                *whole, self._rest = (self._rest + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in whole)
+        if self._rest:
+            yield self._rest.decode(errors="replace")
+
+    def memory(self) -> int:
+        """Bytes of memory in use now; 0 once it has ended."""
+        try:
+            pages = Path(f"/proc/{self._child.pid}/statm").read_text().split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def wait(self) -> int:
+        return self._child.wait()
+
+    def end(self) -> None:
+        """End it and everything that it started; harmless when it has ended by itself."""
+        if self._child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.wait()
+        if self._child.stderr is not None:
+            self._child.stderr.close()

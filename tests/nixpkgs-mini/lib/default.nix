@@ -41,6 +41,7 @@ rec {
   intersectLists = wanted: filter (x: elem x wanted);
   range = first: last: if first > last then [ ] else genList (n: first + n) (last - first + 1);
   last = list: builtins.elemAt list (builtins.length list - 1);
+  take = count: list: if count <= 0 || list == [ ] then [ ] else [ (head list) ] ++ take (count - 1) (tail list);
   nameValuePair = name: value: { inherit name value; };
   filterAttrs = keep: set: listToAttrs (concatLists (map (name: optional (keep name set.${name}) (nameValuePair name set.${name})) (attrNames set)));
   mapAttrs' = f: set: listToAttrs (map (name: f name set.${name}) (attrNames set));

@@ -1,0 +1,1 @@
+"""Nix, as far as torchsmith asks it: evaluating recipes, and reading the derivations they become."""

@@ -1,0 +1,98 @@
+"""Results kept by content: the same recipe, files, nixpkgs and Nix give the same derivation."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from torchsmith.edge.files import cache_dir, write_atomic
+from torchsmith.edge.problem import Problem
+
+FORMAT = 1  # raised when what is kept changes its meaning
+T = TypeVar("T")
+
+
+class Fingerprints:
+    """Identities of files and folders, each worked out once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, str] = {}
+
+    def of(self, path: Path) -> str:
+        """Of a file its content; of a folder the content of everything below."""
+        if path not in self._known:
+            digest = hashlib.sha256()
+            for file in _files(path):
+                digest.update(f"{file}\0".encode())
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+            self._known[path] = digest.hexdigest()
+        return self._known[path]
+
+    def tree(self, path: Path) -> str:
+        """Of a nixpkgs tree: its path in the store, or the names, sizes and times of all its files."""
+        resolved = path.resolve()
+        if str(resolved).startswith("/nix/store/"):
+            return str(resolved)
+        if resolved not in self._known:
+            digest = hashlib.sha256(str(resolved).encode())
+            for name, size, changed in _stats(resolved):
+                digest.update(f"{name}\0{size}\0{changed}\n".encode())
+            self._known[resolved] = digest.hexdigest()
+        return self._known[resolved]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    elif path.is_dir():
+        yield from sorted(file for file in path.rglob("*") if file.is_file() and ".git" not in file.parts)
+
+
+def _stats(root: Path) -> Iterator[tuple[str, int, int]]:
+    folders = [str(root)]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name == ".git":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    about = entry.stat(follow_symlinks=False)
+                    yield entry.path, about.st_size, about.st_mtime_ns
+
+
+def key_of(parts: Mapping[str, str]) -> str:
+    """One key for everything that a result depends on."""
+    text = "\n".join(f"{name}={value}" for name, value in sorted(parts.items()))
+    return hashlib.sha256(f"{FORMAT}\n{text}".encode()).hexdigest()
+
+
+class ResultCache:
+    """One small file per result, below the cache folder."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or cache_dir() / "evaluations"
+
+    def load(self, key: str, kind: type[T]) -> T | None:
+        """The kept result; None where there is none, or a damaged one."""
+        try:
+            return msgspec.json.decode(self._file(key).read_bytes(), type=kind)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def keep(self, key: str, result: object) -> None:
+        """Keep a result; a cache that cannot be written costs time, not correctness."""
+        try:
+            write_atomic(self._file(key), msgspec.json.encode(result).decode())
+        except Problem:
+            return
+
+    def _file(self, key: str) -> Path:
+        return self.root / key[:2] / f"{key}.json"

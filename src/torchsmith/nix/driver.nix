@@ -1,0 +1,112 @@
+# Evaluates recipes one after the other and tells of each by a trace line, so that one which fails, or makes the
+# process too big, costs no other its result. Nothing but the shared package sets is kept between two recipes.
+{
+  mark, # begins every line that is ours
+  trees, # nixpkgs trees in place of downloads: by revision, or `default`
+  shared, # files of package sets that several recipes import, by name
+  jobs, # recipes: id, file, prepared, system
+}:
+
+let
+  # A pin's own tree where one was given for its revision, else the one for any nixpkgs, else the download.
+  treeFor =
+    address:
+    let
+      url = if builtins.isAttrs address then address.url else address;
+      found = builtins.match ".*([0-9a-f]{40}).*" url;
+      rev = if found == null then "" else builtins.head found;
+    in
+    trees.${rev} or (if builtins.match ".*nixpkgs.*" url == null then null else trees.default or null);
+
+  fetchTarball =
+    address:
+    let
+      tree = treeFor address;
+    in
+    if tree == null then builtins.fetchTarball address else /. + tree;
+
+  scope = {
+    inherit fetchTarball;
+    builtins = builtins // { inherit fetchTarball; };
+  };
+
+  packageSets = builtins.mapAttrs (_: file: import file scope) shared;
+
+  value =
+    job:
+    if job.prepared then
+      import job.file (scope // { torchsmithShared = packageSets; })
+    else
+      builtins.scopedImport scope job.file;
+
+  # Arguments without a default come from a package set, as Flox' callPackage gives them.
+  packages = builtins.listToAttrs (
+    map (job: {
+      name = job.system;
+      value = import (if trees ? default then /. + trees.default else <nixpkgs>) {
+        inherit (job) system;
+        config.allowUnfree = true;
+      };
+    }) jobs
+  );
+
+  called =
+    job: f:
+    if !builtins.isFunction f then
+      f
+    else if builtins.all (name: (builtins.functionArgs f).${name}) (builtins.attrNames (builtins.functionArgs f)) then
+      f { }
+    else
+      packages.${job.system}.callPackage f { };
+
+  # A fact that fails is no fact; the derivation itself must not fail.
+  orNull =
+    fact:
+    let
+      tried = builtins.tryEval (builtins.deepSeq fact fact);
+    in
+    if tried.success then tried.value else null;
+  text = x: if builtins.isString x then builtins.unsafeDiscardStringContext x else null;
+  texts = x: if builtins.isList x then builtins.filter (one: one != null) (map text x) else null;
+
+  report =
+    job:
+    let
+      d = called job (value job);
+    in
+    if !builtins.isAttrs d || d.type or null != "derivation" then
+      { not_a_derivation = builtins.typeOf d; }
+    else
+      {
+        drv_path = text d.drvPath;
+        name = text d.name;
+        system = text d.system;
+        outputs = builtins.listToAttrs (
+          map (output: {
+            name = output;
+            value = text d.${output}.outPath;
+          }) d.outputs
+        );
+        facts = {
+          pname = orNull (text (d.pname or null));
+          version = orNull (text (d.version or null));
+          description = orNull (text (d.meta.description or null));
+          platforms = orNull (texts (d.meta.platforms or null));
+          capabilities = orNull (texts (d.cudaCapabilities or null));
+          variant = orNull (text (d.torchsmith.variant or null));
+          line = orNull (text (d.torchsmith.line or null));
+        };
+      };
+
+  say = what: builtins.trace (mark + builtins.toJSON what) null;
+
+  step =
+    done: job:
+    builtins.seq (say { start = job.id; }) (
+      builtins.seq (say {
+        done = job.id;
+        report = report job;
+      }) (done + 1)
+    );
+in
+builtins.foldl' step 0 jobs

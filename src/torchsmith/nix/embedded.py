@@ -1,0 +1,251 @@
+"""Values of a recipe without Nix: an evaluator in a child process that can read nothing and must end in time.
+
+The child has no environment, opens no file once it has begun, and is held to limits of memory and time. The
+recipe sees a small stub of nixpkgs and the part of `builtins` that only computes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.nix.expression import nix_string, nix_value
+from torchsmith.nix.prepare import imported_file, root_of
+from torchsmith.recipe.read.closed import Edit, relative_paths, rewritten
+from torchsmith.recipe.read.syntax import Syntax, attribute_names, parse
+
+# Builtins that neither read nor fetch nor build; every other one is absent for a recipe.
+PURE = """
+abort add addErrorContext all any attrNames attrValues baseNameOf bitAnd bitOr bitXor catAttrs ceil compareVersions
+concatLists concatMap concatStringsSep deepSeq dirOf div elem elemAt filter floor foldl' fromJSON fromTOML functionArgs
+genList genericClosure getAttr getContext groupBy hasAttr hasContext hashString head intersectAttrs isAttrs isBool
+isFloat isFunction isInt isList isNull isPath isString langVersion length lessThan listToAttrs map mapAttrs match mul
+nixVersion parseDrvName partition removeAttrs replaceStrings seq sort split splitVersion stringLength sub substring tail
+throw toJSON toString toXML trace tryEval typeOf unsafeDiscardStringContext unsafeGetAttrPos zipAttrsWith true false
+null
+""".split()
+BATCH = 4  # recipes that are asked together: the stub is read once for all of them
+DEEPEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a recipe asks for, as far as a stub of nixpkgs can tell."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    passthru: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    torch: Mapping[str, Any] | None
+    torch_arguments: Mapping[str, Any] | None
+
+    @property
+    def gpu_targets(self) -> tuple[str, ...]:
+        """What torch is told to compile for; of a companion, what the torch inside it is told."""
+        told = self.torch_arguments if self.torch_arguments is not None else self.arguments
+        return tuple(one for one in told.get("gpuTargets", ()) if isinstance(one, str))
+
+    @property
+    def version(self) -> str:
+        return str(self.attributes.get("version", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class NoValues:
+    """Why a recipe's values are not known."""
+
+    reason: str
+
+
+def available() -> bool:
+    """Whether the evaluator is installed."""
+    return importlib.util.find_spec("nixeval") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A recipe whose values are wanted."""
+
+    path: Path
+    data: bytes
+    system: str = "x86_64-linux"
+
+
+def expression_for(questions: Sequence[tuple[Syntax, Path, str]]) -> str:
+    """The stub applied to recipes, whose text sees pure builtins and the stub alone."""
+    stub = files("torchsmith.nix").joinpath("stub.nix").read_text()
+    calls = " ".join(f"({_call(syntax, path, system)})" for syntax, path, system in questions)
+    # The evaluator prints strings as Nix does, where JSON knows no escaped dollar: it gets none to print.
+    return (
+        f"let torchsmithStub = {stub};\n"
+        f'in builtins.replaceStrings [ "$" ] [ "\\\\u0024" ] (builtins.toJSON [ {calls} ])'
+    )
+
+
+def _call(syntax: Syntax, path: Path, system: str) -> str:
+    names: set[str] = set()
+    text = inlined(syntax, path, names)
+    inherited = " ".join(name for name in PURE if name not in ("true", "false", "null"))
+    recipe = (
+        "{ import, system }: let torchsmithReal = builtins; torchsmithImport = import; in let "
+        f"builtins = {{ inherit (torchsmithReal) {inherited}; true = true; false = false; null = null;"
+        " import = torchsmithImport; currentSystem = system; getEnv = _: \"\"; fetchTarball = x: x;"
+        ' storeDir = "/nix/store"; pathExists = _: false; };'
+        f" fetchTarball = x: x; scopedImport = _: torchsmithImport; in (\n{text}\n)"
+    )
+    return f"torchsmithStub {{ recipe = {recipe}; names = {nix_value(sorted(names))}; system = {nix_string(system)}; }}"
+
+
+def inlined(syntax: Syntax, path: Path, names: set[str], depth: int = 0) -> str:
+    """A recipe with the files of its own repository that it imports put in their place; collects all names."""
+    root = root_of(path)
+    names |= attribute_names(syntax)
+    edits: list[Edit] = []
+    for node in relative_paths(syntax):
+        target = imported_file(syntax, node, path)
+        call = node.parent
+        if target is None or call is None or depth >= DEEPEST or not target.is_relative_to(root):
+            continue
+        try:
+            inner = parse(target.read_bytes(), str(target))
+        except (OSError, Problem):
+            continue
+        edits.append(Edit(call.start_byte, call.end_byte, f"({inlined(inner, target, names, depth + 1)})"))
+    return rewritten(syntax, 0, len(syntax.data), edits)
+
+
+class Evaluator:
+    """A child process that evaluates recipes one by one; it is replaced after a recipe that would not end."""
+
+    def __init__(self, *, seconds: float = 5.0, memory: int = 512 << 20) -> None:
+        if not available():
+            raise Problem(
+                "the embedded evaluator is not installed",
+                hint="pip install 'torchsmith[values]', or install Nix",
+                exit=Exit.LACKING,
+            )
+        self.seconds, self.memory = seconds, memory
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._child is not None:
+            if self._child.poll() is None:
+                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.wait()
+            for stream in (self._child.stdin, self._child.stdout):
+                if stream is not None:
+                    stream.close()
+            self._child = None
+
+    def values(self, question: Question) -> Values | NoValues:
+        """What a recipe asks for, or why that cannot be told."""
+        return self.values_of([question])[0]
+
+    def values_of(self, questions: Sequence[Question]) -> list[Values | NoValues]:
+        """The same for many: asked together, and one by one only where something fails."""
+        answers: list[Values | NoValues | None] = [None] * len(questions)
+        readable: list[tuple[int, tuple[Syntax, Path, str]]] = []
+        for index, question in enumerate(questions):
+            try:
+                syntax = parse(question.data, str(question.path))
+                readable.append((index, (syntax, question.path, question.system)))
+            except Problem as problem:
+                answers[index] = NoValues(problem.message)
+        for start in range(0, len(readable), BATCH):
+            batch = readable[start : start + BATCH]
+            told = self._ask(expression_for([one for _, one in batch]))
+            if isinstance(told, str) and len(batch) > 1:
+                for index, one in batch:
+                    answers[index] = self._single(one)
+            else:
+                for position, (index, _) in enumerate(batch):
+                    answers[index] = _values(told if isinstance(told, str) else told[position])
+        return [answer or NoValues("was not asked") for answer in answers]
+
+    def _single(self, one: tuple[Syntax, Path, str]) -> Values | NoValues:
+        told = self._ask(expression_for([one]))
+        return _values(told if isinstance(told, str) else told[0])
+
+    def _ask(self, expression: str) -> list[Any] | str:
+        """The values, or in words why there are none."""
+        child = self._child or self._start()
+        assert child.stdin is not None
+        try:
+            child.stdin.write(msgspec.json.encode(expression) + b"\n")
+            child.stdin.flush()
+        except BrokenPipeError:
+            self.close()
+            return "the evaluator ended before it was asked"
+        line = self._line(child)
+        if line is None:
+            self.close()
+            return f"does not end within {self.seconds:g} s"
+        if not line:
+            self.close()
+            return f"needs more than {self.memory >> 20} MiB, or nests too deeply"
+        answer = msgspec.json.decode(line)
+        return answer["values"] if "values" in answer else _reason(answer["error"])
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        code = files("torchsmith.nix").joinpath("embedded_child.py")
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", str(code), str(self.memory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+        return self._child
+
+    def _line(self, child: subprocess.Popen[bytes]) -> bytes | None:
+        """The answer; None when time is up; nothing when the child has died."""
+        assert child.stdout is not None
+        answer = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(child.stdout, selectors.EVENT_READ)
+            while not answer.endswith(b"\n"):
+                if not selector.select(self.seconds):
+                    return None
+                chunk = os.read(child.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    return b""
+                answer += chunk
+        return answer
+
+
+def _values(told: Any) -> Values | NoValues:
+    if isinstance(told, str):
+        return NoValues(told)
+    if "error" in told:
+        return NoValues(told["error"])
+    return msgspec.convert(told, Values)
+
+
+def _reason(words: str) -> str:
+    """The evaluator often says only that something failed."""
+    vague = words == "while evaluating this Nix code"
+    return "it needs more of nixpkgs than the embedded evaluator knows" if vague else words

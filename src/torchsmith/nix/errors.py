@@ -1,0 +1,99 @@
+"""Nix' error messages, shortened to their cause with file and line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from torchsmith.edge.problem import Where
+
+ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
+# Nix' words, and what a person who wrote the recipe wants to hear.
+CAUSES = (
+    (
+        re.compile(r"cannot build '(\S+)' during evaluation because the option 'allow-import-from-derivation'"),
+        "import from derivation: evaluating would first build {0}, which is not allowed",
+    ),
+    (
+        re.compile(r"(?:access to|cannot access) (?:absolute |canonical )?path '([^']+)' is forbidden"),
+        "reads {0}, which lies outside the workspace and nixpkgs",
+    ),
+    (
+        re.compile(r"access to URI '([^']+)' is forbidden"),
+        "downloads {0}, which is no pinned nixpkgs",
+    ),
+    (
+        re.compile(r"unable to download '([^']+)': (.+)"),
+        "cannot download {0}: {1}",
+    ),
+    (re.compile(r"stack overflow"), "endless recursion (Nix ran out of stack)"),
+    (re.compile(r"infinite recursion encountered"), "endless recursion"),
+    (re.compile(r"max-call-depth exceeded"), "endless recursion (too many nested calls)"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What went wrong, in one line, and where in which file."""
+
+    message: str
+    where: Where | None = None
+
+
+def plain(text: str) -> str:
+    """Text without a terminal's colours."""
+    return ANSI.sub("", text)
+
+
+def parse_event(line: str) -> Mapping[str, Any] | None:
+    """One line of `--log-format internal-json`, or None for anything else."""
+    if not line.startswith("@nix "):
+        return None
+    try:
+        event = msgspec.json.decode(line[5:])
+    except msgspec.DecodeError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def cause_of(event: Mapping[str, Any]) -> Cause:
+    """The cause in an error event: Nix names the innermost message and place itself."""
+    message = plain(str(event.get("raw_msg") or event.get("msg") or "")).strip()
+    file = re.sub(r":\d+:\d+$", "", str(event.get("file") or ""))
+    where = None
+    if file and not file.startswith(("(", "«")):
+        where = Where(file, int(event.get("line") or 0), int(event.get("column") or 0))
+    return shorten(message, where)
+
+
+def shorten(message: str, where: Where | None = None) -> Cause:
+    """A message in the words of CAUSES, or else its own first sentence after the last `error:`."""
+    text = plain(message).strip()
+    if where is None:
+        places = AT.findall(text)
+        if places:
+            file, line, column = places[-1]
+            where = Where(file, int(line), int(column or 0))
+    for pattern, words in CAUSES:
+        found = pattern.search(text)
+        if found:
+            return Cause(words.format(*found.groups()), where)
+    last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]
+    lines = [line.strip() for line in AT.sub("", last).splitlines()]
+    kept = [line for line in lines if line and not re.match(r"\d*\||…|\(use '--show-trace'", line)]
+    return Cause(_sentence(kept), where)
+
+
+def _sentence(lines: list[str]) -> str:
+    """The first line, and the next where it ends in a colon and so says nothing yet."""
+    if not lines:
+        return "Nix gave no reason"
+    first = lines[0]
+    if first.endswith(":") and len(lines) > 1:
+        first = f"{first} {lines[1]}"
+    return first if len(first) <= 300 else f"{first[:299]}…"

@@ -1,0 +1,203 @@
+"""Evaluating a whole workspace: cached results first, then few processes, each failure on its own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from torchsmith.edge.clock import Clock, SystemClock
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.prepare import Job, Preparation, root_of
+from torchsmith.nix.tool import Nix
+from torchsmith.nix.worker import Evaluated, Limits, Outcome, Session, run_batch
+
+SMALLEST_BATCH = 24  # below this, importing nixpkgs again costs more than a second worker saves
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A recipe to evaluate under a name; `system` is for recipes whose arguments a package set fills."""
+
+    name: str
+    path: Path
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a recipe evaluates to, or why it does not."""
+
+    name: str
+    path: Path
+    seconds: float
+    evaluated: Evaluated | None = None
+    cause: Cause | None = None
+    cached: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.evaluated is not None
+
+
+Listener = Callable[[Result], None]
+
+
+def check_tree(path: Path) -> Path:
+    """A nixpkgs tree, or a Problem that says why it is none."""
+    resolved = path.resolve()
+    for part in ("default.nix", "lib/default.nix"):
+        if not (resolved / part).is_file():
+            raise Problem(
+                f"{path} is not a nixpkgs tree: it has no {part}",
+                hint="give the folder that holds nixpkgs' default.nix, lib and pkgs",
+            )
+    return resolved
+
+
+def evaluate(
+    requests: Sequence[Request],
+    nix: Nix,
+    *,
+    trees: Mapping[str, Path] | None = None,
+    limits: Limits | None = None,
+    cache: ResultCache | None = None,
+    tell: Listener = lambda _: None,
+    clock: Clock | None = None,
+    alone: bool = False,
+    instantiate: bool = False,
+) -> list[Result]:
+    """Evaluate recipes; results in the order of the requests.
+
+    `alone` shares nothing and takes one process each; `instantiate` also puts the derivations into the store.
+    """
+    known_trees = {rev: str(check_tree(path)) for rev, path in (trees or {}).items()}
+    fingerprints = Fingerprints()
+    identity = {"nix": nix.version_text, "current": nix.current_system}
+    if cache is not None:
+        identity |= {f"tree {rev}": fingerprints.tree(Path(path)) for rev, path in known_trees.items()}
+    results: dict[str, Result] = {}
+
+    def done(result: Result) -> None:
+        results[result.name] = result
+        tell(result)
+
+    keys: dict[str, str] = {}
+    pending: list[Request] = []
+    for request in requests:
+        kept = None
+        if cache is not None:
+            keys[request.name] = _key(request, identity, fingerprints)
+            kept = cache.load(keys[request.name], _Kept)
+        there = not instantiate or (kept is not None and nix.store_file(kept.evaluated.drv_path).exists())
+        if kept is not None and there and _fresh(kept, fingerprints):
+            done(Result(request.name, request.path, 0.0, kept.evaluated, cached=True))
+        else:
+            pending.append(request)
+
+    def finish(outcome: Outcome) -> None:
+        job = outcome.job
+        if cache is not None and outcome.evaluated is not None and job.text is not None:
+            read = {str(path): fingerprints.of(path) for path in job.reads}
+            cache.keep(keys[job.name], _Kept(outcome.evaluated, read))
+        done(Result(job.name, job.path, outcome.seconds, outcome.evaluated, outcome.cause))
+
+    if pending:
+        session = _Run(nix, known_trees, limits or Limits(), clock or SystemClock(), alone, instantiate)
+        session.work_off(pending, finish)
+    return [results[request.name] for request in requests]
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A result, and the files that it was made from."""
+
+    evaluated: Evaluated
+    read: Mapping[str, str]
+
+
+def _key(request: Request, identity: Mapping[str, str], fingerprints: Fingerprints) -> str:
+    own = {"recipe": fingerprints.of(request.path), "path": str(request.path.resolve()), "system": request.system}
+    return key_of({**identity, **own})
+
+
+def _fresh(kept: _Kept, fingerprints: Fingerprints) -> bool:
+    """Whether every file that a result was made from is still the same."""
+    return all(fingerprints.of(Path(path)) == was for path, was in kept.read.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of evaluations with Nix."""
+
+    nix: Nix
+    trees: Mapping[str, str]
+    limits: Limits
+    clock: Clock
+    alone: bool
+    instantiate: bool
+
+    def work_off(self, pending: Sequence[Request], finish: Callable[[Outcome], None]) -> None:
+        """Prepare the recipes, plan which go together, and evaluate them."""
+        preparation = Preparation()
+        for request in pending:
+            preparation.add(request.name, request.path, system=request.system, alone=self.alone)
+        roots = tuple(dict.fromkeys(root_of(request.path) for request in pending))
+        jobs = preparation.jobs
+        batches = [[job] for job in jobs] if self.alone else plan_batches(jobs, self.limits.workers)
+        with tempfile.TemporaryDirectory(prefix="torchsmith-eval-") as folder:
+            place = Path(folder).resolve()
+            session = Session(
+                self.nix, preparation, place, roots, self.trees, self.limits, self.clock, self.instantiate
+            )
+            session.write()
+            _work_off(session, batches, finish)
+
+
+def plan_batches(jobs: Iterable[Job], workers: int) -> list[list[Job]]:
+    """Which recipes go into one process: those that share their imports, split where workers would idle."""
+    groups: dict[object, list[Job]] = defaultdict(list)
+    for job in jobs:
+        groups[job.shares or job.group or id(job)].append(job)
+    batches: list[list[Job]] = []
+    for group in groups.values():
+        parts = max(1, min(workers, len(group) // SMALLEST_BATCH))
+        batches += [group[part::parts] for part in range(parts)]
+    return sorted(batches, key=len, reverse=True)
+
+
+def _work_off(session: Session, batches: list[list[Job]], finish: Callable[[Outcome], None]) -> None:
+    """Run batches side by side; what a worker leaves undone goes to a new one."""
+    with ThreadPoolExecutor(max(1, session.limits.workers)) as pool:
+        running: dict[Future[list[Job]], int] = {}
+        waiting = list(batches)
+        outcomes: list[Outcome] = []
+
+        def start(batch: list[Job]) -> None:
+            running[pool.submit(run_batch, session, batch, outcomes.append)] = len(batch)
+
+        while waiting or running:
+            while waiting and len(running) < max(1, session.limits.workers):
+                start(waiting.pop(0))
+            ended, _ = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
+            while outcomes:
+                finish(outcomes.pop(0))
+            for future in ended:
+                size = running.pop(future)
+                left = future.result()
+                if left and len(left) == size:
+                    raise Problem("a worker ended without evaluating anything", exit=Exit.LACKING)
+                if left:
+                    waiting.insert(0, left)
+
+
+def default_workers() -> int:
+    """Half of the cores, at most four: the collector has threads of its own."""
+    return max(1, min(4, (os.cpu_count() or 2) // 2 + 1))

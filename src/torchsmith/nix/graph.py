@@ -1,0 +1,92 @@
+"""What lies below a set of recipes: how many builds, and which of the long ones are shared."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchsmith.nix.derivation import Derivation
+
+# Builds that take from many minutes to hours; everything else comes from a binary cache or is quick.
+HEAVY = {
+    "torch": re.compile(r"torch|pytorch(?:\d+)?-.*|pytorch"),
+    "magma": re.compile(r"magma(?:-.*)?"),
+    "triton": re.compile(r"triton(?:-llvm|-llvm-.*)?"),
+    "nccl": re.compile(r"(?:cuda[\d.]+-)?nccl"),
+    "opencv": re.compile(r"opencv\d?"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Heavy:
+    """A long build and the recipes that need it."""
+
+    kind: str
+    derivation: Derivation
+    users: tuple[str, ...]
+
+    @property
+    def shared(self) -> bool:
+        return len(self.users) > 1
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Derivations by path, and the recipes on top of them."""
+
+    derivations: Mapping[str, Derivation]
+    recipes: Mapping[str, str]  # name -> its derivation
+
+    @cached_property
+    def below(self) -> Mapping[str, frozenset[str]]:
+        """Everything that a recipe needs to be built, itself included."""
+        return {name: closure(self.derivations, path) for name, path in self.recipes.items()}
+
+    @cached_property
+    def users(self) -> Mapping[str, tuple[str, ...]]:
+        """The recipes above each derivation."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name, paths in self.below.items():
+            for path in paths:
+                found[path].append(name)
+        return {path: tuple(names) for path, names in found.items()}
+
+    @cached_property
+    def heavy(self) -> tuple[Heavy, ...]:
+        """The long builds, kind by kind, most shared first."""
+        found = [
+            Heavy(kind, self.derivations[path], names)
+            for path, names in self.users.items()
+            if path in self.derivations and (kind := kind_of(self.derivations[path])) is not None
+        ]
+        order = list(HEAVY)
+        return tuple(sorted(found, key=lambda one: (order.index(one.kind), -len(one.users), one.derivation.name)))
+
+    @property
+    def downloads(self) -> int:
+        return sum(1 for path in self.users if path in self.derivations and self.derivations[path].fixed)
+
+
+def kind_of(derivation: Derivation) -> str | None:
+    """The kind of long build that a derivation is; None for every other one, downloads among them."""
+    if derivation.fixed:
+        return None
+    if "PYTORCH_BUILD_VERSION" in derivation.env:
+        return "torch"
+    return next((kind for kind, pattern in HEAVY.items() if pattern.fullmatch(derivation.pname)), None)
+
+
+def closure(derivations: Mapping[str, Derivation], path: str) -> frozenset[str]:
+    """A derivation and everything below it."""
+    seen = {path}
+    todo = [path]
+    while todo:
+        known = derivations.get(todo.pop())
+        for below in known.inputs if known else ():
+            if below not in seen:
+                seen.add(below)
+                todo.append(below)
+    return frozenset(seen)

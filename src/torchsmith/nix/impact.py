@@ -1,0 +1,73 @@
+"""What a change does, by derivation: which recipes become another build, and which stay the one they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torchsmith.nix.evaluate import Result
+
+Kind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change does to one recipe."""
+
+    name: str
+    kind: Kind
+    before: str = ""  # derivation, or the reason why there is none
+    after: str = ""
+
+
+def effects(before: Sequence[Result], after: Sequence[Result]) -> list[Effect]:
+    """Compare two evaluations of a workspace, recipe by recipe."""
+    old = {result.name: result for result in before}
+    new = {result.name: result for result in after}
+    return [_effect(name, old.get(name), new.get(name)) for name in sorted(old.keys() | new.keys())]
+
+
+def _effect(name: str, old: Result | None, new: Result | None) -> Effect:
+    was, now = _told(old), _told(new)
+    if old is None:
+        return Effect(name, "new" if new and new.ok else "broken", was, now)
+    if new is None:
+        return Effect(name, "gone", was, now)
+    kinds: dict[tuple[bool, bool], Kind] = {
+        (True, False): "broken",
+        (False, True): "mended",
+        (False, False): "still broken",
+        (True, True): "identical" if was == now else "changed",
+    }
+    return Effect(name, kinds[old.ok, new.ok], was, now)
+
+
+def _told(result: Result | None) -> str:
+    if result is None:
+        return ""
+    if result.evaluated is not None:
+        return result.evaluated.drv_path
+    return result.cause.message if result.cause else ""
+
+
+def summary(found: Sequence[Effect]) -> str:
+    """One line: `2 cells change, 130 identical`."""
+    words = {
+        "changed": "{} {cells} change",
+        "new": "{} new",
+        "gone": "{} gone",
+        "broken": "{} no longer evaluate",
+        "mended": "{} evaluate again",
+        "still broken": "{} fail as before",
+        "identical": "{} identical",
+    }
+    counts = {kind: sum(1 for one in found if one.kind == kind) for kind in words}
+    parts = [
+        text.format(counts[kind], cells="cell" if counts[kind] == 1 else "cells").replace(
+            "1 cell change", "1 cell changes"
+        )
+        for kind, text in words.items()
+        if counts[kind]
+    ]
+    return ", ".join(parts) or "no recipe"

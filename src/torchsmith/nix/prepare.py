@@ -1,0 +1,218 @@
+"""Recipes made ready to be evaluated together: imports that are the same are taken out and shared.
+
+A prepared recipe is its own text in which an import of nixpkgs that stands on its own is replaced by a name, a
+file of the workspace that it imports by that file prepared, and a relative path by the absolute one. None of
+these changes a value, because Nix is pure; what cannot be prepared is evaluated as it lies there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tree_sitter import Node
+
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem, Where
+from torchsmith.recipe.read.closed import Closed, Edit, Open, absolute, close, relative_paths, rewritten, shared_imports
+from torchsmith.recipe.read.scope import formal_nodes, lookup, statements
+from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse
+
+SCOPE = "{ builtins, fetchTarball, torchsmithShared ? null }: "
+INHERIT = "{ inherit builtins fetchTarball torchsmithShared; }"
+DEEPEST = 16
+
+
+def root_of(recipe: Path) -> Path:
+    """The folder that a recipe belongs to and may read: its repository, or else the folder it lies in."""
+    resolved = recipe.resolve()
+    for folder in resolved.parents:
+        if (folder / ".git").exists() or (folder / "torchsmith.toml").exists():
+            return folder
+        if folder.name == ".flox":
+            return folder.parent
+    return resolved.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One recipe to evaluate: where it lies, its prepared text, and what it shares with others."""
+
+    name: str
+    path: Path
+    text: str | None  # None: evaluated as it lies there
+    shares: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)  # prepared files that it imports, by name
+    reads: tuple[Path, ...] = ()  # everything in the workspace that its value depends on
+    urls: tuple[str, ...] = ()  # tarballs that it names
+    system: str = ""  # of the package set that fills its arguments, where it needs one
+    group: str = ""  # names the package set that it shares with others without importing it
+
+
+@dataclass
+class Preparation:
+    """Jobs, and the package sets that they share by the hash of their tokens."""
+
+    jobs: list[Job] = field(default_factory=list)
+    shared: dict[str, Closed] = field(default_factory=dict)
+    origins: dict[str, Path] = field(default_factory=dict)  # shared set or prepared file -> the file it is from
+    unread: dict[str, Problem] = field(default_factory=dict)
+
+    def add(self, name: str, path: Path, *, system: str = "", alone: bool = False) -> None:
+        """Prepare a recipe; `alone` leaves it as it lies there."""
+        work = _Work(self)
+        data = read_text(path).encode()
+        text: str | None = None
+        try:
+            syntax = parse(data, str(path))
+        except Unreadable as problem:
+            self.unread[name] = problem
+            self.jobs.append(Job(name, path, None, reads=(path,), system=system))
+            return
+        work.note(syntax, path)
+        given: dict[str, str] | None = {} if _all_defaulted(syntax) else None
+        try:
+            text = work.prepared(syntax, path, given, 0)
+        except Open:
+            work.shares.clear()
+        if alone:
+            text, work.shares, work.files = None, [], {}
+        found = tuple(dict.fromkeys(work.shares))
+        group = f"packages {system}" if given is None and not alone else ""
+        reads, urls = tuple(work.reads), tuple(work.urls)
+        self.jobs.append(Job(name, path, text, found, dict(work.files), reads, urls, system, group))
+
+
+class _Work:
+    """What one recipe needs, collected while its files are rewritten."""
+
+    def __init__(self, preparation: Preparation) -> None:
+        self.preparation = preparation
+        self.shares: list[str] = []
+        self.files: dict[str, str] = {}
+        self.reads: dict[Path, None] = {}
+        self.urls: dict[str, None] = {}
+
+    def note(self, syntax: Syntax, path: Path) -> None:
+        """Remember what a file reads, and the tarballs it names."""
+        from torchsmith.recipe.read.recipe import Recipe
+
+        self.reads[path] = None
+        self.urls |= dict.fromkeys(pin.url.value for pin in Recipe(path, syntax).pins)
+        for node in relative_paths(syntax):
+            target = (path.parent / syntax.text(node).split("${")[0]).resolve()
+            if target.exists():
+                self.reads[target] = None
+
+    def prepared(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None, depth: int) -> str:
+        """The text of a file with imports shared, nested files prepared and paths made absolute."""
+        edits: list[Edit] = []
+        for one in shared_imports(syntax, path, given):
+            edits.append(Edit(one.start, one.end, f"torchsmithShared.{self._share(one.closed, path)}"))
+        for node in relative_paths(syntax):
+            if any(edit.start <= node.start_byte < edit.end for edit in edits):
+                continue
+            nested = self._nested(syntax, node, path, given, depth)
+            edits.append(nested or Edit(node.start_byte, node.end_byte, absolute(syntax, node, path)))
+        return SCOPE + rewritten(syntax, 0, len(syntax.data), edits)
+
+    def _share(self, closed: Closed, path: Path) -> str:
+        key = "s" + hashlib.sha256("\0".join(closed.tokens).encode()).hexdigest()[:24]
+        self.preparation.shared.setdefault(key, closed)
+        self.preparation.origins.setdefault(key, path)
+        self.shares.append(key)
+        return key
+
+    def _nested(
+        self, syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None, depth: int
+    ) -> Edit | None:
+        """`import ./x.nix` as an import of that file prepared; None for any other use of a path."""
+        call, target = node.parent, imported_file(syntax, node, path)
+        if call is None or target is None or depth >= DEEPEST:
+            return None
+        try:
+            inner = parse(read_text(target).encode(), str(target))
+        except Problem:
+            return None
+        self.note(inner, target)
+        text = self.prepared(inner, target, _passed(syntax, call, path, given), depth + 1)
+        name = "f" + hashlib.sha256(f"{target}\0{text}".encode()).hexdigest()[:24]
+        self.files[name] = text
+        self.preparation.origins[name] = target
+        return Edit(call.start_byte, call.end_byte, f"(import ./{name}.nix {INHERIT})")
+
+
+def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
+    """The file that `import ./x.nix` reads; None where a path is used in any other way."""
+    call = node.parent
+    function = call.child_by_field_name("function") if call is not None else None
+    if call is None or function is None or call.type != "apply_expression":
+        return None
+    if syntax.text(function) != "import" or lookup(syntax, function, "import").kind != "builtin":
+        return None
+    target = (path.parent / syntax.text(node)).resolve()
+    return target / "default.nix" if target.is_dir() else target
+
+
+def _passed(syntax: Syntax, call: Node, path: Path, given: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The arguments of a call as closed text; None where they are not a plain set of closed values."""
+    outer = call.parent
+    argument = outer.child_by_field_name("argument") if outer is not None else None
+    if outer is None or argument is None or outer.type != "apply_expression" or argument == call:
+        return None
+    if argument.type != "attrset_expression":
+        return None
+    found: dict[str, str] = {}
+    try:
+        for one in statements(argument):
+            if one.type == "binding":
+                attrpath, value = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
+                if attrpath is None or value is None or attrpath.named_child_count != 1:
+                    return None
+                found[syntax.text(attrpath)] = close(syntax, value, path, given).text
+            elif one.type == "inherit":
+                attrs = one.child_by_field_name("attrs")
+                for name in attrs.named_children if attrs is not None else ():
+                    found[syntax.text(name)] = _inherited(syntax, one, syntax.text(name), path, given)
+            else:
+                return None
+    except Open:
+        return None
+    return found
+
+
+def _inherited(syntax: Syntax, node: Node, name: str, path: Path, given: Mapping[str, str] | None) -> str:
+    meaning = lookup(syntax, node, name)
+    if meaning.kind == "formal" and meaning.home == syntax.root and given is not None and name in given:
+        return given[name]
+    if meaning.expression is None or (meaning.kind == "formal" and given is None):
+        raise Open(name)
+    return close(syntax, meaning.expression, path, given).text
+
+
+def _all_defaulted(syntax: Syntax) -> bool:
+    """Whether a recipe can be called with nothing; otherwise a package set fills any argument it knows."""
+    root = syntax.root
+    if root.type != "function_expression":
+        return True
+    if root.child_by_field_name("formals") is None:
+        return False
+    return all(formal.child_by_field_name("default") is not None for formal in formal_nodes(root))
+
+
+def original(preparation: Preparation, where: Where, folder: Path) -> Where:
+    """Where an error in a prepared file stands in the file that a person wrote."""
+    at = Path(where.file)
+    if at.parent != folder:
+        return where
+    by_job = {f"j{index}": job.path for index, job in enumerate(preparation.jobs)}
+    source = by_job.get(at.stem) or preparation.origins.get(at.stem)
+    if source is None:
+        return where
+    closed = preparation.shared.get(at.stem)
+    if closed is not None and where.line >= closed.line + closed.body.count("\n") + 1:
+        return Where(str(source))  # in a binding that the import needs, whose lines are not its own
+    column = where.column - len(SCOPE) if where.line == 1 and closed is None else where.column
+    return Where(str(source), where.line, max(column, 1))

@@ -1,0 +1,94 @@
+"""The Nix that is installed: where it is, what it can do, and words for when it is missing or too old."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.edge.files import cache_dir
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.process import Finished, find, run
+
+OLDEST = (2, 4)  # the first with --log-format and the experimental `nix` commands
+
+
+@dataclass(frozen=True)
+class Nix:
+    """One installed Nix and the store that it is used with."""
+
+    program: Path  # nix-instantiate; its siblings lie beside it
+    version: tuple[int, ...]
+    store: str = ""  # empty: Nix' own choice
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the environment, for tests
+
+    @property
+    def version_text(self) -> str:
+        return ".".join(map(str, self.version))
+
+    @property
+    def current_system(self) -> str:
+        return f"{os.uname().machine}-{os.uname().sysname.lower()}"
+
+    def store_file(self, path: str) -> Path:
+        """Where a path of the store lies on this machine's disk."""
+        root = self.store.removeprefix("local?root=") if self.store.startswith("local?root=") else "/"
+        return Path(root) / path.lstrip("/")
+
+    def command(self, name: str, *words: str | os.PathLike[str]) -> list[str]:
+        """A Nix command with the store in its place."""
+        store = ["--store", self.store] if self.store else []
+        return [str(self.program.with_name(name)), *store, *map(os.fspath, words)]
+
+    def nix(self, *words: str | os.PathLike[str]) -> list[str]:
+        """A command of the newer `nix` program, which still counts as experimental."""
+        return self.command("nix", "--extra-experimental-features", "nix-command", *words)
+
+    def environment(self) -> dict[str, str]:
+        """Ours without what would steer an evaluation from outside."""
+        ours = {name: value for name, value in os.environ.items() if name not in ("NIX_PATH", "NIXPKGS_CONFIG")}
+        return {**ours, **self.env}
+
+    def run(self, argv: Sequence[str], *, timeout: float | None = None) -> Finished:
+        return run(argv, env=self.environment(), timeout=timeout)
+
+
+def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
+    """The Nix on PATH, or a Problem that says what is missing."""
+    program = find("nix-instantiate")
+    if program is None:
+        raise Problem(
+            "Nix is not installed, and this needs it",
+            hint="install it (Debian: apt-get install nix-bin), or use what works without: audit, list, show",
+            exit=Exit.LACKING,
+        )
+    told = run([program, "--version"], timeout=30)
+    version = parse_version(told.stdout or told.stderr)
+    if version < OLDEST:
+        raise Problem(
+            f"Nix {'.'.join(map(str, version))} is too old",
+            hint=f"{'.'.join(map(str, OLDEST))} or newer is needed",
+            exit=Exit.LACKING,
+        )
+    return Nix(program, version, store or _usable_store(env or {}), env or {})
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """`nix-instantiate (Nix) 2.26.3` and its relatives, Lix and Determinate among them."""
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    if found is None:
+        raise Problem(f"cannot read the version of Nix from {text.strip()!r}", exit=Exit.LACKING)
+    return tuple(int(part) for part in found.groups() if part is not None)
+
+
+def _usable_store(env: Mapping[str, str]) -> str:
+    """Nix' own store where this user may write to it, else one of ours with the same paths."""
+    told = {**os.environ, **env}
+    if any(told.get(name) for name in ("NIX_REMOTE", "NIX_STORE_DIR")):
+        return ""
+    state = Path("/nix/var/nix")
+    if os.access(state / "db", os.W_OK) or (state / "daemon-socket/socket").exists():
+        return ""
+    return f"local?root={cache_dir() / 'store'}"

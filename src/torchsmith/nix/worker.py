@@ -1,0 +1,235 @@
+"""One evaluating process: what it is told, what it tells, and its limits of memory and time."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchsmith.edge.clock import Clock
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.process import Running
+from torchsmith.nix.errors import Cause, cause_of, parse_event
+from torchsmith.nix.expression import nix_path, nix_string, nix_value
+from torchsmith.nix.prepare import SCOPE, Job, Preparation, original
+from torchsmith.nix.tool import Nix
+
+TICK = 0.05  # seconds between two looks at a silent worker's memory
+ERROR = 0  # Nix' level of errors
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a recipe's value says about itself; None where it says nothing."""
+
+    pname: str | None = None
+    version: str | None = None
+    description: str | None = None
+    platforms: tuple[str, ...] | None = None
+    capabilities: tuple[str, ...] | None = None
+    variant: str | None = None
+    line: str | None = None
+
+
+class Evaluated(msgspec.Struct, frozen=True):
+    """The derivation that a recipe becomes."""
+
+    drv_path: str
+    name: str
+    system: str
+    outputs: Mapping[str, str]
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run of evaluations may use."""
+
+    workers: int = 2
+    memory: int = 2 << 30  # bytes of each worker
+    seconds: float = 300.0  # of each recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one recipe in a worker."""
+
+    job: Job
+    seconds: float
+    evaluated: Evaluated | None = None
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Everything that the workers of one run have in common."""
+
+    nix: Nix
+    preparation: Preparation
+    folder: Path  # holds the prepared files
+    roots: tuple[Path, ...]  # what recipes may read
+    trees: Mapping[str, str]
+    limits: Limits
+    clock: Clock
+    instantiate: bool = False  # also put the derivations into the store
+
+    def write(self) -> None:
+        """Lay out the prepared files."""
+        driver = files("torchsmith.nix").joinpath("driver.nix").read_text()
+        (self.folder / "driver.nix").write_text(driver)
+        for key, closed in self.preparation.shared.items():
+            above = "\n" * (closed.line - 1)  # so that an error names the line in the recipe
+            (self.folder / f"{key}.nix").write_text(f"{above}{SCOPE}{closed.text}")
+        for index, job in enumerate(self.preparation.jobs):
+            if job.text is not None:
+                (self.folder / f"j{index}.nix").write_text(job.text)
+            for name, text in job.files.items():
+                (self.folder / f"{name}.nix").write_text(text)
+
+    def expression(self, batch: Sequence[Job], mark: str) -> str:
+        """The call of the driver for some recipes."""
+        numbers = {id(job): index for index, job in enumerate(self.preparation.jobs)}
+        jobs = " ".join(self._job(job, numbers[id(job)]) for job in batch)
+        keys = dict.fromkeys(key for job in batch for key in job.shares)
+        shared = " ".join(f"{key} = {nix_path(str(self.folder / f'{key}.nix'))};" for key in keys)
+        return (
+            f"import {nix_path(str(self.folder / 'driver.nix'))} {{ mark = {nix_string(mark)};"
+            f" trees = {nix_value(self.trees)}; shared = {{ {shared} }}; jobs = [ {jobs} ]; }}"
+        )
+
+    def _job(self, job: Job, number: int) -> str:
+        file = self.folder / f"j{number}.nix" if job.text is not None else job.path.resolve()
+        system = job.system or self.nix.current_system
+        fields = f"id = {number}; prepared = {nix_value(job.text is not None)}; system = {nix_string(system)};"
+        return f"{{ {fields} file = {nix_path(str(file))}; }}"
+
+    def command(self, batch: Sequence[Job], mark: str) -> list[str]:
+        """Evaluation that reads only the workspace and nixpkgs, downloads only pins, and builds nothing."""
+        urls = dict.fromkeys(url for job in batch for url in job.urls)
+        roots = [self.folder, *self.roots, *(Path(tree) for tree in dict.fromkeys(self.trees.values()))]
+        search = [word for root in roots for word in ("-I", str(root))]
+        if "default" in self.trees:
+            search += ["-I", f"nixpkgs={self.trees['default']}"]
+        options = {
+            "restrict-eval": "true",
+            "allowed-uris": " ".join(urls),
+            "allow-import-from-derivation": "false",
+            "builders": "",
+        }
+        chosen = [word for name, value in options.items() for word in ("--option", name, value)]
+        mode = ["--read-write-mode"] if self.instantiate else []
+        words = ["--eval", *mode, "--log-format", "internal-json", *chosen, *search]
+        return self.nix.command("nix-instantiate", *words, "-E", self.expression(batch, mark))
+
+    def environment(self) -> dict[str, str]:
+        """The collector works harder before it passes the limit."""
+        heap = str(self.limits.memory * 15 // 16)
+        return {**self.nix.environment(), "GC_MAXIMUM_HEAP_SIZE": heap}
+
+
+def run_batch(session: Session, batch: Sequence[Job], tell: Callable[[Outcome], None]) -> list[Job]:
+    """Evaluate recipes in one process; returns those that another process must do."""
+    worker = _Worker(session, batch)
+    try:
+        for outcome in worker.outcomes():
+            tell(outcome)
+    finally:
+        worker.running.end()
+    return worker.left()
+
+
+class _Worker:
+    def __init__(self, session: Session, batch: Sequence[Job]) -> None:
+        self.session, self.batch = session, batch
+        self.mark = f"torchsmith-{secrets.token_hex(12)} "  # no recipe can guess it
+        self.running = Running(session.command(batch, self.mark), env=session.environment())
+        self.finished: set[int] = set()
+        self.current: Job | None = None
+        self.began = session.clock.monotonic()
+        self.last_error: Mapping[str, Any] | None = None
+        self.stray: list[str] = []
+
+    def left(self) -> list[Job]:
+        return [job for job in self.batch if id(job) not in self.finished]
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Results as they come; ends when the process has, or when a limit was passed."""
+        jobs = {str(index): job for index, job in enumerate(self.session.preparation.jobs)}
+        for line in self.running.lines(TICK):
+            told = self._told(line) if line is not None else None
+            if told is not None and "start" in told:
+                self.current, self.began = jobs[str(told["start"])], self.session.clock.monotonic()
+            elif told is not None:
+                yield self._finish(jobs[str(told["done"])], told["report"])
+            broken = self._broken_limit()
+            if broken is not None:
+                self.running.end()
+                yield from self._over(broken)
+                return
+        if self.running.wait() != 0 or self.left():
+            yield self._failed()
+
+    def _told(self, line: str) -> Mapping[str, Any] | None:
+        """Our own line, or None; an error is remembered."""
+        event = parse_event(line)
+        if event is None:
+            self.stray.append(line)
+            return None
+        words = str(event.get("msg", ""))
+        ours = words.removeprefix("trace: ")
+        if event.get("action") != "msg" or event.get("level") != ERROR:
+            return None
+        if ours.startswith(self.mark):
+            found: Mapping[str, Any] = msgspec.json.decode(ours.removeprefix(self.mark))
+            return found
+        if "raw_msg" in event or "error:" in words:
+            self.last_error = event
+        return None
+
+    def _finish(self, job: Job, report: Mapping[str, Any]) -> Outcome:
+        self.finished.add(id(job))
+        self.current = None
+        seconds = self.session.clock.monotonic() - self.began
+        kind = report.get("not_a_derivation")
+        if kind is not None:
+            return Outcome(job, seconds, cause=Cause(f"is no package: it evaluates to a {kind}"))
+        return Outcome(job, seconds, msgspec.convert(report, Evaluated))
+
+    def _broken_limit(self) -> str | None:
+        limits = self.session.limits
+        if self.current and self.session.clock.monotonic() - self.began > limits.seconds:
+            return "time"
+        return "memory" if self.running.memory() > limits.memory else None
+
+    def _over(self, limit: str) -> Iterator[Outcome]:
+        """Time is the recipe's own fault; memory only when no other recipe used the process before it."""
+        limits = self.session.limits
+        if limit == "memory" and self.finished:
+            return
+        job = self.current or self.left()[0]
+        words = f"needs more than {limits.memory / (1 << 30):.1f} GiB" if limit == "memory" else "takes too long"
+        detail = "" if limit == "memory" else f": more than {limits.seconds:.0f} s"
+        self.finished.add(id(job))
+        yield Outcome(job, self.session.clock.monotonic() - self.began, cause=Cause(words + detail))
+
+    def _failed(self) -> Outcome:
+        if self.current is None:
+            words = cause_of(self.last_error).message if self.last_error else " ".join(self.stray[-3:])
+            raise Problem(f"Nix cannot evaluate anything: {words or 'it gave no reason'}", exit=Exit.LACKING)
+        job = self.current
+        self.finished.add(id(job))
+        cause = cause_of(self.last_error) if self.last_error else self._died()
+        if cause.where is not None:
+            cause = Cause(cause.message, original(self.session.preparation, cause.where, self.session.folder))
+        return Outcome(job, self.session.clock.monotonic() - self.began, cause=cause)
+
+    def _died(self) -> Cause:
+        """A process that ended without a word: most often its stack or its memory was used up."""
+        said = " ".join(self.stray[-3:])
+        if "Out of Memory" in said or "Too many heap sections" in said:
+            return Cause(f"needs more than {self.session.limits.memory / (1 << 30):.1f} GiB")
+        return Cause(f"Nix ended without a reason (exit code {self.running.wait()}) {said}".strip())

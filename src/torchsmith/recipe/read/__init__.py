@@ -1,0 +1,41 @@
+"""What a recipe says: its text as a tree, with positions, and nothing evaluated."""
+
+from torchsmith.recipe.read.recipe import Recipe, read_recipe, read_text_as_recipe
+from torchsmith.recipe.read.said import (
+    Argument,
+    Change,
+    Export,
+    FlagList,
+    GpuMention,
+    NixpkgsImport,
+    Overlay,
+    Override,
+    Phase,
+    Pin,
+    Said,
+    Source,
+    Wrapper,
+)
+from torchsmith.recipe.read.syntax import Span, Unreadable, parse
+
+__all__ = [
+    "Argument",
+    "Change",
+    "Export",
+    "FlagList",
+    "GpuMention",
+    "NixpkgsImport",
+    "Overlay",
+    "Override",
+    "Phase",
+    "Pin",
+    "Recipe",
+    "Said",
+    "Source",
+    "Span",
+    "Unreadable",
+    "Wrapper",
+    "parse",
+    "read_recipe",
+    "read_text_as_recipe",
+]

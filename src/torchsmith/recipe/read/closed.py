@@ -1,0 +1,202 @@
+"""Expressions made to stand on their own: what an import of nixpkgs needs, so that recipes can share it.
+
+A closed expression means the same wherever it stands, so two recipes whose imports close to the same tokens
+import the same package set. Whatever cannot be closed with certainty is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchsmith.recipe.read.scope import Meaning, free_names, lookup
+from torchsmith.recipe.read.syntax import Syntax
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+PLAIN_PATH = re.compile(r"[A-Za-z0-9._+/-]+")
+UNSAFE = ("__curPos", "scopedImport")  # these see where they stand
+
+
+class Open(Exception):
+    """An expression that depends on more than its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A replacement of some bytes of a file."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """An expression and the bindings it needs; equal tokens mean equal values."""
+
+    body: str
+    bindings: tuple[tuple[str, str], ...]
+    tokens: tuple[str, ...]
+    line: int  # of the body in its file
+
+    @property
+    def text(self) -> str:
+        """One expression. The body comes first, so that its lines keep their numbers."""
+        if not self.bindings:
+            return self.body
+        names = [name for name, _ in self.bindings]
+        texts = "\n".join(f"{name} = {text};" for name, text in self.bindings)
+        return f"({{ {', '.join(names)} }}: {self.body}) (let\n{texts}\nin {{ inherit {' '.join(names)}; }})"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedImport:
+    """An import of a package set that can be taken out of its recipe."""
+
+    closed: Closed
+    start: int
+    end: int
+
+
+def shared_imports(syntax: Syntax, path: Path, given: Mapping[str, str] | None) -> list[SharedImport]:
+    """The outermost imports of a file that close.
+
+    `given` is the Nix text that a caller passes for arguments of the file; None where that is not known, so that
+    nothing which depends on an argument can be shared.
+    """
+    found: list[SharedImport] = []
+    for node in syntax.captures.get("apply", ()):
+        if found and node.end_byte <= found[-1].end:
+            continue
+        if not _is_import(syntax, node):
+            continue
+        try:
+            closed = close(syntax, node, path, given)
+        except Open:
+            continue
+        found.append(SharedImport(closed, node.start_byte, node.end_byte))
+    return found
+
+
+def _is_import(syntax: Syntax, node: Node) -> bool:
+    """`import X { ... }`, where X is not a file of the workspace."""
+    inner = node.child_by_field_name("function")
+    if inner is None or inner.type != "apply_expression":
+        return False
+    function, source = inner.child_by_field_name("function"), inner.child_by_field_name("argument")
+    if function is None or source is None or syntax.text(function) not in ("import", "builtins.import"):
+        return False
+    return source.type != "path_expression"
+
+
+def close(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None) -> Closed:
+    """`node` with the bindings it needs around it; Open where one is not certain."""
+    bindings = _Bindings(syntax, path, given)
+    bindings.need(node)
+    body = rewritten(syntax, node.start_byte, node.end_byte, _absolute_paths(syntax, node, path))
+    tokens = (*(f"{name}={one}" for name, one in sorted(bindings.tokens.items())), *_tokens(syntax, node, path))
+    return Closed(body, tuple(sorted(bindings.texts.items())), tokens, syntax.span(node).line)
+
+
+class _Bindings:
+    """Collects the bindings that an expression needs; one name may mean one thing only."""
+
+    def __init__(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None) -> None:
+        self.syntax, self.path, self.given = syntax, path, given
+        self.texts: dict[str, str] = {}
+        self.tokens: dict[str, str] = {}
+        self.meanings: dict[str, int] = {}
+
+    def need(self, node: Node) -> None:
+        """Collect what the free names of an expression mean."""
+        free = free_names(self.syntax, node)
+        for name in sorted(free.certain | free.under_with):
+            if name in UNSAFE:
+                raise Open(name)
+            meaning = lookup(self.syntax, node, name)
+            if meaning.kind in ("with", "unbound") and name in free.under_with and name not in free.certain:
+                continue  # a `with` inside the expression brings it
+            self._add(name, meaning)
+
+    def _add(self, name: str, meaning: Meaning) -> None:
+        if meaning.kind in ("with", "unbound", "rec", "argument"):
+            raise Open(name)
+        identity = meaning.statements[0].id if meaning.statements else 0
+        known = self.meanings.setdefault(name, identity)
+        if known != identity:
+            raise Open(f"{name} means two things")
+        if meaning.kind == "builtin" or name in self.texts:
+            return
+        if meaning.kind == "formal":
+            if self.given is None or meaning.home != self.syntax.root:
+                raise Open(name)
+            if name in self.given:
+                self.texts[name] = self.tokens[name] = f"({self.given[name]})"
+                return
+        expression = meaning.expression
+        if expression is None:
+            raise Open(name)
+        self.texts[name] = ""  # seen, in case that it needs itself
+        edits = _absolute_paths(self.syntax, expression, self.path)
+        self.texts[name] = rewritten(self.syntax, expression.start_byte, expression.end_byte, edits)
+        self.tokens[name] = "\0".join(_tokens(self.syntax, expression, self.path))
+        self.need(expression)
+
+
+def relative_paths(syntax: Syntax) -> Iterator[Node]:
+    """Path literals that depend on where the file stands."""
+    return (node for node in syntax.captures.get("path", ()) if syntax.text(node).startswith("."))
+
+
+def absolute(syntax: Syntax, node: Node, path: Path) -> str:
+    """The same path from the root. A name that no literal can hold needs `/. + "..."`."""
+    text = syntax.text(node)
+    first = node.children[0]
+    plain = first.type == "path_fragment" and len(node.children) == 1
+    folder = path.parent.resolve()
+    if plain:
+        target = os.path.normpath(folder / text)
+        if PLAIN_PATH.fullmatch(target):
+            return target
+        raise Open(f"{target} cannot be written as a path")
+    head = syntax.text(first)
+    start = os.path.normpath(folder / head) + ("/" if head.endswith("/") else "")
+    if first.type != "path_fragment" or not PLAIN_PATH.fullmatch(start):
+        raise Open(text)
+    return start + text[len(head) :]
+
+
+def _absolute_paths(syntax: Syntax, node: Node, path: Path) -> list[Edit]:
+    inside = (
+        one for one in relative_paths(syntax) if node.start_byte <= one.start_byte and one.end_byte <= node.end_byte
+    )
+    return [Edit(one.start_byte, one.end_byte, absolute(syntax, one, path)) for one in inside]
+
+
+def rewritten(syntax: Syntax, start: int, end: int, edits: list[Edit]) -> str:
+    """A part of a file with edits made; line breaks are kept, so that later lines keep their numbers."""
+    parts: list[bytes] = []
+    at = start
+    for edit in sorted(edits, key=lambda edit: edit.start):
+        parts += [syntax.data[at : edit.start], edit.text.encode()]
+        lost = syntax.data.count(b"\n", edit.start, edit.end) - edit.text.count("\n")
+        parts.append(b"\n" * max(lost, 0))
+        at = edit.end
+    return b"".join([*parts, syntax.data[at:end]]).decode()
+
+
+def _tokens(syntax: Syntax, node: Node, path: Path) -> list[str]:
+    """The text without comments and layout, which mean nothing; relative paths in full."""
+    if node.type == "comment":
+        return []
+    if node.type == "path_expression" and syntax.text(node).startswith("."):
+        return [absolute(syntax, node, path)]
+    if not node.children:
+        return [syntax.text(node)]
+    return [token for child in node.children for token in _tokens(syntax, child, path)]

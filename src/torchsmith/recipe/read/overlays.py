@@ -1,0 +1,98 @@
+"""Overlays: which packages each of them changes, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from torchsmith.recipe.read.said import Change, Overlay
+from torchsmith.recipe.read.scope import attr_names, lookup, names_of, statements
+from torchsmith.recipe.read.syntax import Syntax
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+SETS = ("attrset_expression", "rec_attrset_expression")
+WAYS = ("override", "overrideAttrs", "overridePythonAttrs")
+
+
+def body_of(node: Node | None) -> Node | None:
+    """The set that a function, a parenthesis, a let or an `a // { }` ends in."""
+    while node is not None and node.type not in SETS:
+        if node.type in ("function_expression", "let_expression", "with_expression", "assert_expression"):
+            node = node.child_by_field_name("body")
+        elif node.type == "parenthesized_expression":
+            node = node.child_by_field_name("expression")
+        elif node.type == "binary_expression":
+            node = node.child_by_field_name("right")
+        else:
+            return None
+    return node
+
+
+def read(syntax: Syntax, arguments: Node) -> Iterator[Overlay]:
+    """The overlays in the arguments of an import of nixpkgs, in order."""
+    for one in statements(arguments):
+        path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
+        if path is None or expression is None or syntax.text(path) != "overlays":
+            continue
+        listed = _resolved(syntax, expression)
+        for element in listed.named_children if listed.type == "list_expression" else ():
+            if element.type == "comment":
+                continue
+            function = _resolved(syntax, element)
+            changes = tuple(_changes(syntax, function, ""))
+            yield Overlay(changes, syntax.text(function), syntax.span(element))
+
+
+def _resolved(syntax: Syntax, node: Node) -> Node:
+    """What a variable stands for."""
+    for _ in range(8):
+        if node.type != "variable_expression":
+            break
+        bound = lookup(syntax, node, syntax.text(node)).expression
+        if bound is None:
+            break
+        node = bound
+    return node
+
+
+def _changes(syntax: Syntax, function: Node, prefix: str) -> Iterator[Change]:
+    """What the set at the end of an overlay sets; an override of a package set counts by its packages."""
+    body = body_of(function)
+    for one in statements(body) if body is not None else ():
+        if one.type != "binding":
+            for name in names_of(syntax, one):
+                yield Change(f"{prefix}{name}", "set", syntax.span(one))
+            continue
+        path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
+        if path is None or expression is None:
+            continue
+        package = prefix + ".".join(name or "?" for name in attr_names(syntax, path))
+        inner = _package_overrides(syntax, expression)
+        if inner is not None:
+            yield from _changes(syntax, inner, f"{package}.")
+        else:
+            yield Change(package, _way(syntax, expression), syntax.span(one))
+
+
+def _way(syntax: Syntax, node: Node) -> str:  # type: ignore[return]
+    """The last override that an expression applies, or a plain setting."""
+    while node.type == "parenthesized_expression":
+        node = cast("Node", node.child_by_field_name("expression"))
+    function = node.child_by_field_name("function") if node.type == "apply_expression" else None
+    path = function.child_by_field_name("attrpath") if function is not None else None
+    name = attr_names(syntax, path)[-1] if path is not None else None
+    return name if name in WAYS else "set"
+
+
+def _package_overrides(syntax: Syntax, node: Node) -> Node | None:
+    """The function in `python3Packages.override { overrides = pfinal: pprev: { ... }; }`."""
+    if _way(syntax, node) != "override":
+        return None
+    argument = body_of(node.child_by_field_name("argument"))
+    for one in statements(argument) if argument is not None else ():
+        path = one.child_by_field_name("attrpath")
+        if path is not None and syntax.text(path) in ("overrides", "packageOverrides"):
+            return one.child_by_field_name("expression")
+    return None

@@ -1,0 +1,453 @@
+"""What one recipe says: pins, overlays, versions, hashes, targets, flags, names and comments, with positions.
+
+Everything is read when it is first asked for, because most callers want only a part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem
+from torchsmith.recipe.read import overlays as reading_overlays
+from torchsmith.recipe.read.fold import Folder
+from torchsmith.recipe.read.said import (
+    Argument,
+    Export,
+    FlagList,
+    GpuMention,
+    GpuSpelling,
+    NixpkgsImport,
+    Overlay,
+    Override,
+    Phase,
+    Pin,
+    Said,
+    Source,
+    Unknown,
+    Value,
+    Wrapper,
+)
+from torchsmith.recipe.read.scope import attr_names, formal_nodes, lookup, statements
+from torchsmith.recipe.read.syntax import Span, Syntax, Unreadable, parse
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+FETCHERS = frozenset(
+    "fetchFromGitHub fetchFromGitLab fetchgit fetchpatch fetchpatch2 fetchurl fetchzip fetchTarball fetchGit".split()
+)
+HASHES = ("hash", "sha256", "outputHash")
+PHASE = re.compile(r"(pre|post)?(Unpack|Patch|Configure|Build|Check|Install|Fixup|InstallCheck)|\w+Phase")
+SPELLINGS: dict[str, GpuSpelling] = {
+    "gpuTargets": "gpuTargets",
+    "cudaCapabilities": "cudaCapabilities",
+    "gpuArchSM": "variable",
+    "gpuArch": "variable",
+    "gpuArchNum": "variable",
+    "TORCH_CUDA_ARCH_LIST": "arch-list",
+    "CMAKE_CUDA_ARCHITECTURES": "cmake-list",
+    "CUDAARCHS": "cmake-list",
+}
+OVERRIDES = ("override", "overrideAttrs", "overridePythonAttrs")
+EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;]*)", re.MULTILINE)
+MAX_WRAPPERS = 8
+
+# Asked for the canonical text of a file that the grammar cannot read; None where no Nix is installed.
+Asker = Callable[[Path], str | None]
+
+
+@dataclass(frozen=True)
+class _Binding:
+    names: tuple[str | None, ...]
+    node: Node
+    expression: Node
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe as it is written. `inner` is the file that a wrapper leads to."""
+
+    path: Path
+    syntax: Syntax
+    given: Mapping[str, Value] = field(default_factory=dict)
+    inner: Recipe | None = None
+
+    @property
+    def name(self) -> str:
+        """The package's name for Flox: the file's name, or its folder's for a default.nix."""
+        return self.path.parent.name if self.path.name == "default.nix" else self.path.stem
+
+    @property
+    def text(self) -> str:
+        return self.syntax.data.decode()
+
+    @property
+    def content(self) -> Recipe:
+        """The recipe that holds the substance: this one, or the one that it wraps."""
+        return self.inner.content if self.inner else self
+
+    @cached_property
+    def folder(self) -> Folder:
+        return Folder(self.syntax, self.given)
+
+    # ---- arguments, wrappers and comments
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        root = self.syntax.root
+        if root.type != "function_expression":
+            return ()
+        found = []
+        for formal in formal_nodes(root):
+            name, default = formal.child_by_field_name("name"), formal.child_by_field_name("default")
+            if name is not None:
+                text = self.syntax.text(default) if default is not None else None
+                found.append(Argument(self.syntax.text(name), text, self.syntax.span(formal)))
+        return tuple(found)
+
+    @cached_property
+    def wrapper(self) -> Wrapper | None:
+        """What a recipe that is nothing but a call of another file passes to it."""
+        body: Node | None = self.syntax.root
+        while body is not None and body.type in ("function_expression", "let_expression"):
+            body = body.child_by_field_name("body")
+        if body is None or body.type != "apply_expression":
+            return None
+        function, argument = self.folder._call(body)
+        if function != "import" or not 1 <= len(argument) <= 2 or argument[0].type != "path_expression":
+            return None
+        passed = {one: said for one, said in self._fields(argument[1]).items()} if argument[1:] else {}
+        texts = {one: self._statement_text(argument[1], one) for one in passed} if argument[1:] else {}
+        return Wrapper(self.syntax.text(argument[0]), passed, texts, self.syntax.span(body))
+
+    @cached_property
+    def comments(self) -> tuple[Said[str], ...]:
+        found = []
+        for node in self.syntax.captures.get("comment", ()):
+            words = re.sub(r"^(?:#+|/\*+)\s?|\s*\*/$", "", self.syntax.text(node))
+            found.append(Said(words.strip(), self.syntax.span(node)))
+        return tuple(found)
+
+    # ---- where packages come from
+
+    @cached_property
+    def pins(self) -> tuple[Pin, ...]:
+        found = []
+        for source in self.sources:
+            url = source.fields.get("url")
+            if source.fetcher != "fetchTarball" or url is None or not isinstance(url.value, str):
+                continue
+            digits = re.search(r"[0-9a-f]{40}", url.value)
+            rev = None
+            if digits:
+                at = self.syntax.data.find(digits[0].encode(), url.span.start, url.span.end)
+                place = self.syntax.span_at(at, at + 40) if at >= 0 else url.span
+                rev = Said(digits[0], place)
+            found.append(Pin(Said(url.value, url.span), rev, source.hash, source.span))
+        return tuple(found)
+
+    @cached_property
+    def imports(self) -> tuple[NixpkgsImport, ...]:
+        return tuple(self._imports())
+
+    @property
+    def overlays(self) -> tuple[Overlay, ...]:
+        return tuple(overlay for one in self.imports for overlay in one.overlays)
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        found = []
+        for node in self.syntax.captures.get("apply", ()):
+            function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
+            if function is None or argument is None:
+                continue
+            fetcher = self.syntax.text(function).rpartition(".")[2]
+            if fetcher not in FETCHERS:
+                continue
+            fields = self._fields(argument) if argument.type != "string_expression" else {"url": self._said(argument)}
+            stated = next((fields[key] for key in HASHES if key in fields), None)
+            hashed = Said(stated.value, stated.span) if stated and isinstance(stated.value, str) else None
+            found.append(Source(fetcher, self._owner(node), fields, hashed, self.syntax.span(node)))
+        return tuple(found)
+
+    # ---- what is built
+
+    @property
+    def versions(self) -> tuple[Said[str], ...]:
+        return self._strings("version")
+
+    @property
+    def pnames(self) -> tuple[Said[str], ...]:
+        return self._strings("pname")
+
+    @property
+    def descriptions(self) -> tuple[Said[str], ...]:
+        return self._strings("description", "longDescription")
+
+    @cached_property
+    def platforms(self) -> tuple[Said[tuple[str, ...]], ...]:
+        found = []
+        for binding in self._named("platforms"):
+            value = self.folder.fold(binding.expression)
+            if isinstance(value, list) and all(isinstance(one, str) for one in value):
+                words = tuple(str(one) for one in value)
+                found.append(Said(words, self.syntax.span(binding.expression)))
+        return tuple(found)
+
+    @cached_property
+    def gpu_targets(self) -> tuple[GpuMention, ...]:
+        """Every place that names GPU targets, in the order of the text."""
+        found = [
+            GpuMention(SPELLINGS[name], name, _words(value), self.syntax.span(binding.expression))
+            for name in SPELLINGS
+            for binding in self._named(name)
+            if (value := self.folder.fold(binding.expression)) is not None
+        ]
+        found += [
+            GpuMention(SPELLINGS[one.variable], one.variable, _words(one.value), one.span)
+            for one in self.exports
+            if one.variable in SPELLINGS
+        ]
+        return tuple(sorted((one for one in found if one.values), key=lambda one: one.span))
+
+    @cached_property
+    def cpu_flags(self) -> tuple[FlagList, ...]:
+        """Lists of strings that begin with -m, whatever they are called."""
+        found = []
+        for node in self.syntax.captures.get("list", ()):
+            elements = [one for one in node.named_children if one.type == "string_expression"]
+            flags = [Said(self.folder.fold(one), self._inside(one)) for one in elements]
+            plain = tuple(Said(one.value, one.span) for one in flags if isinstance(one.value, str))
+            if plain and all(one.value.startswith("-m") for one in plain):
+                name = self._owner(node).rpartition(".")[2]
+                found.append(FlagList(name, plain, self.syntax.span(node)))
+        return tuple(found)
+
+    @cached_property
+    def overrides(self) -> tuple[Override, ...]:
+        found = []
+        for node in self.syntax.captures.get("apply", ()):
+            function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
+            if function is None or argument is None or function.type != "select_expression":
+                continue
+            of, path = function.child_by_field_name("expression"), function.child_by_field_name("attrpath")
+            kind = (attr_names(self.syntax, path) or [None])[-1] if path is not None else None
+            if of is None or kind not in OVERRIDES:
+                continue
+            words = self.syntax.text(of) + "".join(f".{n}" for n in attr_names(self.syntax, path)[:-1])  # type: ignore[arg-type]
+            body = reading_overlays.body_of(argument)
+            passed = self._fields(body) if body is not None else {}
+            found.append(Override(kind, words, passed, self.syntax.span(node)))  # type: ignore[arg-type]
+        return tuple(found)
+
+    @cached_property
+    def attributes(self) -> Mapping[str, tuple[Said[Value], ...]]:
+        """Everything that overrideAttrs sets, by name: environment variables and phases alike."""
+        found: dict[str, list[Said[Value]]] = {}
+        for override in self.overrides:
+            if override.kind != "override":
+                for name, said in override.arguments.items():
+                    found.setdefault(name, []).append(said)
+        return {name: tuple(values) for name, values in found.items()}
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        found = []
+        for binding in self._bindings:
+            name = binding.names[-1]
+            if name is None or not PHASE.fullmatch(name):
+                continue
+            for node in _strings_in(binding.expression):
+                owner = self._owner(binding.node)
+                found.append(Phase(name, owner, self.folder.text(node), self.syntax.span(node)))
+        return tuple(found)
+
+    @cached_property
+    def exports(self) -> tuple[Export, ...]:
+        """Variables that phases set, with the place of each assignment."""
+        found = []
+        for phase in self.phases:
+            raw = self.syntax.data[phase.span.start : phase.span.end].decode()
+            told = [match for match in EXPORT.finditer(phase.text)]
+            for index, match in enumerate(EXPORT.finditer(raw)):
+                said = told[index] if index < len(told) and told[index][1] == match[1] else match
+                start = phase.span.start + len(raw[: match.start(1)].encode())
+                end = phase.span.start + len(raw[: match.end(2)].encode())
+                value = said[2].strip("\"'")
+                found.append(Export(phase.name, match[1], value, self.syntax.span_at(start, end)))
+        return tuple(found)
+
+    # ---- the tree
+
+    @cached_property
+    def _bindings(self) -> tuple[_Binding, ...]:
+        found = []
+        for node in self.syntax.captures.get("binding", ()):
+            path, expression = node.child_by_field_name("attrpath"), node.child_by_field_name("expression")
+            if path is not None and expression is not None:
+                found.append(_Binding(tuple(attr_names(self.syntax, path)), node, expression))
+        return tuple(found)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[_Binding]]:
+        found: dict[str, list[_Binding]] = {}
+        for binding in self._bindings:
+            if binding.names[-1] is not None:
+                found.setdefault(binding.names[-1], []).append(binding)
+        return found
+
+    def _named(self, name: str) -> list[_Binding]:
+        return self._by_name.get(name, [])
+
+    def _strings(self, *names: str) -> tuple[Said[str], ...]:
+        found = []
+        for name in names:
+            for binding in self._named(name):
+                said = self._said(binding.expression)
+                if isinstance(said.value, str):
+                    found.append(Said(said.value, said.span))
+        return tuple(sorted(found, key=lambda one: one.span))
+
+    def _fields(self, node: Node) -> dict[str, Said[Value]]:
+        """The statements of a set, by name; an inherited name is looked up."""
+        found: dict[str, Said[Value]] = {}
+        for one in statements(node):
+            path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
+            if one.type == "binding" and path is not None and expression is not None:
+                names = attr_names(self.syntax, path)
+                if None not in names:
+                    found[".".join(cast("list[str]", names))] = self._said(expression)
+            elif one.type == "inherit":
+                attrs = one.child_by_field_name("attrs")
+                for name in attr_names(self.syntax, attrs) if attrs is not None else []:
+                    bound = lookup(self.syntax, one, name).expression if name else None
+                    if name and bound is not None:
+                        found[name] = self._said(bound)
+        return found
+
+    def _statement_text(self, node: Node, name: str) -> str:
+        for one in statements(node):
+            path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
+            if path is not None and expression is not None and self.syntax.text(path) == name:
+                return self.syntax.text(expression)
+        return name
+
+    def _said(self, node: Node) -> Said[Value]:
+        """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
+        value = self.folder.fold(node)
+        literal, seen = node, 0
+        while literal.type == "variable_expression" and seen < MAX_WRAPPERS:
+            bound = lookup(self.syntax, literal, self.syntax.text(literal)).expression
+            if bound is None:
+                break
+            literal, seen = bound, seen + 1
+        return Said(value, self._inside(literal))
+
+    def _inside(self, node: Node) -> Span:
+        """The span of a literal; without its quotes where it is a plain string."""
+        span = self.syntax.span(node)
+        if node.type != "string_expression":
+            return span
+        return Span(span.start + 1, span.end - 1, span.line, span.column + 1)
+
+    def _owner(self, node: Node) -> str:
+        """The attributes that a node stands in, outermost first: python3Packages.overrides.torch.src."""
+        names: list[str] = []
+        parent = node.parent if node.type == "binding" else node
+        while parent is not None:
+            if parent.type == "binding":
+                path = parent.child_by_field_name("attrpath")
+                names[:0] = [name or "?" for name in attr_names(self.syntax, path)] if path is not None else []
+            parent = parent.parent
+        return ".".join(names)
+
+    def _imports(self) -> Iterator[NixpkgsImport]:
+        for node in self.syntax.captures.get("apply", ()):
+            function, arguments = self.folder._call(node)
+            if function != "import" or len(arguments) != 2:
+                continue
+            fields = self._fields(arguments[1])
+            system = fields.get("system")
+            config = fields.get("config")
+            yield NixpkgsImport(
+                source=self.syntax.text(arguments[0]),
+                system=Said(system.value, system.span) if system and isinstance(system.value, str) else None,
+                config=self._config(arguments[1]) if config else {},
+                overlays=tuple(reading_overlays.read(self.syntax, arguments[1])),
+                span=self.syntax.span(node),
+            )
+
+    def _config(self, arguments: Node) -> Mapping[str, Said[Value]]:
+        for one in statements(arguments):
+            path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
+            if path is not None and expression is not None and self.syntax.text(path) == "config":
+                return self._fields(expression)
+        return {}
+
+
+def _strings_in(node: Node) -> Iterator[Node]:
+    """The strings that an expression joins with `+`, in order."""
+    if node.type in ("string_expression", "indented_string_expression"):
+        yield node
+    elif node.type in ("binary_expression", "parenthesized_expression"):
+        for child in node.named_children:
+            yield from _strings_in(child)
+
+
+def _words(value: Value) -> tuple[str, ...]:
+    """The targets in a string or a list: `8.6;9.0+PTX` has two."""
+    if isinstance(value, str):
+        return tuple(word for word in re.split(r"[;,\s]+", value) if word)
+    if isinstance(value, list):
+        return tuple(one for one in value if isinstance(one, str))
+    return ()
+
+
+def read_text_as_recipe(data: bytes, path: Path) -> Recipe:
+    """A recipe from its text alone; a wrapper is not followed."""
+    return Recipe(path, parse(data, str(path)))
+
+
+def read_recipe(path: Path, *, ask: Asker | None = None) -> Recipe:
+    """A recipe and, where it only wraps another file, that file too. Unreadable says what is not understood."""
+    return _read(path, {}, ask, 0)
+
+
+def _read(path: Path, given: Mapping[str, Value], ask: Asker | None, depth: int) -> Recipe:
+    recipe = Recipe(path, _syntax(path, ask), given)
+    wrapper = recipe.wrapper
+    if wrapper is None:
+        return recipe
+    target = (path.parent / wrapper.path).resolve()
+    if target.is_dir():
+        target /= "default.nix"
+    if depth >= MAX_WRAPPERS:
+        raise Problem(f"wrappers lead from one to the next more than {MAX_WRAPPERS} times").at(_at(recipe, wrapper.span))
+    if not target.is_file():
+        return recipe
+    passed = {name: said.value for name, said in wrapper.arguments.items() if not isinstance(said.value, Unknown)}
+    return Recipe(path, recipe.syntax, given, _read(target, passed, ask, depth + 1))
+
+
+def _syntax(path: Path, ask: Asker | None) -> Syntax:
+    data = read_text(path).encode()
+    try:
+        return parse(data, str(path))
+    except Unreadable:
+        told = ask(path) if ask else None
+        if told is None:
+            raise
+        plain = parse(told.encode(), str(path))
+        return Syntax(plain.data, plain.tree, str(path), exact=False)
+
+
+def _at(recipe: Recipe, span: Span):  # type: ignore[no-untyped-def]
+    from torchsmith.edge.problem import Where
+
+    return Where(str(recipe.path), span.line, span.column)

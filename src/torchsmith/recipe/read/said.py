@@ -1,0 +1,165 @@
+"""What a recipe can say, each thing with the place where it says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from torchsmith.recipe.read.syntax import Span
+
+T = TypeVar("T")
+
+
+class Unknown:
+    """A value that only an evaluation could tell; its text is kept."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unknown) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"] | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Generic[T]):
+    """A value and where its text stands; a string's span leaves the quotes out, so that it can be replaced."""
+
+    value: T
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument that the recipe takes."""
+
+    name: str
+    default: str | None  # its text; None where a caller must give it
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A tarball that the recipe takes its packages from."""
+
+    url: Said[str]
+    rev: Said[str] | None  # the 40 digits in the address
+    sha256: Said[str] | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One package that an overlay changes: `magma`, or `python3Packages.torch`."""
+
+    package: str
+    how: Literal["set", "override", "overrideAttrs", "overridePythonAttrs"]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """One overlay, in the order of the list."""
+
+    changes: tuple[Change, ...]
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NixpkgsImport:
+    """An import of a package set with its arguments."""
+
+    source: str  # the text of what is imported
+    system: Said[str] | None
+    config: Mapping[str, Said[Value]]
+    overlays: tuple[Overlay, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A download: the fetcher, what it was told, and the hash with its place."""
+
+    fetcher: str
+    owner: str  # the attribute that it is fetched for: python3Packages.torch
+    fields: Mapping[str, Said[Value]]
+    hash: Said[str] | None
+    span: Span
+
+
+GpuSpelling = Literal["gpuTargets", "cudaCapabilities", "variable", "arch-list", "cmake-list"]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMention:
+    """A place that names GPU targets, and how it spells them."""
+
+    spelling: GpuSpelling
+    name: str  # of the attribute or variable
+    values: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class FlagList:
+    """A list of compiler flags: its name where it has one, and each flag with its place."""
+
+    name: str
+    flags: tuple[Said[str], ...]
+    span: Span
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return tuple(flag.value for flag in self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A call of override, overrideAttrs or overridePythonAttrs: on what, and what it sets."""
+
+    kind: Literal["override", "overrideAttrs", "overridePythonAttrs"]
+    of: str
+    arguments: Mapping[str, Said[Value]]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Shell code of a build phase; interpolations are filled in where their values are plain."""
+
+    name: str
+    owner: str
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A variable that a phase sets."""
+
+    phase: str
+    variable: str
+    value: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A recipe that only calls another file: which one, and what it passes."""
+
+    path: str
+    arguments: Mapping[str, Said[Value]]
+    texts: Mapping[str, str]  # the arguments as Nix text
+    span: Span

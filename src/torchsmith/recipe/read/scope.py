@@ -1,0 +1,195 @@
+"""Which binding a name means: Nix' lexical scoping, looked up by climbing the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from torchsmith.recipe.read.syntax import Syntax
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# Names that are bound everywhere, before any `with`.
+BUILTINS = frozenset(
+    """abort baseNameOf break builtins derivation derivationStrict dirOf false fetchGit fetchMercurial fetchTarball
+    fetchTree fromTOML import isNull map null placeholder removeAttrs scopedImport throw toString true __curPos
+    __findFile __nixPath __currentSystem __currentTime __toJSON __fromJSON __toFile __readFile""".split()
+)
+
+Kind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
+SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset_expression": "rec"}
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a name means at some place: the kind of binding, the statements that bind it, their scope."""
+
+    kind: Kind
+    name: str
+    home: Node | None = None
+    statements: tuple[Node, ...] = ()
+
+    @property
+    def expression(self) -> Node | None:
+        """The bound expression, where one plain statement binds the name."""
+        if len(self.statements) != 1:
+            return None
+        statement = self.statements[0]
+        if self.kind == "formal":
+            return statement.child_by_field_name("default")
+        path = statement.child_by_field_name("attrpath")
+        plain = statement.type == "binding" and path is not None and path.named_child_count == 1
+        return statement.child_by_field_name("expression") if plain else None
+
+
+def static_name(syntax: Syntax, attr: Node) -> str | None:
+    """An attribute name that needs no evaluation."""
+    if attr.type == "identifier":
+        return syntax.text(attr)
+    if attr.type == "string_expression" and all(c.type in ('"', "string_fragment") for c in attr.children):
+        return syntax.text(attr)[1:-1]
+    return None
+
+
+def attr_names(syntax: Syntax, path: Node) -> list[str | None]:
+    """The parts of an attribute path."""
+    return [static_name(syntax, child) for child in path.named_children if child.type != "comment"]
+
+
+def statements(node: Node) -> Iterator[Node]:
+    """The bindings and inherits of a set or a let."""
+    for child in node.children:
+        if child.type == "binding_set":
+            yield from (one for one in child.children if one.type in ("binding", "inherit", "inherit_from"))
+
+
+def names_of(syntax: Syntax, statement: Node) -> list[str | None]:
+    """The names that a statement binds in its set."""
+    if statement.type == "binding":
+        path = statement.child_by_field_name("attrpath")
+        return attr_names(syntax, path)[:1] if path is not None else []
+    attrs = statement.child_by_field_name("attrs")
+    return attr_names(syntax, attrs) if attrs is not None else []
+
+
+def formal_nodes(function: Node) -> Iterator[Node]:
+    formals = function.child_by_field_name("formals")
+    if formals is not None:
+        yield from (child for child in formals.children if child.type == "formal")
+
+
+def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
+    """What `name` means where `node` stands."""
+    child, parent = node, node.parent
+    skip = False  # `inherit x;` means the x outside of its own set
+    dynamic = False
+    while parent is not None:
+        if child.type == "inherit":
+            skip = True
+        kind = parent.type
+        if (kind in SCOPES and not skip) or kind == "function_expression":
+            found = _names(syntax, parent).get(name)
+            if found is not None:
+                return _bound(syntax, parent, name, found)
+        elif kind == "with_expression" and child != parent.child_by_field_name("environment"):
+            dynamic = True
+        if kind in SCOPES or kind == "attrset_expression":
+            skip = False
+        child, parent = parent, parent.parent
+    if name in BUILTINS:
+        return Meaning("builtin", name)
+    return Meaning("with" if dynamic else "unbound", name)
+
+
+def _names(syntax: Syntax, home: Node) -> dict[str, tuple[Node, ...]]:
+    """What a let, a recursive set or a function binds, by name; a whole argument has no statement."""
+    known = syntax.scopes.get(home.id)
+    if known is not None:
+        return known
+    table: dict[str, tuple[Node, ...]] = {}
+    if home.type == "function_expression":
+        universal = home.child_by_field_name("universal")
+        if universal is not None:
+            table[syntax.text(universal)] = ()
+        table |= {_formal_name(syntax, one): (one,) for one in formal_nodes(home)}
+    else:
+        for one in statements(home):
+            for name in names_of(syntax, one):
+                if name is not None:
+                    table[name] = (*table.get(name, ()), one)
+    syntax.scopes[home.id] = table
+    return table
+
+
+def _bound(syntax: Syntax, home: Node, name: str, found: tuple[Node, ...]) -> Meaning:
+    if home.type == "function_expression":
+        return Meaning("formal" if found else "argument", name, home, found)
+    if len(found) == 1 and found[0].type == "inherit":
+        return lookup(syntax, found[0], name)
+    return Meaning("let" if home.type == "let_expression" else "rec", name, home, found)
+
+
+def _formal_name(syntax: Syntax, formal: Node) -> str:
+    name = formal.child_by_field_name("name")
+    return syntax.text(name) if name is not None else ""
+
+
+@dataclass(slots=True)
+class Free:
+    """Names that an expression takes from outside; those under a `with` of its own may come from there."""
+
+    certain: set[str]
+    under_with: set[str]
+
+
+def free_names(syntax: Syntax, node: Node) -> Free:
+    """The names in `node` that nothing inside of it binds."""
+    found = Free(set(), set())
+    _walk(syntax, node, frozenset(), False, found)
+    return found
+
+
+def _walk(syntax: Syntax, node: Node, bound: frozenset[str], dynamic: bool, found: Free) -> None:
+    kind = node.type
+    if kind == "variable_expression":
+        name = syntax.text(node)
+        if name not in bound:
+            (found.under_with if dynamic else found.certain).add(name)
+        return
+    if kind in SCOPES:
+        names = {name for one in statements(node) for name in names_of(syntax, one) if name}
+        _walk_statements(syntax, node, bound | names, bound, dynamic, found)
+        body = node.child_by_field_name("body")
+        if body is not None:
+            _walk(syntax, body, bound | names, dynamic, found)
+        return
+    if kind == "attrset_expression":
+        _walk_statements(syntax, node, bound, bound, dynamic, found)
+        return
+    if kind == "function_expression":
+        names = {_formal_name(syntax, one) for one in formal_nodes(node)}
+        universal = node.child_by_field_name("universal")
+        if universal is not None:
+            names.add(syntax.text(universal))
+        bound |= names
+    for child in node.named_children:
+        if child.type == "identifier":
+            continue
+        inner = dynamic or (kind == "with_expression" and child != node.child_by_field_name("environment"))
+        _walk(syntax, child, bound, inner, found)
+
+
+def _walk_statements(
+    syntax: Syntax, node: Node, inner: frozenset[str], outer: frozenset[str], dynamic: bool, found: Free
+) -> None:
+    for one in statements(node):
+        if one.type == "inherit":
+            for name in names_of(syntax, one):
+                if name and name not in outer:
+                    (found.under_with if dynamic else found.certain).add(name)
+            continue
+        for child in one.named_children:
+            if child.type != "inherited_attrs":
+                _walk(syntax, child, inner, dynamic, found)

@@ -1,0 +1,179 @@
+"""Nix text as a tree with positions: tree-sitter's grammar, and the one thing nixfmt writes that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from torchsmith.edge.problem import Problem, Where
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser, Query, Tree
+
+# Captured in one pass over the tree, in C: a walk in Python costs five times as much.
+CAPTURES = """
+(binding) @binding
+(apply_expression) @apply
+(comment) @comment
+(path_expression) @path
+(list_expression) @list
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A stretch of a file in bytes, and where it starts, counted from 1 as editors do."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+
+class Unreadable(Problem):
+    """Text that the grammar cannot read; what it says is then unknown, not guessed at."""
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """A parsed file. `exact` is False where positions are not those of the file itself."""
+
+    data: bytes
+    tree: Tree
+    file: str
+    exact: bool = True
+    scopes: dict[int, dict[str, tuple[Node, ...]]] = field(default_factory=dict)  # names bound by a node, kept
+
+    @property
+    def root(self) -> Node:
+        """The expression that the file is."""
+        found = self.tree.root_node.child_by_field_name("expression")
+        if found is None:
+            raise Unreadable("the file holds no expression", where=Where(self.file, 1, 1))
+        return found
+
+    @cached_property
+    def captures(self) -> dict[str, list[Node]]:
+        """Nodes by kind, each list in the order of the text."""
+        from tree_sitter import QueryCursor
+
+        found = QueryCursor(_query()).captures(self.tree.root_node)
+        return {kind: sorted(nodes, key=lambda node: node.start_byte) for kind, nodes in found.items()}
+
+    @cached_property
+    def _ascii(self) -> bool:
+        return self.data.isascii()
+
+    def text(self, node: Node) -> str:
+        return self.data[node.start_byte : node.end_byte].decode()
+
+    def span(self, node: Node) -> Span:
+        if not self._ascii:
+            return self.span_at(node.start_byte, node.end_byte)
+        row, column = node.start_point
+        return Span(node.start_byte, node.end_byte, row + 1, column + 1)
+
+    def span_at(self, start: int, end: int) -> Span:
+        """A span by its bytes; columns count characters, whatever their width."""
+        begin = self.data.rfind(b"\n", 0, start) + 1
+        column = start - begin if self._ascii else len(self.data[begin:start].decode(errors="replace"))
+        return Span(start, end, self.data.count(b"\n", 0, start) + 1, column + 1)
+
+    def where(self, node: Node) -> Where:
+        span = self.span(node)
+        return Where(self.file, span.line, span.column)
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_nix
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_nix.language()))
+
+
+@cache
+def _query(text: str = CAPTURES) -> Query:
+    import tree_sitter_nix
+    from tree_sitter import Language, Query
+
+    return Query(Language(tree_sitter_nix.language()), text)
+
+
+def parse(data: bytes, file: str) -> Syntax:
+    """The tree of a file, or Unreadable with the place of the first thing that is not understood."""
+    tree = _parser().parse(data)
+    if tree.root_node.has_error:
+        repaired = _without_trailing_commas(data, tree)
+        if repaired != data:
+            tree = _parser().parse(repaired)
+    if tree.root_node.has_error:
+        raise _fault(data, tree, file)
+    syntax = Syntax(data, tree, file)
+    twice = next(_duplicates(syntax), None)
+    if twice is not None:
+        raise Unreadable(f"attribute {syntax.text(twice)} is set twice", where=syntax.where(twice))
+    return syntax
+
+
+def attribute_names(syntax: Syntax) -> set[str]:
+    """Names that may be asked of a package set: what is selected, inherited, or taken as an argument."""
+    from tree_sitter import QueryCursor
+
+    query = _query("(select_expression (attrpath (identifier) @name)) (formal (identifier) @name)"
+                   " (inherited_attrs (identifier) @name) (with_expression body: (_) @with)")
+    found = QueryCursor(query).captures(syntax.tree.root_node)
+    names = {syntax.text(node) for node in found.get("name", ())}
+    if "with" in found:
+        names |= {syntax.text(node) for node in QueryCursor(_query("(variable_expression) @name")).captures(syntax.tree.root_node)["name"]}
+    return names
+
+
+def errors(node: Node) -> Iterator[Node]:
+    """The places that the grammar did not understand, from the start of the text."""
+    if node.type == "ERROR" or node.is_missing:
+        yield node
+    elif node.has_error:
+        for child in node.children:
+            yield from errors(child)
+
+
+def _without_trailing_commas(data: bytes, tree: Tree) -> bytes:
+    """`{ a, b, }:` is Nix but not this grammar's: blank the comma, so that every position stays."""
+    from tree_sitter import QueryCursor
+
+    text = bytearray(data)
+    for comma in QueryCursor(_query('"," @comma')).captures(tree.root_node).get("comma", ()):
+        rest = data[comma.end_byte :].lstrip()
+        while rest.startswith(b"#"):
+            rest = rest.partition(b"\n")[2].lstrip()
+        if rest.startswith(b"}") and rest[1:].lstrip()[:1] in (b":", b"@"):
+            text[comma.start_byte] = ord(" ")
+    return bytes(text)
+
+
+def _fault(data: bytes, tree: Tree, file: str) -> Unreadable:
+    syntax = Syntax(data, tree, file)
+    node = next(errors(tree.root_node), tree.root_node)
+    if node.is_missing:
+        words = f"{node.type!r} is missing"
+    else:
+        shown = syntax.text(node).strip().splitlines()
+        words = f"not understood: {shown[0][:40]!r}" if shown else "not understood"
+    return Unreadable(f"not valid Nix: {words}", where=syntax.where(node))
+
+
+def _duplicates(syntax: Syntax) -> Iterator[Node]:
+    """Attributes that one set holds twice, which this grammar takes and Nix does not."""
+    seen: set[tuple[int, bytes]] = set()
+    for binding in syntax.captures.get("binding", ()):
+        path = binding.child_by_field_name("attrpath")
+        home = binding.parent
+        if path is None or home is None or path.text is None or b"$" in path.text:
+            continue
+        key = (home.start_byte, path.text)
+        if key in seen:
+            yield path
+        seen.add(key)
