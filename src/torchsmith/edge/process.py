@@ -106,7 +106,9 @@ def _rest(child: subprocess.Popen[str]) -> tuple[str, str]:
 class Running:
     """A command that is still running: the lines it writes to stderr, its memory, and a way to end it."""
 
-    def __init__(self, argv: Sequence[str | os.PathLike[str]], *, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, argv: Sequence[str | os.PathLike[str]], *, env: Mapping[str, str] | None = None
+    ) -> None:
         self.argv = tuple(os.fspath(word) for word in argv)
         try:
             self._child = subprocess.Popen(

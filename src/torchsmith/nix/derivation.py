@@ -1,7 +1,7 @@
 """Derivations as values: every JSON shape that Nix has printed them in, and the one it prints today.
 
-Version 1 is Nix 2.8's, version 2 that of 2.26. Versions 3 and 4 are read by the format's documentation and have
-not been tried against a Nix that writes them.
+Version 1 is Nix 2.8's, version 2 that of 2.26. Versions 3 and 4 are read as their documentation says and were
+never tried against a Nix that writes them.
 """
 
 from __future__ import annotations

@@ -27,16 +27,6 @@ from torchsmith.nix.prepare import imported_file, root_of
 from torchsmith.recipe.read.closed import Edit, relative_paths, rewritten
 from torchsmith.recipe.read.syntax import Syntax, attribute_names, parse
 
-# Builtins that neither read nor fetch nor build; every other one is absent for a recipe.
-PURE = """
-abort add addErrorContext all any attrNames attrValues baseNameOf bitAnd bitOr bitXor catAttrs ceil compareVersions
-concatLists concatMap concatStringsSep deepSeq dirOf div elem elemAt filter floor foldl' fromJSON fromTOML functionArgs
-genList genericClosure getAttr getContext groupBy hasAttr hasContext hashString head intersectAttrs isAttrs isBool
-isFloat isFunction isInt isList isNull isPath isString langVersion length lessThan listToAttrs map mapAttrs match mul
-nixVersion parseDrvName partition removeAttrs replaceStrings seq sort split splitVersion stringLength sub substring tail
-throw toJSON toString toXML trace tryEval typeOf unsafeDiscardStringContext unsafeGetAttrPos zipAttrsWith true false
-null
-""".split()
 BATCH = 4  # recipes that are asked together: the stub is read once for all of them
 DEEPEST = 8
 
@@ -98,20 +88,13 @@ def expression_for(questions: Sequence[tuple[Syntax, Path, str]]) -> str:
 
 def _call(syntax: Syntax, path: Path, system: str) -> str:
     names: set[str] = set()
-    text = inlined(syntax, path, names)
-    inherited = " ".join(name for name in PURE if name not in ("true", "false", "null"))
-    recipe = (
-        "{ import, system }: let torchsmithReal = builtins; torchsmithImport = import; in let "
-        f"builtins = {{ inherit (torchsmithReal) {inherited}; true = true; false = false; null = null;"
-        " import = torchsmithImport; currentSystem = system; getEnv = _: \"\"; fetchTarball = x: x;"
-        ' storeDir = "/nix/store"; pathExists = _: false; };'
-        f" fetchTarball = x: x; scopedImport = _: torchsmithImport; in (\n{text}\n)"
-    )
-    return f"torchsmithStub {{ recipe = {recipe}; names = {nix_value(sorted(names))}; system = {nix_string(system)}; }}"
+    recipe = f"{{ builtins, import, fetchTarball, scopedImport }}: (\n{inlined(syntax, path, names)}\n)"
+    known = nix_value(sorted(names))
+    return f"torchsmithStub {{ recipe = {recipe}; names = {known}; system = {nix_string(system)}; }}"
 
 
 def inlined(syntax: Syntax, path: Path, names: set[str], depth: int = 0) -> str:
-    """A recipe with the files of its own repository that it imports put in their place; collects all names."""
+    """A recipe with the files of its repository that it imports put in their place; collects all names."""
     root = root_of(path)
     names |= attribute_names(syntax)
     edits: list[Edit] = []
@@ -249,3 +232,32 @@ def _reason(words: str) -> str:
     """The evaluator often says only that something failed."""
     vague = words == "while evaluating this Nix code"
     return "it needs more of nixpkgs than the embedded evaluator knows" if vague else words
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A recipe's values, or the reason why they are not known."""
+
+    name: str
+    path: Path
+    values: Values | None
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.values is not None
+
+    def as_json(self) -> dict[str, object]:
+        told: dict[str, object] = {"values": self.values} if self.values else {"error": self.reason}
+        return {"name": self.name, "file": str(self.path), **told}
+
+
+def ask_all(recipes: Sequence[tuple[str, Path, str]], *, seconds: float = 5.0) -> list[Answer]:
+    """The values of many recipes, given as name, path and system."""
+    questions = [Question(path, path.read_bytes(), system or "x86_64-linux") for _, path, system in recipes]
+    with Evaluator(seconds=seconds) as evaluator:
+        told = evaluator.values_of(questions)
+    return [
+        Answer(name, path, one) if isinstance(one, Values) else Answer(name, path, None, one.reason)
+        for (name, path, _), one in zip(recipes, told, strict=True)
+    ]

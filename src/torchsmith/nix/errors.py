@@ -16,7 +16,9 @@ AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
 # Nix' words, and what a person who wrote the recipe wants to hear.
 CAUSES = (
     (
-        re.compile(r"cannot build '(\S+)' during evaluation because the option 'allow-import-from-derivation'"),
+        re.compile(
+            r"cannot build '(\S+)' during evaluation because the option 'allow-import-from-derivation'"
+        ),
         "import from derivation: evaluating would first build {0}, which is not allowed",
     ),
     (

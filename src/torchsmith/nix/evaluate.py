@@ -124,7 +124,11 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def _key(request: Request, identity: Mapping[str, str], fingerprints: Fingerprints) -> str:
-    own = {"recipe": fingerprints.of(request.path), "path": str(request.path.resolve()), "system": request.system}
+    own = {
+        "recipe": fingerprints.of(request.path),
+        "path": str(request.path.resolve()),
+        "system": request.system,
+    }
     return key_of({**identity, **own})
 
 

@@ -63,7 +63,9 @@ class Graph:
             if path in self.derivations and (kind := kind_of(self.derivations[path])) is not None
         ]
         order = list(HEAVY)
-        return tuple(sorted(found, key=lambda one: (order.index(one.kind), -len(one.users), one.derivation.name)))
+        return tuple(
+            sorted(found, key=lambda one: (order.index(one.kind), -len(one.users), one.derivation.name))
+        )
 
     @property
     def downloads(self) -> int:

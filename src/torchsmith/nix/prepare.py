@@ -1,8 +1,8 @@
 """Recipes made ready to be evaluated together: imports that are the same are taken out and shared.
 
-A prepared recipe is its own text in which an import of nixpkgs that stands on its own is replaced by a name, a
-file of the workspace that it imports by that file prepared, and a relative path by the absolute one. None of
-these changes a value, because Nix is pure; what cannot be prepared is evaluated as it lies there.
+A prepared recipe is its own text in which an import of nixpkgs that stands on its own is replaced by a name,
+a file of the workspace that it imports by that file prepared, and a relative path by the absolute one. None
+of these changes a value, because Nix is pure; what cannot be prepared is evaluated as it lies there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from tree_sitter import Node
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
-from torchsmith.recipe.read.closed import Closed, Edit, Open, absolute, close, relative_paths, rewritten, shared_imports
+from torchsmith.recipe.read.closed import (
+    Closed,
+    Edit,
+    Open,
+    absolute,
+    close,
+    relative_paths,
+    rewritten,
+    shared_imports,
+)
 from torchsmith.recipe.read.scope import formal_nodes, lookup, statements
 from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse
 
@@ -57,7 +66,9 @@ class Preparation:
 
     jobs: list[Job] = field(default_factory=list)
     shared: dict[str, Closed] = field(default_factory=dict)
-    origins: dict[str, Path] = field(default_factory=dict)  # shared set or prepared file -> the file it is from
+    origins: dict[str, Path] = field(
+        default_factory=dict
+    )  # shared set or prepared file -> the file it is from
     unread: dict[str, Problem] = field(default_factory=dict)
 
     def add(self, name: str, path: Path, *, system: str = "", alone: bool = False) -> None:
@@ -108,9 +119,10 @@ class _Work:
 
     def prepared(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None, depth: int) -> str:
         """The text of a file with imports shared, nested files prepared and paths made absolute."""
-        edits: list[Edit] = []
-        for one in shared_imports(syntax, path, given):
-            edits.append(Edit(one.start, one.end, f"torchsmithShared.{self._share(one.closed, path)}"))
+        edits = [
+            Edit(one.start, one.end, f"torchsmithShared.{self._share(one.closed, path)}")
+            for one in shared_imports(syntax, path, given)
+        ]
         for node in relative_paths(syntax):
             if any(edit.start <= node.start_byte < edit.end for edit in edits):
                 continue

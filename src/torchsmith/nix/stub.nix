@@ -307,9 +307,106 @@ let
     else if x.type or null == "derivation" then { package = x.pname or x.name; }
     else mapAttrs (_: shown (depth - 1)) x;
 
+  # What only computes. A recipe has no other builtin: none that reads, fetches, builds or tells the time.
+  pure = {
+    inherit (builtins)
+      abort
+      add
+      addErrorContext
+      all
+      any
+      attrNames
+      attrValues
+      baseNameOf
+      bitAnd
+      bitOr
+      bitXor
+      catAttrs
+      ceil
+      compareVersions
+      concatLists
+      concatMap
+      concatStringsSep
+      deepSeq
+      dirOf
+      div
+      elem
+      elemAt
+      filter
+      floor
+      foldl'
+      fromJSON
+      fromTOML
+      functionArgs
+      genList
+      genericClosure
+      getAttr
+      getContext
+      groupBy
+      hasAttr
+      hasContext
+      hashString
+      head
+      intersectAttrs
+      isAttrs
+      isBool
+      isFloat
+      isFunction
+      isInt
+      isList
+      isNull
+      isPath
+      isString
+      langVersion
+      length
+      lessThan
+      listToAttrs
+      map
+      mapAttrs
+      match
+      mul
+      nixVersion
+      parseDrvName
+      partition
+      removeAttrs
+      replaceStrings
+      seq
+      sort
+      split
+      splitVersion
+      stringLength
+      sub
+      substring
+      tail
+      throw
+      toJSON
+      toString
+      toXML
+      trace
+      tryEval
+      typeOf
+      unsafeDiscardStringContext
+      unsafeGetAttrPos
+      zipAttrsWith
+      ;
+    true = true;
+    false = false;
+    null = null;
+    import = _: packages;
+    currentSystem = system;
+    storeDir = "/nix/store";
+    getEnv = _: "";
+    pathExists = _: false;
+    fetchTarball = address: address;
+  };
+
   value =
     let
-      f = recipe { import = _: packages; inherit system; };
+      f = recipe {
+        builtins = pure;
+        inherit (pure) import fetchTarball;
+        scopedImport = _: packages;
+      };
     in
     if !isFunction f then f
     else if builtins.all (name: (functionArgs f).${name}) (attrNames (functionArgs f)) then f { }

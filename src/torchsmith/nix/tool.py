@@ -40,7 +40,7 @@ class Nix:
     def command(self, name: str, *words: str | os.PathLike[str]) -> list[str]:
         """A Nix command with the store in its place."""
         store = ["--store", self.store] if self.store else []
-        return [str(self.program.with_name(name)), *store, *map(os.fspath, words)]
+        return [str(self.program.with_name(name)), *store, *(os.fspath(word) for word in words)]
 
     def nix(self, *words: str | os.PathLike[str]) -> list[str]:
         """A command of the newer `nix` program, which still counts as experimental."""
@@ -48,7 +48,9 @@ class Nix:
 
     def environment(self) -> dict[str, str]:
         """Ours without what would steer an evaluation from outside."""
-        ours = {name: value for name, value in os.environ.items() if name not in ("NIX_PATH", "NIXPKGS_CONFIG")}
+        ours = {
+            name: value for name, value in os.environ.items() if name not in ("NIX_PATH", "NIXPKGS_CONFIG")
+        }
         return {**ours, **self.env}
 
     def run(self, argv: Sequence[str], *, timeout: float | None = None) -> Finished:

@@ -104,7 +104,9 @@ class Session:
     def _job(self, job: Job, number: int) -> str:
         file = self.folder / f"j{number}.nix" if job.text is not None else job.path.resolve()
         system = job.system or self.nix.current_system
-        fields = f"id = {number}; prepared = {nix_value(job.text is not None)}; system = {nix_string(system)};"
+        fields = (
+            f"id = {number}; prepared = {nix_value(job.text is not None)}; system = {nix_string(system)};"
+        )
         return f"{{ {fields} file = {nix_path(str(file))}; }}"
 
     def command(self, batch: Sequence[Job], mark: str) -> list[str]:
@@ -211,7 +213,9 @@ class _Worker:
         if limit == "memory" and self.finished:
             return
         job = self.current or self.left()[0]
-        words = f"needs more than {limits.memory / (1 << 30):.1f} GiB" if limit == "memory" else "takes too long"
+        words = (
+            f"needs more than {limits.memory / (1 << 30):.1f} GiB" if limit == "memory" else "takes too long"
+        )
         detail = "" if limit == "memory" else f": more than {limits.seconds:.0f} s"
         self.finished.add(id(job))
         yield Outcome(job, self.session.clock.monotonic() - self.began, cause=Cause(words + detail))

@@ -67,8 +67,8 @@ class SharedImport:
 def shared_imports(syntax: Syntax, path: Path, given: Mapping[str, str] | None) -> list[SharedImport]:
     """The outermost imports of a file that close.
 
-    `given` is the Nix text that a caller passes for arguments of the file; None where that is not known, so that
-    nothing which depends on an argument can be shared.
+    `given` is the Nix text that a caller passes for arguments of the file; None where that is not known, so
+    that nothing which depends on an argument can be shared.
     """
     found: list[SharedImport] = []
     for node in syntax.captures.get("apply", ()):
@@ -100,7 +100,10 @@ def close(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | Non
     bindings = _Bindings(syntax, path, given)
     bindings.need(node)
     body = rewritten(syntax, node.start_byte, node.end_byte, _absolute_paths(syntax, node, path))
-    tokens = (*(f"{name}={one}" for name, one in sorted(bindings.tokens.items())), *_tokens(syntax, node, path))
+    tokens = (
+        *(f"{name}={one}" for name, one in sorted(bindings.tokens.items())),
+        *_tokens(syntax, node, path),
+    )
     return Closed(body, tuple(sorted(bindings.texts.items())), tokens, syntax.span(node).line)
 
 
@@ -174,7 +177,9 @@ def absolute(syntax: Syntax, node: Node, path: Path) -> str:
 
 def _absolute_paths(syntax: Syntax, node: Node, path: Path) -> list[Edit]:
     inside = (
-        one for one in relative_paths(syntax) if node.start_byte <= one.start_byte and one.end_byte <= node.end_byte
+        one
+        for one in relative_paths(syntax)
+        if node.start_byte <= one.start_byte and one.end_byte <= node.end_byte
     )
     return [Edit(one.start_byte, one.end_byte, absolute(syntax, one, path)) for one in inside]
 

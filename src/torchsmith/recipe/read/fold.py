@@ -151,7 +151,7 @@ class Folder:
         return Unknown(self.syntax.text(node))
 
     def _apply(self, node: Node, depth: int) -> Value:
-        words, arguments = self._call(node)
+        words, arguments = self.call(node)
         folded = [self.fold(one, depth) for one in arguments]
         name = words.rpartition(".")[2]
         if name == "toString" and len(folded) == 1:
@@ -168,7 +168,7 @@ class Folder:
                 return word.removeprefix(affix) if name == "removePrefix" else word.removesuffix(affix)
         return Unknown(self.syntax.text(node))
 
-    def _call(self, node: Node) -> tuple[str, list[Node]]:
+    def call(self, node: Node) -> tuple[str, list[Node]]:
         """The function's text and its arguments, of a curried call."""
         arguments: list[Node] = []
         function: Node | None = node

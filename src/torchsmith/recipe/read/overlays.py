@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from torchsmith.recipe.read.said import Change, Overlay
+from torchsmith.recipe.read.said import Change, Overlay, OverrideKind, Way
 from torchsmith.recipe.read.scope import attr_names, lookup, names_of, statements
 from torchsmith.recipe.read.syntax import Syntax
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 SETS = ("attrset_expression", "rec_attrset_expression")
-WAYS = ("override", "overrideAttrs", "overridePythonAttrs")
 
 
 def body_of(node: Node | None) -> Node | None:
@@ -76,14 +75,27 @@ def _changes(syntax: Syntax, function: Node, prefix: str) -> Iterator[Change]:
             yield Change(package, _way(syntax, expression), syntax.span(one))
 
 
-def _way(syntax: Syntax, node: Node) -> str:  # type: ignore[return]
-    """The last override that an expression applies, or a plain setting."""
-    while node.type == "parenthesized_expression":
-        node = cast("Node", node.child_by_field_name("expression"))
-    function = node.child_by_field_name("function") if node.type == "apply_expression" else None
+def override_kind(syntax: Syntax, function: Node | None) -> OverrideKind | None:
+    """Which kind of override a function such as `pkgs.magma.overrideAttrs` is."""
     path = function.child_by_field_name("attrpath") if function is not None else None
-    name = attr_names(syntax, path)[-1] if path is not None else None
-    return name if name in WAYS else "set"
+    match attr_names(syntax, path)[-1] if path is not None else None:
+        case "override":
+            return "override"
+        case "overrideAttrs":
+            return "overrideAttrs"
+        case "overridePythonAttrs":
+            return "overridePythonAttrs"
+        case _:
+            return None
+
+
+def _way(syntax: Syntax, node: Node) -> Way:
+    """The last override that an expression applies, or a plain setting."""
+    while node.type == "parenthesized_expression" and node.named_children:
+        node = node.named_children[0]
+    if node.type != "apply_expression":
+        return "set"
+    return override_kind(syntax, node.child_by_field_name("function")) or "set"
 
 
 def _package_overrides(syntax: Syntax, node: Node) -> Node | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Problem, Where
 from torchsmith.recipe.read import overlays as reading_overlays
 from torchsmith.recipe.read.fold import Folder
 from torchsmith.recipe.read.said import (
@@ -40,7 +40,17 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 FETCHERS = frozenset(
-    "fetchFromGitHub fetchFromGitLab fetchgit fetchpatch fetchpatch2 fetchurl fetchzip fetchTarball fetchGit".split()
+    [
+        "fetchFromGitHub",
+        "fetchFromGitLab",
+        "fetchgit",
+        "fetchpatch",
+        "fetchpatch2",
+        "fetchurl",
+        "fetchzip",
+        "fetchTarball",
+        "fetchGit",
+    ]
 )
 HASHES = ("hash", "sha256", "outputHash")
 PHASE = re.compile(r"(pre|post)?(Unpack|Patch|Configure|Build|Check|Install|Fixup|InstallCheck)|\w+Phase")
@@ -54,7 +64,6 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CMAKE_CUDA_ARCHITECTURES": "cmake-list",
     "CUDAARCHS": "cmake-list",
 }
-OVERRIDES = ("override", "overrideAttrs", "overridePythonAttrs")
 EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;]*)", re.MULTILINE)
 MAX_WRAPPERS = 8
 
@@ -119,10 +128,10 @@ class Recipe:
             body = body.child_by_field_name("body")
         if body is None or body.type != "apply_expression":
             return None
-        function, argument = self.folder._call(body)
+        function, argument = self.folder.call(body)
         if function != "import" or not 1 <= len(argument) <= 2 or argument[0].type != "path_expression":
             return None
-        passed = {one: said for one, said in self._fields(argument[1]).items()} if argument[1:] else {}
+        passed = self._fields(argument[1]) if argument[1:] else {}
         texts = {one: self._statement_text(argument[1], one) for one in passed} if argument[1:] else {}
         return Wrapper(self.syntax.text(argument[0]), passed, texts, self.syntax.span(body))
 
@@ -170,7 +179,11 @@ class Recipe:
             fetcher = self.syntax.text(function).rpartition(".")[2]
             if fetcher not in FETCHERS:
                 continue
-            fields = self._fields(argument) if argument.type != "string_expression" else {"url": self._said(argument)}
+            fields = (
+                self._fields(argument)
+                if argument.type != "string_expression"
+                else {"url": self._said(argument)}
+            )
             stated = next((fields[key] for key in HASHES if key in fields), None)
             hashed = Said(stated.value, stated.span) if stated and isinstance(stated.value, str) else None
             found.append(Source(fetcher, self._owner(node), fields, hashed, self.syntax.span(node)))
@@ -236,14 +249,16 @@ class Recipe:
             function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
             if function is None or argument is None or function.type != "select_expression":
                 continue
-            of, path = function.child_by_field_name("expression"), function.child_by_field_name("attrpath")
-            kind = (attr_names(self.syntax, path) or [None])[-1] if path is not None else None
-            if of is None or kind not in OVERRIDES:
+            of, kind = (
+                function.child_by_field_name("expression"),
+                reading_overlays.override_kind(self.syntax, function),
+            )
+            if of is None or kind is None:
                 continue
-            words = self.syntax.text(of) + "".join(f".{n}" for n in attr_names(self.syntax, path)[:-1])  # type: ignore[arg-type]
+            words = self.syntax.text(function).removesuffix(f".{kind}")
             body = reading_overlays.body_of(argument)
             passed = self._fields(body) if body is not None else {}
-            found.append(Override(kind, words, passed, self.syntax.span(node)))  # type: ignore[arg-type]
+            found.append(Override(kind, words, passed, self.syntax.span(node)))
         return tuple(found)
 
     @cached_property
@@ -274,7 +289,7 @@ class Recipe:
         found = []
         for phase in self.phases:
             raw = self.syntax.data[phase.span.start : phase.span.end].decode()
-            told = [match for match in EXPORT.finditer(phase.text)]
+            told = list(EXPORT.finditer(phase.text))
             for index, match in enumerate(EXPORT.finditer(raw)):
                 said = told[index] if index < len(told) and told[index][1] == match[1] else match
                 start = phase.span.start + len(raw[: match.start(1)].encode())
@@ -363,13 +378,15 @@ class Recipe:
         while parent is not None:
             if parent.type == "binding":
                 path = parent.child_by_field_name("attrpath")
-                names[:0] = [name or "?" for name in attr_names(self.syntax, path)] if path is not None else []
+                names[:0] = (
+                    [name or "?" for name in attr_names(self.syntax, path)] if path is not None else []
+                )
             parent = parent.parent
         return ".".join(names)
 
     def _imports(self) -> Iterator[NixpkgsImport]:
         for node in self.syntax.captures.get("apply", ()):
-            function, arguments = self.folder._call(node)
+            function, arguments = self.folder.call(node)
             if function != "import" or len(arguments) != 2:
                 continue
             fields = self._fields(arguments[1])
@@ -415,7 +432,7 @@ def read_text_as_recipe(data: bytes, path: Path) -> Recipe:
 
 
 def read_recipe(path: Path, *, ask: Asker | None = None) -> Recipe:
-    """A recipe and, where it only wraps another file, that file too. Unreadable says what is not understood."""
+    """A recipe and, where it only wraps another file, that file too; Unreadable says what is not valid."""
     return _read(path, {}, ask, 0)
 
 
@@ -428,10 +445,13 @@ def _read(path: Path, given: Mapping[str, Value], ask: Asker | None, depth: int)
     if target.is_dir():
         target /= "default.nix"
     if depth >= MAX_WRAPPERS:
-        raise Problem(f"wrappers lead from one to the next more than {MAX_WRAPPERS} times").at(_at(recipe, wrapper.span))
+        where = Where(str(path), wrapper.span.line, wrapper.span.column)
+        raise Problem(f"wrappers lead from one to the next more than {MAX_WRAPPERS} times", where=where)
     if not target.is_file():
         return recipe
-    passed = {name: said.value for name, said in wrapper.arguments.items() if not isinstance(said.value, Unknown)}
+    passed = {
+        name: said.value for name, said in wrapper.arguments.items() if not isinstance(said.value, Unknown)
+    }
     return Recipe(path, recipe.syntax, given, _read(target, passed, ask, depth + 1))
 
 
@@ -445,9 +465,3 @@ def _syntax(path: Path, ask: Asker | None) -> Syntax:
             raise
         plain = parse(told.encode(), str(path))
         return Syntax(plain.data, plain.tree, str(path), exact=False)
-
-
-def _at(recipe: Recipe, span: Span):  # type: ignore[no-untyped-def]
-    from torchsmith.edge.problem import Where
-
-    return Where(str(recipe.path), span.line, span.column)

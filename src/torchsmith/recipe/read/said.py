@@ -34,7 +34,7 @@ Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"] | U
 
 @dataclass(frozen=True, slots=True)
 class Said(Generic[T]):
-    """A value and where its text stands; a string's span leaves the quotes out, so that it can be replaced."""
+    """A value and where its text stands; a string's span leaves out the quotes, ready to be replaced."""
 
     value: T
     span: Span
@@ -59,12 +59,16 @@ class Pin:
     span: Span
 
 
+OverrideKind = Literal["override", "overrideAttrs", "overridePythonAttrs"]
+Way = Literal["set", "override", "overrideAttrs", "overridePythonAttrs"]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One package that an overlay changes: `magma`, or `python3Packages.torch`."""
 
     package: str
-    how: Literal["set", "override", "overrideAttrs", "overridePythonAttrs"]
+    how: Way
     span: Span
 
 
@@ -129,7 +133,7 @@ class FlagList:
 class Override:
     """A call of override, overrideAttrs or overridePythonAttrs: on what, and what it sets."""
 
-    kind: Literal["override", "overrideAttrs", "overridePythonAttrs"]
+    kind: OverrideKind
     of: str
     arguments: Mapping[str, Said[Value]]
     span: Span

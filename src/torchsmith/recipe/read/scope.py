@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 # Names that are bound everywhere, before any `with`.
+# Those that begin with two underscores are bound too, whatever their names.
 BUILTINS = frozenset(
-    """abort baseNameOf break builtins derivation derivationStrict dirOf false fetchGit fetchMercurial fetchTarball
-    fetchTree fromTOML import isNull map null placeholder removeAttrs scopedImport throw toString true __curPos
-    __findFile __nixPath __currentSystem __currentTime __toJSON __fromJSON __toFile __readFile""".split()
+    """
+    abort baseNameOf break builtins derivation derivationStrict dirOf false fetchGit fetchMercurial fetchTarball
+    fetchTree fromTOML import isNull map null placeholder removeAttrs scopedImport throw toString true
+    """.split()  # noqa: SIM905
 )
 
 Kind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
@@ -98,7 +100,7 @@ def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
         if kind in SCOPES or kind == "attrset_expression":
             skip = False
         child, parent = parent, parent.parent
-    if name in BUILTINS:
+    if name in BUILTINS or name.startswith("__"):
         return Meaning("builtin", name)
     return Meaning("with" if dynamic else "unbound", name)
 

@@ -44,7 +44,9 @@ class Syntax:
     tree: Tree
     file: str
     exact: bool = True
-    scopes: dict[int, dict[str, tuple[Node, ...]]] = field(default_factory=dict)  # names bound by a node, kept
+    scopes: dict[int, dict[str, tuple[Node, ...]]] = field(
+        default_factory=dict
+    )  # names bound by a node, kept
 
     @property
     def root(self) -> Node:
@@ -122,12 +124,19 @@ def attribute_names(syntax: Syntax) -> set[str]:
     """Names that may be asked of a package set: what is selected, inherited, or taken as an argument."""
     from tree_sitter import QueryCursor
 
-    query = _query("(select_expression (attrpath (identifier) @name)) (formal (identifier) @name)"
-                   " (inherited_attrs (identifier) @name) (with_expression body: (_) @with)")
+    query = _query(
+        "(select_expression (attrpath (identifier) @name)) (formal (identifier) @name)"
+        " (inherited_attrs (identifier) @name) (with_expression body: (_) @with)"
+    )
     found = QueryCursor(query).captures(syntax.tree.root_node)
     names = {syntax.text(node) for node in found.get("name", ())}
     if "with" in found:
-        names |= {syntax.text(node) for node in QueryCursor(_query("(variable_expression) @name")).captures(syntax.tree.root_node)["name"]}
+        names |= {
+            syntax.text(node)
+            for node in QueryCursor(_query("(variable_expression) @name")).captures(syntax.tree.root_node)[
+                "name"
+            ]
+        }
     return names
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from torchsmith.nix.evaluate import Result
+from torchsmith.edge.files import inside, write_atomic
+from torchsmith.nix.evaluate import Request, Result
+from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.recipes import RecipeFile, recipes_in
+from torchsmith.workspace.revision import lay_out
+from torchsmith.workspace.wanted import wanted_repos
+
+Evaluate = Callable[[Sequence[Request]], list[Result]]
 
 Kind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
 
@@ -19,6 +28,34 @@ class Effect:
     kind: Kind
     before: str = ""  # derivation, or the reason why there is none
     after: str = ""
+
+
+def impact(
+    workspace: Workspace, folder: Path, revision: str, evaluate: Evaluate, *, as_is: bool
+) -> list[Effect]:
+    """Compare the recipes of a git revision with those that the workspace asks for now.
+
+    `as_is` takes the files as they lie there instead of what torchsmith.toml and the catalog would generate.
+    """
+    with tempfile.TemporaryDirectory(prefix="torchsmith-impact-") as place:
+        before, after = Path(place) / "before", Path(place) / "after"
+        lay_out(folder, revision, before)
+        if not as_is:
+            _generate(workspace, after)
+        old = evaluate(_requests(recipes_in(before, workspace.catalog)))
+        new = evaluate(_requests(recipes_in(folder if as_is else after, workspace.catalog)))
+    return effects(old, new)
+
+
+def _requests(recipes: Sequence[RecipeFile]) -> list[Request]:
+    return [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes]
+
+
+def _generate(workspace: Workspace, into: Path) -> None:
+    """What `torchsmith generate` would write, in a folder of its own."""
+    for repo in wanted_repos(workspace.matrix, workspace.settings, workspace.catalog):
+        for file in repo.files:
+            write_atomic(inside(into, file.path), file.text)
 
 
 def effects(before: Sequence[Result], after: Sequence[Result]) -> list[Effect]:

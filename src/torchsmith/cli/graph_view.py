@@ -1,0 +1,52 @@
+"""The graph below recipes, for people and for programs."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from torchsmith.cli.console import err, out, print_json
+from torchsmith.nix.graph import HEAVY, Graph, Heavy
+
+NAMED = 3  # recipes that are named; more are counted
+
+
+def print_graph(graph: Graph, *, as_json: bool) -> None:
+    """The long builds, each with the recipes above it, and the sum of everything."""
+    if as_json:
+        print_json(graph_json(graph))
+        return
+    width = max((len(one.derivation.name) for one in graph.heavy), default=0)
+    for one in graph.heavy:
+        line = Text(f"{one.kind:7}", style="bold").append(f"{one.derivation.name:{width}}  ", style="default")
+        out().print(line.append(f"below {_users(one)}", style="dim"), soft_wrap=True)
+    counts = [f"{_count(graph, kind)} {kind}" for kind in HEAVY if _count(graph, kind)]
+    total = f"{len(graph.users)} derivations below {len(graph.recipes)} recipes, {graph.downloads} downloads"
+    err().print(f"{total}; long builds: {', '.join(counts) or 'none'}", soft_wrap=True)
+
+
+def _count(graph: Graph, kind: str) -> int:
+    return sum(one.kind == kind for one in graph.heavy)
+
+
+def _users(one: Heavy) -> str:
+    """Few recipes by name, many by their number."""
+    return ", ".join(one.users) if len(one.users) <= NAMED else f"{len(one.users)} recipes"
+
+
+def graph_json(graph: Graph) -> dict[str, object]:
+    """The same as data."""
+    return {
+        "recipes": dict(graph.recipes),
+        "derivations": len(graph.users),
+        "downloads": graph.downloads,
+        "heavy": [
+            {
+                "kind": one.kind,
+                "name": one.derivation.name,
+                "drvPath": one.derivation.path,
+                "shared": one.shared,
+                "recipes": list(one.users),
+            }
+            for one in graph.heavy
+        ],
+    }

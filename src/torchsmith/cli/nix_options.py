@@ -1,0 +1,119 @@
+"""Options of the verbs that ask Nix, and what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from torchsmith.edge.problem import Problem
+
+if TYPE_CHECKING:
+    from torchsmith.nix.evaluate import Request, Result
+    from torchsmith.nix.tool import Nix
+    from torchsmith.workspace.load import Workspace
+    from torchsmith.workspace.recipes import RecipeFile
+
+Recipes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RECIPE]...",
+        help="Names, selectors such as sm120, or paths of recipes and repositories; else all of them.",
+    ),
+]
+NixpkgsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--nixpkgs",
+        metavar="[REV=]PATH",
+        envvar="TORCHSMITH_NIXPKGS",
+        help="A nixpkgs tree to use in place of the download, of every pin or of the revision named.",
+    ),
+]
+JobsOption = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Workers at the same time.")]
+MemoryOption = Annotated[float, typer.Option("--memory", min=0.25, help="GiB that a worker may use.")]
+TimeoutOption = Annotated[float, typer.Option("--timeout", min=1, help="Seconds that a recipe may take.")]
+CacheOption = Annotated[bool, typer.Option("--cache/--no-cache", help="Use results that are kept.")]
+
+
+def read_trees(words: Sequence[str]) -> dict[str, Path]:
+    """`PATH` for every pin, `REV=PATH` for one."""
+    trees: dict[str, Path] = {}
+    for word in words:
+        rev, equals, path = word.partition("=")
+        if not equals:
+            trees["default"] = Path(word)
+        elif len(rev) == 40 and all(digit in "0123456789abcdef" for digit in rev):
+            trees[rev] = Path(path)
+        else:
+            trees[_full_revision(rev)] = Path(path)
+    return trees
+
+
+def _full_revision(short: str) -> str:
+    from torchsmith.catalog import builtin_catalog
+
+    found = [
+        pin.rev for pin in builtin_catalog().pins.values() if pin.rev.startswith(short) and len(short) >= 7
+    ]
+    if len(found) != 1:
+        raise Problem(
+            f"--nixpkgs: {short!r} is no revision", hint="give 40 digits, or 7 of a pin in the catalog"
+        )
+    return found[0]
+
+
+def open_recipes(words: Sequence[str] | None, workspace: Path | None) -> tuple[Workspace, list[RecipeFile]]:
+    """The workspace at hand and the recipes that words pick in it."""
+    from torchsmith.workspace.load import open_workspace
+    from torchsmith.workspace.recipes import choose_recipes
+
+    opened = open_workspace(workspace)
+    folder = opened.root or Path.cwd()
+    return opened, choose_recipes(words or [], folder, opened.catalog)
+
+
+def requests_for(recipes: Sequence[RecipeFile]) -> list[Request]:
+    from torchsmith.nix.evaluate import Request
+
+    return [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes]
+
+
+def evaluation(
+    nixpkgs: Sequence[str] | None,
+    jobs: int | None,
+    memory: float,
+    timeout: float,
+    cache: bool,
+    *,
+    instantiate: bool = False,
+    separate: bool = False,
+) -> tuple[Nix, Callable[[Sequence[Request]], list[Result]]]:
+    """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
+    from torchsmith.cli.progress import Bar
+    from torchsmith.nix.cache import ResultCache
+    from torchsmith.nix.evaluate import default_workers, evaluate
+    from torchsmith.nix.tool import find_nix
+    from torchsmith.nix.worker import Limits
+
+    trees = read_trees(nixpkgs or [])
+    nix = find_nix()
+    limits = Limits(jobs or default_workers(), int(memory * (1 << 30)), timeout)
+    kept = ResultCache() if cache else None
+
+    def run(requests: Sequence[Request]) -> list[Result]:
+        with Bar(len(requests), "evaluating") as bar:
+            return evaluate(
+                requests,
+                nix,
+                trees=trees,
+                limits=limits,
+                cache=kept,
+                tell=lambda result: bar.step(result.name),
+                alone=separate,
+                instantiate=instantiate,
+            )
+
+    return nix, run

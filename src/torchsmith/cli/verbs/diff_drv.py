@@ -1,0 +1,60 @@
+"""`torchsmith diff-drv A B`: why two recipes are not the same build."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.edge.problem import Problem
+
+EXAMPLE = (
+    "torchsmith init builds && torchsmith generate -w builds && torchsmith diff-drv -w builds "
+    "pytorch-python313-cpu-avx2 pytorch-python313-cpu-avx512"
+)
+One = Annotated[str, typer.Argument(help="A recipe's name or path, or a derivation in the store (.drv).")]
+
+
+def run(
+    a: One,
+    b: One,
+    workspace: WorkspaceOption = None,
+    nixpkgs: NixpkgsOption = None,
+    jobs: JobsOption = None,
+    memory: MemoryOption = 2.0,
+    timeout: TimeoutOption = 300.0,
+    json: JsonOption = False,
+) -> None:
+    """Say in words what differs between two derivations: the causes, not the hashes that follow from them."""
+    from torchsmith.cli.console import err, print_json
+    from torchsmith.cli.nix_options import evaluation, open_recipes, requests_for
+    from torchsmith.nix.derivation import show_derivations
+    from torchsmith.nix.drvdiff import compare
+
+    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, True, instantiate=True)
+    paths: list[str] = []
+    for word in (a, b):
+        if word.endswith(".drv"):
+            paths.append(word)
+            continue
+        _, chosen = open_recipes([word], workspace)
+        if len(chosen) != 1:
+            raise Problem(f"{word} is {len(chosen)} recipes", hint="name one recipe on each side")
+        result = evaluate(requests_for(chosen))[0]
+        if result.evaluated is None:
+            cause = result.cause
+            raise Problem(
+                cause.message if cause else "does not evaluate", where=cause.where if cause else None
+            )
+        paths.append(result.evaluated.drv_path)
+    derivations = show_derivations(nix, sorted(set(paths)), recursive=True)
+    found = compare(derivations[paths[0]], derivations[paths[1]], derivations)
+    if json:
+        print_json({"a": paths[0], "b": paths[1], "differences": found})
+    elif paths[0] == paths[1]:
+        err().print("the same derivation")
+    else:
+        for one in found:
+            print(one)

@@ -1,0 +1,61 @@
+"""`torchsmith eval`: what recipes become."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import (
+    CacheOption,
+    JobsOption,
+    MemoryOption,
+    NixpkgsOption,
+    Recipes,
+    TimeoutOption,
+)
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith eval -w builds sm120"
+
+
+def run(
+    recipes: Recipes = None,
+    workspace: WorkspaceOption = None,
+    nixpkgs: NixpkgsOption = None,
+    values: Annotated[
+        bool,
+        typer.Option("--values", help="What recipes ask for, told without Nix by the embedded evaluator."),
+    ] = False,
+    jobs: JobsOption = None,
+    memory: MemoryOption = 2.0,
+    timeout: TimeoutOption = 300.0,
+    cache: CacheOption = True,
+    separate: Annotated[
+        bool, typer.Option("--separate", help="Share nothing: a process of its own for each recipe.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Evaluate recipes to derivations, many in one process, with the pinned nixpkgs or a tree of yours.
+
+    A recipe that fails costs no other: its error is shortened to the cause, with file and line, and the exit
+    code is 1. Evaluation reads only the workspace and nixpkgs, downloads only pinned tarballs, and builds
+    nothing.
+    """
+    from torchsmith.cli import eval_view as view
+    from torchsmith.cli.nix_options import evaluation, open_recipes, requests_for
+
+    _, chosen = open_recipes(recipes, workspace)
+    if values:
+        from torchsmith.nix.embedded import ask_all
+
+        told = ask_all([(recipe.name, recipe.path, recipe.system) for recipe in chosen], seconds=timeout)
+        view.print_values(told, as_json=json)
+        failed = any(not answer.ok for answer in told)
+    else:
+        _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, separate=separate)
+        results = evaluate(requests_for(chosen))
+        view.print_results(results, as_json=json)
+        failed = any(not result.ok for result in results)
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,48 @@
+"""`torchsmith graph`: what lies below recipes, and what they share."""
+
+from __future__ import annotations
+
+import typer
+
+from torchsmith.cli.nix_options import (
+    CacheOption,
+    JobsOption,
+    MemoryOption,
+    NixpkgsOption,
+    Recipes,
+    TimeoutOption,
+)
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith graph -w builds sm120"
+
+
+def run(
+    recipes: Recipes = None,
+    workspace: WorkspaceOption = None,
+    nixpkgs: NixpkgsOption = None,
+    jobs: JobsOption = None,
+    memory: MemoryOption = 2.0,
+    timeout: TimeoutOption = 300.0,
+    cache: CacheOption = True,
+    json: JsonOption = False,
+) -> None:
+    """Count the builds below recipes, and show which of the long ones they share.
+
+    The derivations are put into the Nix store for it; nothing is built.
+    """
+    from torchsmith.cli import graph_view as view
+    from torchsmith.cli.eval_view import print_failures
+    from torchsmith.cli.nix_options import evaluation, open_recipes, requests_for
+    from torchsmith.nix.derivation import show_derivations
+    from torchsmith.nix.graph import Graph
+
+    _, chosen = open_recipes(recipes, workspace)
+    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, instantiate=True)
+    results = evaluate(requests_for(chosen))
+    drvs = {result.name: result.evaluated.drv_path for result in results if result.evaluated is not None}
+    graph = Graph(show_derivations(nix, sorted(set(drvs.values())), recursive=True), drvs)
+    view.print_graph(graph, as_json=json)
+    print_failures(results)
+    if len(drvs) < len(results):
+        raise typer.Exit(1)

@@ -1,0 +1,56 @@
+"""`torchsmith impact`: what a change does, by derivation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import CacheOption, JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
+from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds --commit && torchsmith impact -w builds"
+
+
+def run(
+    workspace: WorkspaceOption = None,
+    profile: ProfileOption = None,
+    against: Annotated[
+        str, typer.Option("--against", metavar="REV", help="The git revision to compare with.")
+    ] = "HEAD",
+    as_is: Annotated[
+        bool,
+        typer.Option("--as-is", help="Compare the files as they lie there, not what would be generated."),
+    ] = False,
+    nixpkgs: NixpkgsOption = None,
+    jobs: JobsOption = None,
+    memory: MemoryOption = 2.0,
+    timeout: TimeoutOption = 300.0,
+    cache: CacheOption = True,
+    json: JsonOption = False,
+) -> None:
+    """Say which recipes a change of torchsmith.toml or of the catalog turns into other builds.
+
+    What the workspace asks for now is evaluated beside what a git revision holds: a recipe whose derivation
+    is the same need not be built again. The exit code is 1 when a recipe no longer evaluates.
+    """
+    from torchsmith.cli.console import err, out, print_json
+    from torchsmith.cli.nix_options import evaluation
+    from torchsmith.plan.impact import impact, summary
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace, profile)
+    _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache)
+    found = impact(opened, opened.root or Path.cwd(), against, evaluate, as_is=as_is)
+    if json:
+        print_json({"summary": summary(found), "effects": found})
+    else:
+        for effect in found:
+            if effect.kind != "identical":
+                out().print(
+                    f"{effect.kind:12} {effect.name}  {effect.after or effect.before}", soft_wrap=True
+                )
+        err().print(summary(found))
+    if any(effect.kind == "broken" for effect in found):
+        raise typer.Exit(1)

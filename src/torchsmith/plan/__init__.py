@@ -1,0 +1,1 @@
+"""What is wanted against what is there, and what a change would do."""

@@ -1,0 +1,52 @@
+"""A workspace as a git revision has it, laid out in a folder of its own."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.process import run
+from torchsmith.workspace.git import is_repo, require_git
+
+
+def lay_out(folder: Path, revision: str, into: Path) -> None:
+    """Write what `revision` holds of every repository in or around `folder` below `into`."""
+    require_git()
+    repos = _repos(folder)
+    if not repos:
+        raise Problem(
+            f"{folder} holds no git repository to compare with",
+            hint="torchsmith generate --commit makes them",
+        )
+    for repo in repos:
+        _archive(repo, folder, revision, into)
+
+
+def _repos(folder: Path) -> list[Path]:
+    if is_repo(folder):
+        return [folder]
+    inside = sorted(child for child in folder.iterdir() if child.is_dir() and is_repo(child))
+    if inside:
+        return inside
+    return next(([parent] for parent in folder.parents if is_repo(parent)), [])
+
+
+def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
+    """One repository: its own folder below `into`, or the part of it that `folder` is."""
+    part = folder.relative_to(repo).as_posix() if folder.is_relative_to(repo) else "."
+    target = into if repo == folder or folder.is_relative_to(repo) else into / repo.relative_to(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    tree = revision if part == "." else f"{revision}:{part}"
+    file = target / ".revision.tar"
+    done = run(["git", "-C", repo, "archive", "--format=tar", f"--output={file}", tree, "--"], timeout=300)
+    if not done.ok:
+        said = (done.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
+        raise Problem(
+            f"{repo.name} has no revision {revision}: {said}",
+            hint="name a commit, a branch or a tag that every repository has",
+            exit=Exit.BAD_REQUEST,
+        )
+    with tarfile.open(file) as archive:
+        archive.extractall(target, filter="data")
+    file.unlink()
