@@ -14,14 +14,24 @@ from tests.cli.conftest import Call
 from torchsmith import __version__
 from torchsmith.cli.app import VERBS
 
+ASKING_NIX = ("eval", "graph", "diff-drv", "impact")
+MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 
-@pytest.mark.parametrize("verb", VERBS)
+
+@pytest.mark.parametrize(
+    "verb",
+    [pytest.param(verb, marks=pytest.mark.needs("nix") if verb in ASKING_NIX else ()) for verb in VERBS],
+)
 def test_the_example_in_the_help_of_a_verb_works(
     verb: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if verb in ("verify", "test"):
         standin.build(tmp_path)
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(MINI))
+    monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
+    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "x@example.invalid")
     example = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}").EXAMPLE
     assert example in " ".join(call(verb, "--help").out.split())
     commands = [shlex.split(command) for command in example.split(" > ")[0].split(" && ")]

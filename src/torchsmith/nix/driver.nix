@@ -4,6 +4,7 @@
   mark, # begins every line that is ours
   trees, # nixpkgs trees in place of downloads: by revision, or `default`
   shared, # files of package sets that several recipes import, by name
+  roots, # folders of the workspace
   jobs, # recipes: id, file, prepared, system
 }:
 
@@ -30,6 +31,15 @@ let
     builtins = builtins // { inherit fetchTarball; };
   };
 
+  # Files of the workspace that a recipe imports see what the recipe sees; nixpkgs' own do not.
+  whole = builtins.scopedImport (
+    scope
+    // {
+      import = file: if builtins.any (root: inside root (toString file)) roots then whole file else import file;
+    }
+  );
+  inside = root: file: builtins.substring 0 (builtins.stringLength root) file == root;
+
   packageSets = builtins.mapAttrs (_: file: import file scope) shared;
 
   value =
@@ -37,7 +47,7 @@ let
     if job.prepared then
       import job.file (scope // { torchsmithShared = packageSets; })
     else
-      builtins.scopedImport scope job.file;
+      whole job.file;
 
   # Arguments without a default come from a package set, as Flox' callPackage gives them.
   packages = builtins.listToAttrs (
@@ -85,7 +95,7 @@ let
           map (output: {
             name = output;
             value = text d.${output}.outPath;
-          }) d.outputs
+          }) (d.outputs or [ "out" ])
         );
         facts = {
           pname = orNull (text (d.pname or null));

@@ -16,8 +16,10 @@ AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
 # Nix' words, and what a person who wrote the recipe wants to hear.
 CAUSES = (
     (
+        # The second is what Nix says when it has not even written the derivation.
         re.compile(
             r"cannot build '(\S+)' during evaluation because the option 'allow-import-from-derivation'"
+            r"|path '(/\S+\.drv)' is not valid"
         ),
         "import from derivation: evaluating would first build {0}, which is not allowed",
     ),
@@ -84,7 +86,7 @@ def shorten(message: str, where: Where | None = None) -> Cause:
     for pattern, words in CAUSES:
         found = pattern.search(text)
         if found:
-            return Cause(words.format(*found.groups()), where)
+            return Cause(words.format(*(group for group in found.groups() if group is not None)), where)
     last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]
     lines = [line.strip() for line in AT.sub("", last).splitlines()]
     kept = [line for line in lines if line and not re.match(r"\d*\||…|\(use '--show-trace'", line)]

@@ -214,15 +214,15 @@ def _all_defaulted(syntax: Syntax) -> bool:
     return all(formal.child_by_field_name("default") is not None for formal in formal_nodes(root))
 
 
-def original(preparation: Preparation, where: Where, folder: Path) -> Where:
-    """Where an error in a prepared file stands in the file that a person wrote."""
+def original(preparation: Preparation, where: Where, folder: Path) -> Where | None:
+    """Where an error in a prepared file stands in the file that a person wrote; None for files of ours."""
     at = Path(where.file)
     if at.parent != folder:
         return where
     by_job = {f"j{index}": job.path for index, job in enumerate(preparation.jobs)}
     source = by_job.get(at.stem) or preparation.origins.get(at.stem)
     if source is None:
-        return where
+        return None
     closed = preparation.shared.get(at.stem)
     if closed is not None and where.line >= closed.line + closed.body.count("\n") + 1:
         return Where(str(source))  # in a binding that the import needs, whose lines are not its own

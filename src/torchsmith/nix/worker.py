@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -98,7 +99,8 @@ class Session:
         shared = " ".join(f"{key} = {nix_path(str(self.folder / f'{key}.nix'))};" for key in keys)
         return (
             f"import {nix_path(str(self.folder / 'driver.nix'))} {{ mark = {nix_string(mark)};"
-            f" trees = {nix_value(self.trees)}; shared = {{ {shared} }}; jobs = [ {jobs} ]; }}"
+            f" trees = {nix_value(self.trees)}; roots = {nix_value([f'{root}/' for root in self.roots])};"
+            f" shared = {{ {shared} }}; jobs = [ {jobs} ]; }}"
         )
 
     def _job(self, job: Job, number: int) -> str:
@@ -236,4 +238,6 @@ class _Worker:
         said = " ".join(self.stray[-3:])
         if "Out of Memory" in said or "Too many heap sections" in said:
             return Cause(f"needs more than {self.session.limits.memory / (1 << 30):.1f} GiB")
+        if self.running.wait() == -signal.SIGSEGV:
+            return Cause("endless recursion (Nix ran out of stack)")
         return Cause(f"Nix ended without a reason (exit code {self.running.wait()}) {said}".strip())

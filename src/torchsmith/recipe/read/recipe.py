@@ -288,12 +288,14 @@ class Recipe:
         """Variables that phases set, with the place of each assignment."""
         found = []
         for phase in self.phases:
-            raw = self.syntax.data[phase.span.start : phase.span.end].decode()
+            quotes = 1 if self.syntax.data[phase.span.start : phase.span.start + 1] == b'"' else 2
+            begin = phase.span.start + quotes
+            raw = self.syntax.data[begin : phase.span.end - quotes].decode()
             told = list(EXPORT.finditer(phase.text))
             for index, match in enumerate(EXPORT.finditer(raw)):
                 said = told[index] if index < len(told) and told[index][1] == match[1] else match
-                start = phase.span.start + len(raw[: match.start(1)].encode())
-                end = phase.span.start + len(raw[: match.end(2)].encode())
+                start = begin + len(raw[: match.start(1)].encode())
+                end = begin + len(raw[: match.end(2)].encode())
                 value = said[2].strip("\"'")
                 found.append(Export(phase.name, match[1], value, self.syntax.span_at(start, end)))
         return tuple(found)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 # Those that begin with two underscores are bound too, whatever their names.
 BUILTINS = frozenset(
     """
-    abort baseNameOf break builtins derivation derivationStrict dirOf false fetchGit fetchMercurial fetchTarball
-    fetchTree fromTOML import isNull map null placeholder removeAttrs scopedImport throw toString true
+    abort baseNameOf break builtins derivation derivationStrict dirOf false fetchGit fetchMercurial
+    fetchTarball fetchTree fromTOML import isNull map null placeholder removeAttrs scopedImport throw
+    toString true
     """.split()  # noqa: SIM905
 )
 

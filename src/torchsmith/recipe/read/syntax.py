@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -20,6 +21,10 @@ CAPTURES = """
 (path_expression) @path
 (list_expression) @list
 """
+
+
+BLANK = rb"(?:\s|#[^\n]*\n|/\*.*?\*/)*"
+END_OF_FORMALS = re.compile(BLANK + rb"\}" + BLANK + rb"[:@]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -155,10 +160,7 @@ def _without_trailing_commas(data: bytes, tree: Tree) -> bytes:
 
     text = bytearray(data)
     for comma in QueryCursor(_query('"," @comma')).captures(tree.root_node).get("comma", ()):
-        rest = data[comma.end_byte :].lstrip()
-        while rest.startswith(b"#"):
-            rest = rest.partition(b"\n")[2].lstrip()
-        if rest.startswith(b"}") and rest[1:].lstrip()[:1] in (b":", b"@"):
+        if END_OF_FORMALS.match(data, comma.end_byte):
             text[comma.start_byte] = ord(" ")
     return bytes(text)
 

@@ -1,0 +1,127 @@
+"""The verbs that ask Nix: data on stdout, words on stderr, and one clear message for each bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from torchsmith.workspace.run import Request, generate
+
+MINI = Path(__file__).parent.parent / "nixpkgs-mini"
+CELLS = """format = 1
+[[matrix]]
+packages = ["pytorch", "torchvision"]
+python = ["3.13"]
+cuda = ["cpu"]
+isa = ["avx2", "avx512"]
+"""
+AVX2, AVX512 = "pytorch-python313-cpu-avx2", "pytorch-python313-cpu-avx512"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(MINI))
+    builds = tmp_path / "builds"
+    builds.mkdir()
+    (builds / "torchsmith.toml").write_text(CELLS)
+    generate(Request(workspace=builds))
+    monkeypatch.chdir(builds)
+    return builds
+
+
+@pytest.mark.needs("nix")
+def test_eval_prints_a_line_for_each_recipe_and_keeps_the_results(workspace: Path, call: Call) -> None:
+    first, second = call("eval"), call("eval")
+    assert first.code == second.code == 0
+    assert len(first.out.splitlines()) == 4
+    assert all(line.endswith(".drv") for line in first.out.splitlines())
+    assert first.err.strip() == "4 of 4 recipes evaluate to 4 derivations"
+    assert second.err.strip() == "4 of 4 recipes evaluate to 4 derivations, 4 cached"
+
+
+@pytest.mark.needs("nix")
+def test_eval_as_json_holds_what_a_program_needs(workspace: Path, call: Call) -> None:
+    [row] = json.loads(call("eval", "--json", AVX2).out)
+    assert row["name"] == AVX2
+    assert row["drvPath"].startswith("/nix/store/")
+    assert row["facts"]["variant"] == AVX2
+    assert row["system"] == "x86_64-linux"
+    assert set(row["outputs"]) == {"out", "dev", "lib", "cxxdev", "dist"}
+    assert row["cached"] is False
+
+
+@pytest.mark.needs("nix")
+def test_a_failing_recipe_is_named_with_its_line_and_the_others_are_printed(
+    workspace: Path, call: Call
+) -> None:
+    recipe = workspace / f"build-pytorch/.flox/pkgs/{AVX2}.nix"
+    lines = recipe.read_text().splitlines()
+    place = next(number for number, line in enumerate(lines) if "pname =" in line)
+    recipe.write_text("\n".join([*lines[:place], "pname = pkgs.nonsense;", *lines[place + 1 :]]))
+    result = call("eval", "--separate")
+    assert result.code == 1
+    assert len(result.out.splitlines()) == 3
+    assert f"{recipe}:{place + 1}:" in result.err
+    assert "error: attribute 'nonsense' missing" in result.err
+    assert "3 of 4 recipes evaluate to 3 derivations, 1 failed" in result.err
+
+
+def test_values_need_no_nix(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = call("eval", "--values", "--json", "pytorch", "avx2")
+    [row] = json.loads(result.out)
+    assert row["values"]["attributes"]["version"] == "2.10.0"
+    assert call("eval", "--values", "pytorch", "avx2").out.split() == [AVX2, "2.10.0", "no", "GPU"]
+
+
+def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for words in (["eval"], ["graph"], ["diff-drv", AVX2, AVX512], ["impact"]):
+        result = call(*words)
+        assert result.code == 3
+        assert "error: Nix is not installed, and this needs it" in result.err
+        assert result.out == ""
+
+
+@pytest.mark.needs("nix")
+def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
+    told = json.loads(call("graph", "--json").out)
+    torches = [one for one in told["heavy"] if one["kind"] == "torch"]
+    assert [one["shared"] for one in torches] == [True, True]
+    assert sorted(torches[0]["recipes"]) == [AVX2, AVX2.replace("pytorch", "torchvision")]
+    assert "long builds: 2 torch, 1 triton" in call("graph").err
+
+
+@pytest.mark.needs("nix")
+def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
+    result = call("diff-drv", AVX2, AVX512)
+    assert '-export CXXFLAGS="-mavx2' in result.out
+    assert call("diff-drv", AVX2, AVX2).err.strip() == "the same derivation"
+    drv = json.loads(call("eval", "--json", AVX2).out)[0]["drvPath"]
+    assert call("diff-drv", drv, AVX2).err.strip() == "the same derivation"
+
+
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["eval", "--nixpkgs", "nowhere"], 2, "nowhere is not a nixpkgs tree: it has no default.nix"),
+        (["eval", "--nixpkgs", "1234567=x"], 2, "--nixpkgs: '1234567' is no revision"),
+        (["eval", "sm90"], 2, "matches sm90"),
+        (["eval", "missing.nix"], 2, "there is no missing.nix"),
+        (["diff-drv", "cpu", AVX2], 2, "cpu is 4 recipes"),
+        (["diff-drv", AVX2, "/nix/store/x.drv"], 3, "cannot read derivations"),
+        (["impact", "--against", "nothing"], 2, "has no revision nothing"),
+    ],
+)
+def test_bad_requests_get_one_clear_message(
+    words: list[str], code: int, message: str, workspace: Path, call: Call
+) -> None:
+    result = call(*words)
+    assert result.code == code, result.err
+    assert message in " ".join(result.err.split())
+    assert result.out == ""

@@ -1,0 +1,78 @@
+"""Real Nix with a store of its own, and small recipes to evaluate against the miniature nixpkgs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from torchsmith.nix.evaluate import Request, Result, evaluate
+from torchsmith.nix.tool import Nix, find_nix
+
+MINI = Path(__file__).parent.parent / "nixpkgs-mini"
+PIN = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz"
+
+
+@pytest.fixture(scope="session")
+def nix(tmp_path_factory: pytest.TempPathFactory) -> Nix:
+    """The installed Nix with an empty store that has the usual paths."""
+    home = tmp_path_factory.mktemp("home")
+    return find_nix(store=f"local?root={tmp_path_factory.mktemp('store')}", env={"HOME": str(home)})
+
+
+@pytest.fixture(scope="session")
+def building_nix(tmp_path_factory: pytest.TempPathFactory) -> Nix:
+    """The installed Nix with a store that it can build in, as root or not, without a sandbox."""
+    root = tmp_path_factory.mktemp("built")
+    names = {"NIX_STORE_DIR": "store", "NIX_STATE_DIR": "var", "NIX_LOG_DIR": "log", "NIX_CONF_DIR": "conf"}
+    env = {name: str(root / folder) for name, folder in names.items()} | {"HOME": str(root)}
+    (root / "conf").mkdir()
+    (root / "conf/nix.conf").write_text("sandbox = false\nbuild-users-group =\nsubstitute = false\n")
+    return find_nix(env=env)
+
+
+Write = Callable[..., list[Request]]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write recipes, given as name=text, and make requests of them."""
+
+    def written(**recipes: str) -> list[Request]:
+        folder = tmp_path / "workspace"
+        folder.mkdir(exist_ok=True)
+        (folder / "torchsmith.toml").touch()
+        found = []
+        for name, text in recipes.items():
+            file = folder / f"{name}.nix"
+            file.write_text(text)
+            found.append(Request(name, file))
+        return found
+
+    return written
+
+
+Ask = Callable[..., dict[str, Result]]
+
+
+@pytest.fixture
+def ask(nix: Nix) -> Ask:
+    """Evaluate requests against the miniature nixpkgs; results by name."""
+
+    def asked(requests: list[Request], **options: object) -> dict[str, Result]:
+        trees = options.pop("trees", {"default": MINI})
+        found = evaluate(requests, nix, trees=trees, **options)  # type: ignore[arg-type]
+        return {result.name: result for result in found}
+
+    return asked
+
+
+def torch_recipe(body: str = "pkgs.python3Packages.torch", more: str = "") -> str:
+    """A small recipe that imports the pin."""
+    return f'let pkgs = import (fetchTarball "{PIN}") {{ system = "x86_64-linux"; {more} }};\nin {body}\n'
+
+
+def native_system() -> str:
+    return f"{os.uname().machine}-linux"

@@ -1,0 +1,331 @@
+"""Whole workspaces in few processes: the derivations of one by one, and one bad recipe costs no other."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.nix.conftest import MINI, PIN, Ask, Write, torch_recipe
+from tests.recipe.conftest import Make, make  # noqa: F401
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.nix.cache import ResultCache
+from torchsmith.nix.evaluate import Request, Result, evaluate, plan_batches
+from torchsmith.nix.prepare import Job, Preparation
+from torchsmith.nix.tool import Nix
+from torchsmith.nix.worker import Limits
+from torchsmith.workspace.recipes import recipes_in
+
+pytestmark = pytest.mark.needs("nix")
+
+CELLS = """
+format = 1
+cudatoolkit = ["13.0"]
+[[matrix]]
+python = ["3.13"]
+cuda = ["13.0", "12.8"]
+sm = ["sm90", "sm120"]
+isa = ["avx2", "avx512"]
+[[matrix]]
+python = ["3.13"]
+cuda = ["13.0"]
+sm = ["sm110"]
+isa = ["armv8_2"]
+[[matrix]]
+python = ["3.13", "3.12"]
+cuda = ["cpu"]
+isa = ["avx2"]
+"""
+
+
+def drvs(results: dict[str, Result] | list[Result]) -> dict[str, str | None]:
+    listed = results.values() if isinstance(results, dict) else results
+    return {one.name: one.evaluated.drv_path if one.evaluated else str(one.cause) for one in listed}
+
+
+def requests_in(folder: Path) -> list[Request]:
+    return [Request(one.name, one.path, one.system) for one in recipes_in(folder, builtin_catalog())]
+
+
+@pytest.mark.parametrize("layout", ["standalone", "shared"])
+def test_shared_evaluation_gives_the_derivations_of_separate_evaluation(
+    layout: str,
+    make: Make,  # noqa: F811
+    nix: Nix,
+) -> None:
+    requests = requests_in(make(CELLS.replace("format = 1", f'format = 1\nlayout = "{layout}"')))
+    trees = {"default": MINI}
+    shared = drvs(evaluate(requests, nix, trees=trees))
+    separate = drvs(evaluate(requests, nix, trees=trees, alone=True))
+    assert len(shared) == 37
+    assert shared == separate
+    assert all(drv and drv.endswith(".drv") for drv in shared.values())
+
+
+def kind_in(name: str) -> str:
+    return next(kind for kind in ("cpu", "cuda12_8", "13_0") if kind in name)
+
+
+def test_recipes_of_a_line_are_evaluated_in_one_process(make: Make) -> None:  # noqa: F811
+    preparation = Preparation()
+    for request in requests_in(make(CELLS)):
+        preparation.add(request.name, request.path, system=request.system)
+    batches = plan_batches(preparation.jobs, workers=1)
+    told = sorted((len(batch), *{kind_in(job.name) for job in batch}) for batch in batches)
+    assert told == [(3, "13_0"), (3, "cpu"), (3, "cpu"), (4, "13_0"), (12, "13_0"), (12, "cuda12_8")]
+
+
+TINY = {
+    "default.nix": 'args: { d = derivation { name = "d"; system = "x"; builder = args.builder or "b"; }; }',
+    "lib/default.nix": "{ }",
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'let v = "1"; in (import <nixpkgs> { builder = v; }).d',
+        'let v = "1"; w = "${v}2"; in let u = w; in (import <nixpkgs> { builder = u; }).d',
+        'let f = x: x + "y"; in (import <nixpkgs> { builder = f "a"; }).d',
+        'let map = _: "mine"; in (import <nixpkgs> { builder = map 1; }).d',
+        '{ v ? "default" }: (import <nixpkgs> { builder = v; }).d',
+        'let inherit ({ v = "i"; }) v; in (import <nixpkgs> { builder = v; }).d',
+        'let v = "1"; in let inherit v; in (import <nixpkgs> { builder = v; }).d',
+        "let a = ''\n  two\n    lines\n''; in (import <nixpkgs> { builder = a; }).d",
+        'let a.b = "x"; a.c = "y"; in (import <nixpkgs> { builder = a.b + a.c; }).d',
+        '(import <nixpkgs> (rec { v = "r"; builder = v; })).d',
+        '(import <nixpkgs> { builder = with { v = "w"; }; v; }).d',
+        '(import <nixpkgs> { builder = "\\${x} ${"y"}"; }).d',
+        "(import <nixpkgs> { builder = toString ./here; }).d",
+        "let p = ./.; in (import <nixpkgs> { builder = builtins.baseNameOf p; }).d",
+        'import ./inner.nix { v = "passed"; }',
+        'let w = "let"; in import ./inner.nix { v = w; }',
+        "{ lib ? null }: import ./inner.nix { inherit lib; }",
+        "({ lib }: import ./inner.nix { inherit lib; }) { lib = 1; }",
+    ],
+)
+def test_taking_an_import_out_changes_no_value(text: str, tmp_path: Path, write: Write, ask: Ask) -> None:
+    for name, content in TINY.items():
+        (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / name).write_text(content)
+    recipes = write(one=text, other=f"/* a twin */ {text}")
+    inner = '{ lib ? 0, v ? "none" }: (import <nixpkgs> { builder = "${v}${toString lib}"; }).d'
+    (recipes[0].path.parent / "inner.nix").write_text(inner)
+    trees = {"default": tmp_path / "tree"}
+    together, apart = ask(recipes, trees=trees), ask(recipes, trees=trees, alone=True)
+    assert drvs(together) == drvs(apart)
+    assert together["one"].ok, together["one"].cause
+    assert drvs(together)["one"] == drvs(together)["other"]
+
+
+BAD = {
+    "syntax": ("{ a = ; }", "syntax error"),
+    "missing": (torch_recipe("pkgs.nonsense"), "attribute 'nonsense' missing"),
+    "recursion": (torch_recipe("let x = x; in x"), "endless recursion"),
+    "deep": (torch_recipe("let f = x: 1 + f (x + 1); in f 0"), "endless recursion"),
+    "throws": (
+        torch_recipe("pkgs.python3Packages.pytorch"),
+        "'pytorch' has been renamed to/replaced by 'torch'",
+    ),
+    "asserts": (torch_recipe('assert pkgs.lib.hasPrefix "y" pkgs.system; 1'), "failed"),
+    "unfree": (torch_recipe("pkgs.cudaPackages.cudnn"), "has an unfree license"),
+    "broken": (
+        torch_recipe(
+            "pkgs.python3Packages.torch",
+            "config = { cudaSupport = true; allowUnfree = true; };"
+            " overlays = [ (final: prev: { cudaPackages = final.cudaPackages_13; }) ];",
+        ),
+        "is marked as broken",
+    ),
+    "ifd": (torch_recipe('import (pkgs.writeText "x.nix" "1")'), "import from derivation"),
+    "outside": (torch_recipe("builtins.readFile /etc/hostname"), "/etc/hostname, which lies outside"),
+    "download": (torch_recipe('builtins.fetchurl "https://example.invalid/x"'), "which is no pinned nixpkgs"),
+    "number": ("1 + 1", "is no package: it evaluates to a int"),
+    "type": (torch_recipe('1 + "a"'), "cannot"),
+}
+
+
+def test_every_bad_recipe_has_one_clear_cause_and_good_ones_are_unaffected(write: Write, ask: Ask) -> None:
+    recipes = write(
+        **{name: text for name, (text, _) in BAD.items()}, good=torch_recipe(), fine=torch_recipe()
+    )
+    results = ask(recipes, limits=Limits(workers=2))
+    assert results["good"].ok
+    assert results["fine"].ok
+    for name, (_, words) in BAD.items():
+        cause = results[name].cause
+        assert cause is not None, name
+        assert words in cause.message, f"{name}: {cause.message}"
+        assert "\n" not in cause.message
+
+
+def test_an_error_names_the_line_of_the_recipe_and_not_of_a_copy(write: Write, ask: Ask) -> None:
+    text = torch_recipe("pkgs.python3Packages.torch.overrideAttrs (old: {\n  x = pkgs.nonsense;\n})")
+    [request, other] = write(one=text, other=text.replace("nonsense", "hello"))
+    cause = ask([request, other])["one"].cause
+    assert cause is not None
+    assert cause.where is not None
+    assert (cause.where.file, cause.where.line, cause.where.column) == (str(request.path), 3, 7)
+
+
+def test_an_error_inside_the_shared_import_names_the_line_too(write: Write, ask: Ask) -> None:
+    more = "\n  overlays = [\n    (final: prev: { cudaPackages = final.cudaPackages_99; })\n  ];\n"
+    more += "  config.cudaSupport = true;"
+    [request, _] = requests = write(one=torch_recipe(more=more), two=torch_recipe(more=more))
+    cause = ask(requests)["one"].cause
+    assert cause is not None
+    assert cause.where is not None
+    assert (cause.where.file, cause.where.line) == (str(request.path), 3)
+
+
+def test_a_recipe_sees_no_environment_and_no_time(
+    write: Write, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "token")
+    body = 'pkgs.python3Packages.torch.overrideAttrs (_: { pname = "x" + builtins.getEnv "SECRET"; })'
+    result = ask(write(one=torch_recipe(body)))["one"]
+    assert result.evaluated is not None
+    assert result.evaluated.facts.pname == "x"
+
+
+def test_a_recipe_cannot_speak_for_the_evaluator(write: Write, ask: Ask) -> None:
+    fake = 'builtins.trace "torchsmith-0 {\\"done\\":0,\\"report\\":{}}" pkgs.python3Packages.torch'
+    results = ask(write(one=torch_recipe(fake), two=torch_recipe()))
+    assert results["one"].ok
+    assert results["two"].ok
+
+
+SLOW = (
+    "let l = builtins.genList (x: x) 30000; in builtins.foldl' (a: i: builtins.foldl' (b: j: b + j) a l) 0 l"
+)
+
+
+def test_a_recipe_that_does_not_end_is_stopped_and_the_rest_goes_on(write: Write, ask: Ask) -> None:
+    began = time.monotonic()
+    results = ask(
+        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=Limits(seconds=1.5)
+    )
+    assert time.monotonic() - began < 20
+    assert results["loop"].cause is not None
+    assert "takes too long: more than 2 s" in results["loop"].cause.message
+    assert results["one"].ok
+    assert results["two"].ok
+
+
+def test_a_recipe_that_needs_too_much_memory_fails_alone(write: Write, ask: Ask) -> None:
+    hungry = (
+        "builtins.length (builtins.filter (x: x > 0) (map (x: x + 1) (builtins.genList (x: x) 30000000)))"
+    )
+    results = ask(write(one=torch_recipe(), big=torch_recipe(hungry)), limits=Limits(1, memory=256 << 20))
+    assert results["big"].cause is not None
+    assert "needs more than 0.2 GiB" in results["big"].cause.message
+    assert results["one"].ok
+
+
+def test_a_worker_that_passes_its_limit_is_replaced_and_its_recipes_are_retried(
+    write: Write, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers: list[Any] = []
+
+    def broken(worker: Any) -> str | None:
+        """Every worker seems to outgrow its limit once it has told of two recipes."""
+        if worker not in workers:
+            workers.append(worker)
+        return "memory" if len(worker.finished) >= 2 and worker.left() else None
+
+    monkeypatch.setattr("torchsmith.nix.worker._Worker._broken_limit", broken)
+    names = [f"r{number}" for number in range(6)]
+    results = ask(write(**dict.fromkeys(names, torch_recipe())), limits=Limits(workers=1))
+    assert all(results[name].ok for name in names)
+    assert len(workers) == 3
+
+
+def test_results_are_kept_until_something_they_rest_on_changes(
+    write: Write, nix: Nix, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    shutil.copytree(MINI, tree)
+    [request] = write(one="import ./inner.nix { }")
+    inner = request.path.parent / "inner.nix"
+    inner.write_text("{ }: " + torch_recipe())
+    cache = ResultCache(tmp_path / "cache")
+
+    def cached() -> bool:
+        [result] = evaluate([request], nix, trees={"default": tree}, cache=cache)
+        assert result.ok, result.cause
+        return result.cached
+
+    assert [cached(), cached()] == [False, True]
+    inner.write_text("{ }: " + torch_recipe("pkgs.python3Packages.torchvision"))
+    assert [cached(), cached()] == [False, True]
+    (tree / "releases.nix").write_text((tree / "releases.nix").read_text().replace("2.9.1", "2.9.2"))
+    assert [cached(), cached()] == [False, True]
+    request.path.write_text("import ./inner.nix { } # the same")
+    assert [cached(), cached()] == [False, True]
+    for file in (tmp_path / "cache").rglob("*.json"):
+        file.write_text("damaged")
+    assert [cached(), cached()] == [False, True]
+
+
+def test_a_failure_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
+    requests = write(one=torch_recipe("pkgs.nonsense"))
+    cache = ResultCache(tmp_path / "cache")
+    for _ in range(2):
+        [result] = evaluate(requests, nix, trees={"default": MINI}, cache=cache)
+        assert not result.ok
+        assert not result.cached
+
+
+def test_a_tree_can_stand_for_one_revision_alone(write: Write, ask: Ask, tmp_path: Path) -> None:
+    rev = PIN.rpartition("/")[2].removesuffix(".tar.gz")
+    old = tmp_path / "old"
+    shutil.copytree(MINI, old)
+    (old / "default.nix").write_text((MINI / "default.nix").read_text().replace('"6a030d5"', '"fe5e41d"'))
+    result = ask(write(one=torch_recipe()), trees={rev: old})["one"]
+    assert result.evaluated is not None
+    assert result.evaluated.facts.version == "2.8.0"
+
+
+@pytest.mark.parametrize("part", ["", "lib"])
+def test_a_path_that_is_no_nixpkgs_is_refused(part: str, tmp_path: Path, write: Write, ask: Ask) -> None:
+    if part:
+        (tmp_path / "default.nix").touch()
+    with pytest.raises(Problem, match="is not a nixpkgs tree: it has no") as caught:
+        ask(write(one=torch_recipe()), trees={"default": tmp_path})
+    assert "nixpkgs' default.nix" in caught.value.hint
+
+
+def test_arguments_come_from_a_package_set_as_flox_gives_them(write: Write, ask: Ask) -> None:
+    text = (
+        '{ python312Packages, lib }: python312Packages.torch.overrideAttrs (_: { pname = lib.toLower "X"; })'
+    )
+    [one] = write(one=text)
+    result = ask([Request(one.name, one.path, "aarch64-linux")])["one"]
+    assert result.evaluated is not None
+    assert result.evaluated.name == "python3.12-x-2.9.1"
+    assert result.evaluated.system == "aarch64-linux"
+
+
+def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path: Path, ask: Ask) -> None:
+    folder = tmp_path / "with space"
+    folder.mkdir()
+    (folder / "inner.nix").write_text("{ }: " + torch_recipe())
+    (folder / "one.nix").write_text("import ./inner.nix { }")
+    assert ask([Request("one", folder / "one.nix")])["one"].ok
+
+
+def job(name: str, *shares: str) -> Job:
+    return Job(name, Path(f"/{name}.nix"), "", shares)
+
+
+def test_batches_keep_groups_together_and_split_only_large_ones() -> None:
+    small = [job(f"a{number}", "s1") for number in range(20)]
+    large = [job(f"b{number}", "s2") for number in range(100)]
+    alone = [job("c"), job("d")]
+    batches = plan_batches([*small, *large, *alone], workers=2)
+    assert sorted(len(batch) for batch in batches) == [1, 1, 20, 50, 50]
+    assert sum(len(batch) for batch in plan_batches([*small, *large, *alone], workers=8)) == 122

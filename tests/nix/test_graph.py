@@ -1,0 +1,135 @@
+"""What recipes share and what differs between two of them, told from their derivations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.nix.conftest import MINI
+from tests.recipe.conftest import Make, make  # noqa: F401
+from torchsmith.catalog import builtin_catalog
+from torchsmith.nix.derivation import Derivation, Output, show_derivations
+from torchsmith.nix.drvdiff import compare
+from torchsmith.nix.evaluate import Request, evaluate
+from torchsmith.nix.graph import Graph, closure, kind_of
+from torchsmith.nix.tool import Nix
+from torchsmith.workspace.recipes import recipes_in
+
+CELLS = """
+format = 1
+[[matrix]]
+python = ["3.13"]
+cuda = ["13.0"]
+sm = ["sm120"]
+isa = ["avx2", "avx512"]
+"""
+
+
+def drv(
+    name: str, *inputs: Derivation, pname: str = "", digest: str = "", system: str = "x", **env: str
+) -> Derivation:
+    path = f"/nix/store/{abs(hash((name, inputs and inputs[0].path, tuple(env.items())))):032d}-{name}.drv"[
+        :200
+    ]
+    return Derivation(
+        path=path,
+        name=name,
+        system=system,
+        builder="/bin/sh",
+        args=(),
+        env={"pname": pname or name, **env},
+        inputs={one.path: ("out",) for one in inputs},
+        sources=(),
+        outputs={"out": Output(None, digest or None)},
+    )
+
+
+def by_path(*derivations: Derivation) -> dict[str, Derivation]:
+    return {one.path: one for one in derivations}
+
+
+def test_a_long_build_below_two_recipes_is_shared() -> None:
+    magma = drv("magma-2.9.0", pname="magma")
+    torch = drv("torch-2.10.0", magma, pname="torch")
+    vision, audio = drv("vision", torch), drv("audio", torch)
+    graph = Graph(by_path(magma, torch, vision, audio), {"v": vision.path, "a": audio.path, "t": torch.path})
+    assert [(one.kind, one.users, one.shared) for one in graph.heavy] == [
+        ("torch", ("v", "a", "t"), True),
+        ("magma", ("v", "a", "t"), True),
+    ]
+    assert closure(graph.derivations, vision.path) == {vision.path, torch.path, magma.path}
+
+
+@pytest.mark.parametrize(
+    ("pname", "kind"),
+    [
+        ("pytorch210-python313-cuda13_0-sm120-avx512", "torch"),
+        ("magma", "magma"),
+        ("cuda13.0-nccl", "nccl"),
+        ("triton-llvm", "triton"),
+        ("opencv", "opencv"),
+        ("torchvision", None),
+        ("numpy", None),
+    ],
+)
+def test_long_builds_are_known_by_their_names(pname: str, kind: str | None) -> None:
+    assert kind_of(drv(f"{pname}-1", pname=pname)) == kind
+
+
+def test_a_download_is_never_a_long_build() -> None:
+    assert kind_of(drv("torch-2.10.0", pname="torch", digest="44")) is None
+
+
+def test_differences_are_told_where_they_begin() -> None:
+    old_patch, new_patch = (
+        drv("magma-2", pname="magma", patches="a.patch"),
+        drv("magma-2", pname="magma", patches=""),
+    )
+    old, new = drv("torch", old_patch, flags="-mavx2"), drv("torch", new_patch, flags="-mavx512f")
+    words = [str(one) for one in compare(old, new, by_path(old_patch, new_patch, old, new))]
+    assert words == ["flags: -mavx2 -> -mavx512f", "magma-2: patches: a.patch -> (empty)"]
+
+
+def test_a_hash_in_a_store_path_is_a_consequence_and_not_told() -> None:
+    dep_a, dep_b = drv("dep", x="1"), drv("dep", x="2")
+    a = drv("top", dep_a, buildInputs="/nix/store/0123456789abcdfghijklmnpqrsvwxyz-dep")
+    b = drv("top", dep_b, buildInputs="/nix/store/zyxwvsrqpnmlkjihgfdcba9876543210-dep")
+    assert [str(one) for one in compare(a, b, by_path(dep_a, dep_b, a, b))] == ["dep: x: 1 -> 2"]
+
+
+def test_long_lists_and_scripts_are_told_by_what_changed() -> None:
+    a = drv("x", list="a b c d e f", script="one\ntwo\nthree")
+    b = drv("x", list="a b c d e g", script="one\n2\nthree")
+    words = [str(one) for one in compare(a, b, by_path(a, b))]
+    assert words == ["list: without f, with g", "script: \n    -two\n    +2"]
+
+
+def test_new_and_lost_inputs_are_told() -> None:
+    dep, other = drv("dep"), drv("other")
+    a, b = drv("x", dep, v="1"), drv("x", other, v="1")
+    words = [str(one) for one in compare(a, b, by_path(dep, other, a, b))]
+    assert words == ["input is gone: dep", "input is new: other"]
+
+
+def test_a_derivation_does_not_differ_from_itself() -> None:
+    one = drv("x")
+    assert compare(one, one, by_path(one)) == ()
+
+
+@pytest.mark.needs("nix")
+def test_companions_share_their_torch_and_isas_share_magma(make: Make, nix: Nix) -> None:  # noqa: F811
+    folder: Path = make(CELLS)
+    requests = [Request(one.name, one.path) for one in recipes_in(folder, builtin_catalog())]
+    results = evaluate(requests, nix, trees={"default": MINI}, instantiate=True)
+    drvs = {one.name: one.evaluated.drv_path for one in results if one.evaluated}
+    graph = Graph(show_derivations(nix, list(drvs.values()), recursive=True), drvs)
+    users = [(one.kind, len(one.users)) for one in graph.heavy]
+    assert users == [("torch", 3), ("torch", 3), ("magma", 6), ("triton", 6), ("nccl", 6), ("opencv", 2)]
+    avx2, avx512 = (
+        graph.derivations[drvs[f"pytorch-python313-cuda13_0-sm120-{isa}"]] for isa in ("avx2", "avx512")
+    )
+    told = "\n".join(str(one) for one in compare(avx2, avx512, graph.derivations))
+    assert '-export CXXFLAGS="-mavx2' in told
+    assert '+export CXXFLAGS="-mavx512f' in told
+    assert "magma" not in told
