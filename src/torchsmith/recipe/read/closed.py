@@ -71,7 +71,7 @@ def shared_imports(syntax: Syntax, path: Path, given: Mapping[str, str] | None) 
     that nothing which depends on an argument can be shared.
     """
     found: list[SharedImport] = []
-    for node in syntax.captures.get("apply", ()):
+    for node in syntax.calls_with(b"import"):
         if found and node.end_byte <= found[-1].end:
             continue
         if not _is_import(syntax, node):

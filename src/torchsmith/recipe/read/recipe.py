@@ -65,6 +65,7 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CUDAARCHS": "cmake-list",
 }
 EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;]*)", re.MULTILINE)
+GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 MAX_WRAPPERS = 8
 
 # Asked for the canonical text of a file that the grammar cannot read; None where no Nix is installed.
@@ -148,9 +149,9 @@ class Recipe:
     @cached_property
     def pins(self) -> tuple[Pin, ...]:
         found = []
-        for source in self.sources:
+        for source in self._fetches(frozenset(["fetchTarball"])):
             url = source.fields.get("url")
-            if source.fetcher != "fetchTarball" or url is None or not isinstance(url.value, str):
+            if url is None or not isinstance(url.value, str):
                 continue
             digits = re.search(r"[0-9a-f]{40}", url.value)
             rev = None
@@ -171,23 +172,21 @@ class Recipe:
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
-        found = []
-        for node in self.syntax.captures.get("apply", ()):
+        return tuple(self._fetches(FETCHERS))
+
+    def _fetches(self, fetchers: frozenset[str]) -> Iterator[Source]:
+        for node in self.syntax.calls_with(b"fetch"):
             function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
             if function is None or argument is None:
                 continue
             fetcher = self.syntax.text(function).rpartition(".")[2]
-            if fetcher not in FETCHERS:
+            if fetcher not in fetchers:
                 continue
-            fields = (
-                self._fields(argument)
-                if argument.type != "string_expression"
-                else {"url": self._said(argument)}
-            )
+            plain = argument.type == "string_expression"
+            fields = {"url": self._said(argument)} if plain else self._fields(argument)
             stated = next((fields[key] for key in HASHES if key in fields), None)
             hashed = Said(stated.value, stated.span) if stated and isinstance(stated.value, str) else None
-            found.append(Source(fetcher, self._owner(node), fields, hashed, self.syntax.span(node)))
-        return tuple(found)
+            yield Source(fetcher, self._owner(node), fields, hashed, self.syntax.span(node))
 
     # ---- what is built
 
@@ -222,9 +221,11 @@ class Recipe:
             for binding in self._named(name)
             if (value := self.folder.fold(binding.expression)) is not None
         ]
+        # Folding every phase costs more than all the rest; few recipes set one of these there.
+        exports = self.exports if GPU_EXPORT.search(self.syntax.data) else ()
         found += [
             GpuMention(SPELLINGS[one.variable], one.variable, _words(one.value), one.span)
-            for one in self.exports
+            for one in exports
             if one.variable in SPELLINGS
         ]
         return tuple(sorted((one for one in found if one.values), key=lambda one: one.span))
@@ -245,7 +246,7 @@ class Recipe:
     @cached_property
     def overrides(self) -> tuple[Override, ...]:
         found = []
-        for node in self.syntax.captures.get("apply", ()):
+        for node in self.syntax.calls_with(b"override"):
             function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
             if function is None or argument is None or function.type != "select_expression":
                 continue
@@ -305,9 +306,9 @@ class Recipe:
     @cached_property
     def _bindings(self) -> tuple[_Binding, ...]:
         found = []
-        for node in self.syntax.captures.get("binding", ()):
-            path, expression = node.child_by_field_name("attrpath"), node.child_by_field_name("expression")
-            if path is not None and expression is not None:
+        for node, path in self.syntax.bindings:
+            expression = node.child_by_field_name("expression")
+            if expression is not None:
                 found.append(_Binding(tuple(attr_names(self.syntax, path)), node, expression))
         return tuple(found)
 
@@ -387,7 +388,7 @@ class Recipe:
         return ".".join(names)
 
     def _imports(self) -> Iterator[NixpkgsImport]:
-        for node in self.syntax.captures.get("apply", ()):
+        for node in self.syntax.calls_with(b"import"):
             function, arguments = self.folder.call(node)
             if function != "import" or len(arguments) != 2:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +22,7 @@ BUILTINS = frozenset(
     """.split()  # noqa: SIM905
 )
 
+PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path whose parts can be told by their dots alone
 Kind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
 SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset_expression": "rec"}
 
@@ -58,6 +60,9 @@ def static_name(syntax: Syntax, attr: Node) -> str | None:
 
 def attr_names(syntax: Syntax, path: Node) -> list[str | None]:
     """The parts of an attribute path."""
+    text = syntax.data[path.start_byte : path.end_byte]
+    if PLAIN_NAMES.fullmatch(text):
+        return list(text.decode().split("."))
     return [static_name(syntax, child) for child in path.named_children if child.type != "comment"]
 
 

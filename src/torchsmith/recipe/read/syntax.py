@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # Captured in one pass over the tree, in C: a walk in Python costs five times as much.
 CAPTURES = """
 (binding) @binding
+(binding (attrpath) @attrpath)
 (apply_expression) @apply
 (comment) @comment
 (path_expression) @path
@@ -68,6 +69,18 @@ class Syntax:
 
         found = QueryCursor(_query()).captures(self.tree.root_node)
         return {kind: sorted(nodes, key=lambda node: node.start_byte) for kind, nodes in found.items()}
+
+    def calls_with(self, word: bytes) -> Iterator[Node]:
+        """Calls in whose text a word stands, which is much cheaper to ask than what the call is."""
+        for node in self.captures.get("apply", ()):
+            if self.data.find(word, node.start_byte, node.end_byte) >= 0:
+                yield node
+
+    @cached_property
+    def bindings(self) -> list[tuple[Node, Node]]:
+        """Every binding and its attribute path; they begin at the same byte."""
+        found = self.captures
+        return list(zip(found.get("binding", ()), found.get("attrpath", ()), strict=True))
 
     @cached_property
     def _ascii(self) -> bool:
@@ -178,13 +191,14 @@ def _fault(data: bytes, tree: Tree, file: str) -> Unreadable:
 
 def _duplicates(syntax: Syntax) -> Iterator[Node]:
     """Attributes that one set holds twice, which this grammar takes and Nix does not."""
-    seen: set[tuple[int, bytes]] = set()
-    for binding in syntax.captures.get("binding", ()):
-        path = binding.child_by_field_name("attrpath")
-        home = binding.parent
-        if path is None or home is None or path.text is None or b"$" in path.text:
-            continue
-        key = (home.start_byte, path.text)
-        if key in seen:
-            yield path
-        seen.add(key)
+    seen: dict[bytes, list[tuple[Node, Node]]] = {}
+    for binding, path in syntax.bindings:
+        text = syntax.data[path.start_byte : path.end_byte]
+        if b"$" not in text:
+            seen.setdefault(text, []).append((binding, path))
+    for same in seen.values():
+        homes: set[Node | None] = set()
+        for binding, path in same if len(same) > 1 else ():
+            if binding.parent in homes:
+                yield path
+            homes.add(binding.parent)

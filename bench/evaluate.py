@@ -1,0 +1,107 @@
+"""Reading and evaluating recipes, against one Nix process for each.
+
+The miniature nixpkgs is used unless TORCHSMITH_NIXPKGS names a real tree. Importing the miniature costs
+almost nothing, so sharing and keeping save less there, and the goals are lower; docs/evaluate.md has the
+figures of a real one. The rival has as many processes at a time as torchsmith has workers.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bench.measure import Row, in_turn
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.process import find
+from torchsmith.nix.cache import ResultCache
+from torchsmith.nix.evaluate import Request, evaluate
+from torchsmith.nix.tool import Nix, find_nix
+from torchsmith.nix.worker import Limits
+from torchsmith.recipe.read import read_recipe
+from torchsmith.workspace.recipes import recipes_in
+from torchsmith.workspace.run import Request as Generate
+from torchsmith.workspace.run import generate
+
+MINI = Path(__file__).parent.parent / "tests" / "nixpkgs-mini"
+WORKERS = 2
+PARTS = ("pins", "overlays", "sources", "versions", "pnames", "platforms", "gpu_targets", "cpu_flags")
+
+
+def rows() -> Iterator[Row]:
+    """The default workspace: read, evaluated, and evaluated again."""
+    if find("nix-instantiate") is None:
+        return
+    tree = Path(os.environ.get("TORCHSMITH_NIXPKGS") or MINI)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "workspace"
+        root.mkdir()
+        (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+        generate(Generate(workspace=root, git=False))
+        files = recipes_in(root, builtin_catalog())
+        requests = [Request(one.name, one.path, one.system) for one in files]
+        nix = find_nix(store=f"local?root={folder}/store") if tree == MINI else find_nix()
+        yield _reading(nix, [one.path for one in files])
+        yield _evaluating(nix, requests, tree)
+        yield _again(nix, requests, tree, Path(folder))
+
+
+def _reading(nix: Nix, paths: Sequence[Path]) -> Row:
+    def ours() -> None:
+        for path in paths:
+            recipe = read_recipe(path)
+            for part in PARTS:
+                getattr(recipe, part)
+
+    def theirs() -> None:
+        for path in paths:
+            subprocess.run(
+                nix.command("nix-instantiate", "--parse", path), check=True, stdout=subprocess.DEVNULL
+            )
+
+    mine, rivals = in_turn(ours, theirs, repeats=3)
+    return Row(f"read {len(paths)} recipes", "nix-instantiate --parse each", mine, rivals, 10, "higher")
+
+
+def _evaluating(nix: Nix, requests: Sequence[Request], tree: Path) -> Row:
+    limits = Limits(workers=WORKERS)
+
+    def ours() -> None:
+        results = evaluate(requests, nix, trees={"default": tree}, limits=limits)
+        assert all(result.ok for result in results)
+
+    def one(request: Request) -> None:
+        text = f"(import {request.path} {{ torchsmithNixpkgs = {tree}; }}).drvPath"
+        done = nix.command("nix-instantiate", "--eval", "-E", text)
+        subprocess.run(done, check=True, stdout=subprocess.DEVNULL)
+
+    def theirs() -> None:
+        with ThreadPoolExecutor(WORKERS) as pool:
+            list(pool.map(one, requests))
+
+    mine, rivals = in_turn(ours, theirs, repeats=3 if tree == MINI else 1)
+    what = f"evaluate {len(requests)} recipes"
+    note = f"{tree.name}, Nix {nix.version_text}, {WORKERS} processes at a time on both sides"
+    return Row(what, "one nix-instantiate each", mine, rivals, 5 if tree == MINI else 10, "higher", note)
+
+
+def _again(nix: Nix, requests: Sequence[Request], tree: Path, folder: Path) -> Row:
+    cache = ResultCache(folder / "cache")
+    limits = Limits(workers=WORKERS)
+
+    def first() -> None:
+        evaluate(requests, nix, trees={"default": tree}, limits=limits)
+
+    def second() -> None:
+        evaluate(requests, nix, trees={"default": tree}, limits=limits, cache=cache)
+
+    second()
+    mine, rivals = in_turn(second, first, repeats=3)
+    note = "includes a look at every file of the nixpkgs tree; a pinned tarball needs none"
+    goal = 20 if tree == MINI else 50
+    return Row(
+        f"evaluate {len(requests)} recipes again", "the first time", mine, rivals, goal, "higher", note
+    )
