@@ -10,11 +10,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.recipe.read.scope import Meaning, free_names, lookup
-from torchsmith.recipe.read.syntax import Syntax
+from torchsmith.recipe.read.scope import Free, Meaning, free_names, lookup
+from torchsmith.recipe.read.syntax import Syntax, parse
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -118,7 +119,7 @@ class _Bindings:
 
     def need(self, node: Node) -> None:
         """Collect what the free names of an expression mean."""
-        free = free_names(self.syntax, node)
+        free = _anatomy(_text(self.syntax, node)).free
         for name in sorted(free.certain | free.under_with):
             if name in UNSAFE:
                 raise Open(name)
@@ -196,12 +197,35 @@ def rewritten(syntax: Syntax, start: int, end: int, edits: list[Edit]) -> str:
     return b"".join([*parts, syntax.data[at:end]]).decode()
 
 
-def _tokens(syntax: Syntax, node: Node, path: Path) -> list[str]:
-    """The text without comments and layout, which mean nothing; relative paths in full."""
-    if node.type == "comment":
-        return []
-    if node.type == "path_expression" and syntax.text(node).startswith("."):
-        return [absolute(syntax, node, path)]
+@dataclass(frozen=True, slots=True)
+class _Anatomy:
+    """What the text of an expression says by itself, wherever it stands."""
+
+    free: Free
+    tokens: tuple[str, ...]  # without comments and layout, which mean nothing
+
+
+@lru_cache(maxsize=1024)
+def _anatomy(text: bytes) -> _Anatomy:
+    """Taken apart once for all recipes that hold the same text, as those of a line do."""
+    syntax = parse(text, "")
+    return _Anatomy(free_names(syntax, syntax.root), tuple(_leaves(syntax, syntax.root)))
+
+
+def _text(syntax: Syntax, node: Node) -> bytes:
+    return syntax.data[node.start_byte : node.end_byte]
+
+
+def _tokens(syntax: Syntax, node: Node, path: Path) -> tuple[str, ...]:
+    """The tokens of an expression; where they stand counts only for relative paths."""
+    paths = _absolute_paths(syntax, node, path)
+    places = tuple(f"{edit.start - node.start_byte}:{edit.text}" for edit in paths)
+    return (*_anatomy(_text(syntax, node)).tokens, *places)
+
+
+def _leaves(syntax: Syntax, node: Node) -> Iterator[str]:
     if not node.children:
-        return [syntax.text(node)]
-    return [token for child in node.children for token in _tokens(syntax, child, path)]
+        yield syntax.text(node)
+    for child in node.children:
+        if child.type != "comment":
+            yield from _leaves(syntax, child)

@@ -144,7 +144,7 @@ def _formal_name(syntax: Syntax, formal: Node) -> str:
     return syntax.text(name) if name is not None else ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Free:
     """Names that an expression takes from outside; those under a `with` of its own may come from there."""
 
