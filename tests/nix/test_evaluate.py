@@ -79,6 +79,14 @@ def test_recipes_of_a_line_are_evaluated_in_one_process(make: Make) -> None:  # 
     assert told == [(3, "13_0"), (3, "cpu"), (3, "cpu"), (4, "13_0"), (12, "13_0"), (12, "cuda12_8")]
 
 
+def test_wrappers_of_a_shared_file_share_its_import_too(make: Make) -> None:  # noqa: F811
+    preparation = Preparation()
+    for request in requests_in(make(CELLS.replace("format = 1", 'format = 1\nlayout = "shared"'))):
+        preparation.add(request.name, request.path, system=request.system)
+    assert all(job.shares for job in preparation.jobs)
+    assert len(plan_batches(preparation.jobs, workers=1)) <= 8
+
+
 TINY = {
     "default.nix": 'args: { d = derivation { name = "d"; system = "x"; builder = args.builder or "b"; }; }',
     "lib/default.nix": "{ }",
@@ -106,6 +114,8 @@ TINY = {
         'let w = "let"; in import ./inner.nix { v = w; }',
         "{ lib ? null }: import ./inner.nix { inherit lib; }",
         "({ lib }: import ./inner.nix { inherit lib; }) { lib = 1; }",
+        '{ ... }@given: import ./inner.nix (given // { v = "1"; lib = 2; } // { lib = 3; })',
+        '({ ... }@given: import ./inner.nix (given // { v = "1"; })) { lib = 5; }',
     ],
 )
 def test_taking_an_import_out_changes_no_value(text: str, tmp_path: Path, write: Write, ask: Ask) -> None:

@@ -8,7 +8,7 @@ of these changes a value, because Nix is pure; what cannot be prepared is evalua
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -169,30 +169,54 @@ def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
 
 
 def _passed(syntax: Syntax, call: Node, path: Path, given: Mapping[str, str] | None) -> dict[str, str] | None:
-    """The arguments of a call as closed text; None where they are not a plain set of closed values."""
+    """The arguments of a call as closed text; None where they are not certain."""
     outer = call.parent
     argument = outer.child_by_field_name("argument") if outer is not None else None
     if outer is None or argument is None or outer.type != "apply_expression" or argument == call:
         return None
-    if argument.type != "attrset_expression":
-        return None
-    found: dict[str, str] = {}
     try:
-        for one in statements(argument):
-            if one.type == "binding":
-                attrpath, value = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-                if attrpath is None or value is None or attrpath.named_child_count != 1:
-                    return None
-                found[syntax.text(attrpath)] = close(syntax, value, path, given).text
-            elif one.type == "inherit":
-                attrs = one.child_by_field_name("attrs")
-                for name in attrs.named_children if attrs is not None else ():
-                    found[syntax.text(name)] = _inherited(syntax, one, syntax.text(name), path, given)
-            else:
-                return None
+        return _set(syntax, argument, path, given)
     except Open:
         return None
-    return found
+
+
+def _set(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None) -> dict[str, str]:
+    """The attributes of a set as closed text: a literal, what the file was given, or `a // b` of these."""
+    match node.type:
+        case "parenthesized_expression":
+            return _set(syntax, node.named_children[-1], path, given)
+        case "binary_expression":
+            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+            operator = node.child_by_field_name("operator")
+            if (
+                left is not None
+                and right is not None
+                and operator is not None
+                and syntax.text(operator) == "//"
+            ):
+                return _set(syntax, left, path, given) | _set(syntax, right, path, given)
+        case "variable_expression":
+            meaning = lookup(syntax, node, syntax.text(node))
+            if meaning.kind == "argument" and meaning.home == syntax.root and given is not None:
+                return dict(given)
+        case "attrset_expression":
+            return dict(_attributes(syntax, node, path, given))
+    raise Open(syntax.text(node))
+
+
+def _attributes(
+    syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None
+) -> Iterator[tuple[str, str]]:
+    for one in statements(node):
+        attrs = one.child_by_field_name("attrs")
+        attrpath, value = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
+        if one.type == "inherit" and attrs is not None:
+            for name in (syntax.text(attr) for attr in attrs.named_children):
+                yield name, _inherited(syntax, one, name, path, given)
+        elif attrpath is not None and value is not None and attrpath.named_child_count == 1:
+            yield syntax.text(attrpath), close(syntax, value, path, given).text
+        else:
+            raise Open(syntax.text(one))
 
 
 def _inherited(syntax: Syntax, node: Node, name: str, path: Path, given: Mapping[str, str] | None) -> str:

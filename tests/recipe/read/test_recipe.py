@@ -211,12 +211,16 @@ def test_an_unread_file_is_asked_of_nix_and_then_has_no_positions(tmp_path: Path
         read_recipe(file, ask=lambda _: None)
 
 
-def test_a_wrapper_is_followed_to_what_it_passes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "call",
+    ['import ./lib/x.nix { sm = "9.0"; }', '{ ... }@given: import ./lib/x.nix (given // { sm = "9.0"; })'],
+)
+def test_a_wrapper_is_followed_to_what_it_passes(call: str, tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/x.nix").write_text(
         '{ sm, isa ? "avx2" }: { gpuTargets = [ sm ]; pname = "torch-${sm}-${isa}"; }'
     )
-    (tmp_path / "w.nix").write_text('import ./lib/x.nix { sm = "9.0"; }')
+    (tmp_path / "w.nix").write_text(call)
     recipe = read_recipe(tmp_path / "w.nix")
     assert recipe.wrapper is not None
     assert recipe.wrapper.arguments["sm"].value == "9.0"

@@ -132,8 +132,9 @@ class Recipe:
         function, argument = self.folder.call(body)
         if function != "import" or not 1 <= len(argument) <= 2 or argument[0].type != "path_expression":
             return None
-        passed = self._fields(argument[1]) if argument[1:] else {}
-        texts = {one: self._statement_text(argument[1], one) for one in passed} if argument[1:] else {}
+        given = reading_overlays.body_of(argument[1]) if argument[1:] else None
+        passed = self._fields(given) if given is not None else {}
+        texts = {one: self._statement_text(given, one) for one in passed} if given is not None else {}
         return Wrapper(self.syntax.text(argument[0]), passed, texts, self.syntax.span(body))
 
     @cached_property
