@@ -152,7 +152,7 @@ BAD = {
         "is marked as broken",
     ),
     "ifd": (torch_recipe('import (pkgs.writeText "x.nix" "1")'), "import from derivation"),
-    "outside": (torch_recipe("builtins.readFile /etc/hostname"), "/etc/hostname, which lies outside"),
+    "outside": (torch_recipe("builtins.readFile /etc/hostname"), "which lies outside the workspace and nixpkgs"),
     "download": (torch_recipe('builtins.fetchurl "https://example.invalid/x"'), "which is no pinned nixpkgs"),
     "number": ("1 + 1", "is no package: it evaluates to a int"),
     "type": (torch_recipe('1 + "a"'), "cannot"),

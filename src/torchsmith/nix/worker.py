@@ -174,7 +174,11 @@ class _Worker:
                 self.running.end()
                 yield from self._over(broken)
                 return
-        if self.running.wait() != 0 or self.left():
+        if self.running.wait() == 0 and not self.left():
+            return
+        if self._out_of_memory():
+            yield from self._over("memory")
+        else:
             yield self._failed()
 
     def _told(self, line: str) -> Mapping[str, Any] | None:
@@ -233,11 +237,14 @@ class _Worker:
             cause = Cause(cause.message, original(self.session.preparation, cause.where, self.session.folder))
         return Outcome(job, self.session.clock.monotonic() - self.began, cause=cause)
 
+    def _out_of_memory(self) -> bool:
+        """Whether the collector gave up at its limit, in Nix' words or in its own."""
+        words = " ".join([*self.stray[-3:], str((self.last_error or {}).get("raw_msg", ""))])
+        return any(sign in words for sign in ("Out of Memory", "out of memory", "Too many heap sections"))
+
     def _died(self) -> Cause:
         """A process that ended without a word: most often its stack or its memory was used up."""
         said = " ".join(self.stray[-3:])
-        if "Out of Memory" in said or "Too many heap sections" in said:
-            return Cause(f"needs more than {self.session.limits.memory / (1 << 30):.1f} GiB")
         if self.running.wait() == -signal.SIGSEGV:
             return Cause("endless recursion (Nix ran out of stack)")
         return Cause(f"Nix ended without a reason (exit code {self.running.wait()}) {said}".strip())
