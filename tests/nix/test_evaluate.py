@@ -152,7 +152,10 @@ BAD = {
         "is marked as broken",
     ),
     "ifd": (torch_recipe('import (pkgs.writeText "x.nix" "1")'), "import from derivation"),
-    "outside": (torch_recipe("builtins.readFile /etc/hostname"), "which lies outside the workspace and nixpkgs"),
+    "outside": (
+        torch_recipe("builtins.readFile /etc/hostname"),
+        "which lies outside the workspace and nixpkgs",
+    ),
     "download": (torch_recipe('builtins.fetchurl "https://example.invalid/x"'), "which is no pinned nixpkgs"),
     "number": ("1 + 1", "is no package: it evaluates to a int"),
     "type": (torch_recipe('1 + "a"'), "cannot"),
@@ -279,6 +282,19 @@ def test_results_are_kept_until_something_they_rest_on_changes(
     for file in (tmp_path / "cache").rglob("*.json"):
         file.write_text("damaged")
     assert [cached(), cached()] == [False, True]
+
+
+def test_a_tarball_that_cannot_be_fetched_is_tried_once_for_all(write: Write, ask: Ask) -> None:
+    recipes = {
+        f"r{number}": torch_recipe().replace("https://github.com", "https://127.0.0.1:9")
+        for number in range(8)
+    }
+    began = time.monotonic()
+    results = ask(write(**recipes), trees={}, limits=Limits(workers=1))
+    assert time.monotonic() - began < 10
+    for result in results.values():
+        assert result.cause is not None
+        assert "cannot download https://127.0.0.1:9/" in result.cause.message
 
 
 def test_a_failure_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:

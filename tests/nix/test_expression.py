@@ -142,6 +142,11 @@ TRACE = """error:
             'error: Package ‘a’ is not available on the requested hostPlatform:\n  hostPlatform.system = "x"',
             None,
         ),
+        (
+            "error: evaluation aborted with the following error message: "
+            "'\n\n  Nixpkgs requires Nix with:\n  - 2.18\n'",
+            Cause("Nixpkgs requires Nix with: - 2.18"),
+        ),
         ("", Cause("Nix gave no reason")),
     ],
 )

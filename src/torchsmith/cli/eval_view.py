@@ -10,6 +10,8 @@ from torchsmith.cli.console import err, out, print_json
 from torchsmith.nix.embedded import Answer
 from torchsmith.nix.evaluate import Result
 
+NAMED = 3  # recipes with the same failure that are named; the rest is counted
+
 
 def print_results(results: Sequence[Result], *, as_json: bool) -> None:
     """Name, derivation, time and where the answer came from; failures with their cause."""
@@ -33,14 +35,17 @@ def print_results(results: Sequence[Result], *, as_json: bool) -> None:
 
 
 def print_failures(results: Sequence[Result]) -> None:
-    """The recipes that do not evaluate, each with its cause."""
+    """The recipes that do not evaluate, by cause: one that many have in common is told once."""
+    causes: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        if result.cause is None:
-            continue
-        line = Text(f"{result.cause.where or result.path}: ", style="bold")
-        line.append("error: ", style="bold red").append(result.cause.message)
-        line.append(f" ({result.name})", style="dim")
-        err().print(line, soft_wrap=True)
+        if result.cause is not None:
+            place = str(result.cause.where or "")
+            causes.setdefault((place, result.cause.message), []).append(result)
+    for (place, message), failed in causes.items():
+        names = ", ".join(result.name for result in failed[:NAMED])
+        more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
+        line = Text(f"{place or failed[0].path}: ", style="bold").append("error: ", style="bold red")
+        err().print(line.append(message).append(f" ({names}{more})", style="dim"), soft_wrap=True)
 
 
 def result_json(result: Result) -> dict[str, object]:

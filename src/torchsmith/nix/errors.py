@@ -11,6 +11,7 @@ import msgspec
 
 from torchsmith.edge.problem import Where
 
+ABORT = re.compile(r"evaluation aborted with the following error message: '(.*)'", re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
 # Nix' words, and what a person who wrote the recipe wants to hear.
@@ -87,6 +88,9 @@ def shorten(message: str, where: Where | None = None) -> Cause:
         found = pattern.search(text)
         if found:
             return Cause(words.format(*(group for group in found.groups() if group is not None)), where)
+    aborted = ABORT.search(text)
+    if aborted:
+        text = aborted[1]
     last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]
     lines = [line.strip() for line in AT.sub("", last).splitlines()]
     kept = [line for line in lines if line and not re.match(r"\d*\||…|\(use '--show-trace'", line)]

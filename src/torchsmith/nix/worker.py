@@ -123,6 +123,7 @@ class Session:
             "allowed-uris": " ".join(urls),
             "allow-import-from-derivation": "false",
             "builders": "",
+            "download-attempts": "2",
         }
         chosen = [word for name, value in options.items() for word in ("--option", name, value)]
         mode = ["--read-write-mode"] if self.instantiate else []
@@ -179,7 +180,9 @@ class _Worker:
         if self._out_of_memory():
             yield from self._over("memory")
         else:
-            yield self._failed()
+            failed = self._failed()
+            yield failed
+            yield from self._same_download(failed)
 
     def _told(self, line: str) -> Mapping[str, Any] | None:
         """Our own line, or None; an error is remembered."""
@@ -236,6 +239,15 @@ class _Worker:
         if cause.where is not None:
             cause = Cause(cause.message, original(self.session.preparation, cause.where, self.session.folder))
         return Outcome(job, self.session.clock.monotonic() - self.began, cause=cause)
+
+    def _same_download(self, failed: Outcome) -> Iterator[Outcome]:
+        """A tarball that could not be fetched will not be there for the next recipe either."""
+        cause = failed.cause
+        for url in failed.job.urls if cause is not None else ():
+            if cause is not None and f"cannot download {url}" in cause.message:
+                for job in [job for job in self.left() if url in job.urls]:
+                    self.finished.add(id(job))
+                    yield Outcome(job, 0.0, cause=cause)
 
     def _out_of_memory(self) -> bool:
         """Whether the collector gave up at its limit, in Nix' words or in its own."""
