@@ -66,10 +66,7 @@ class Preparation:
 
     jobs: list[Job] = field(default_factory=list)
     shared: dict[str, Closed] = field(default_factory=dict)
-    origins: dict[str, Path] = field(
-        default_factory=dict
-    )  # shared set or prepared file -> the file it is from
-    unread: dict[str, Problem] = field(default_factory=dict)
+    origins: dict[str, Path] = field(default_factory=dict)  # of shared sets and prepared files
 
     def add(self, name: str, path: Path, *, system: str = "", alone: bool = False) -> None:
         """Prepare a recipe; `alone` leaves it as it lies there."""
@@ -78,8 +75,7 @@ class Preparation:
         text: str | None = None
         try:
             syntax = parse(data, str(path))
-        except Unreadable as problem:
-            self.unread[name] = problem
+        except Unreadable:  # Nix may understand it; it is then evaluated as it lies there
             self.jobs.append(Job(name, path, None, reads=(path,), system=system))
             return
         work.note(syntax, path)
@@ -113,9 +109,7 @@ class _Work:
         self.reads[path] = None
         self.urls |= dict.fromkeys(pin.url.value for pin in Recipe(path, syntax).pins)
         for node in relative_paths(syntax):
-            target = (path.parent / syntax.text(node).split("${")[0]).resolve()
-            if target.exists():
-                self.reads[target] = None
+            self.reads[(path.parent / syntax.text(node).split("${")[0]).resolve()] = None
 
     def prepared(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None, depth: int) -> str:
         """The text of a file with imports shared, nested files prepared and paths made absolute."""

@@ -134,8 +134,7 @@ class Recipe:
             return None
         given = reading_overlays.body_of(argument[1]) if argument[1:] else None
         passed = self._fields(given) if given is not None else {}
-        texts = {one: self._statement_text(given, one) for one in passed} if given is not None else {}
-        return Wrapper(self.syntax.text(argument[0]), passed, texts, self.syntax.span(body))
+        return Wrapper(self.syntax.text(argument[0]), passed, self.syntax.span(body))
 
     @cached_property
     def comments(self) -> tuple[Said[str], ...]:
@@ -349,13 +348,6 @@ class Recipe:
                     if name and bound is not None:
                         found[name] = self._said(bound)
         return found
-
-    def _statement_text(self, node: Node, name: str) -> str:
-        for one in statements(node):
-            path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-            if path is not None and expression is not None and self.syntax.text(path) == name:
-                return self.syntax.text(expression)
-        return name
 
     def _said(self, node: Node) -> Said[Value]:
         """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""

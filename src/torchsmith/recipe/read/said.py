@@ -165,5 +165,4 @@ class Wrapper:
 
     path: str
     arguments: Mapping[str, Said[Value]]
-    texts: Mapping[str, str]  # the arguments as Nix text
     span: Span
