@@ -27,6 +27,8 @@ class Gpu(Entry, frozen=True, kw_only=True):
     generation: str
     title: str
     parts: tuple[str, ...]
+    also_called: tuple[str, ...] = ()  # shorter names that people write for them
+    never_called: tuple[str, ...] = ()  # words that recipes were seen to claim of them, falsely
     platforms: tuple[Platform, ...]
     min_driver: DriverVersion
     tegra: bool = False
@@ -52,6 +54,8 @@ class Isa(Entry, frozen=True, kw_only=True):
     first_cpus: tuple[str, ...]
     torch_off: tuple[str, ...] = ()  # PyTorch parts that use instructions beyond this set
     old_names: tuple[str, ...] = ()
+    other_flags: tuple[tuple[str, ...], ...] = ()  # spellings that give the same macros
+    words: tuple[str, ...] = ()  # how prose names it, besides its title
     note: str = ""
 
     @property
@@ -113,6 +117,7 @@ class Pin(Entry, frozen=True, kw_only=True):
     cudas: tuple[CudaVersion, ...] = ()
     pythons: tuple[PythonVersion, ...] = ()
     default_python: PythonVersion | None = None  # what python3Packages is there
+    aliases: tuple[str, ...] = ()  # old attributes of its Python packages that still work there
     min_sm: Sm | None = None  # what its cuDNN accepts
 
 
@@ -174,6 +179,8 @@ class Fix(Entry, frozen=True, kw_only=True):
     torch: str = ""  # version ranges such as ">=2.10"; empty: any
     cuda: str = ""
     pins: tuple[str, ...] = ()  # empty: any
+    overlay: str = ""  # the package that its overlay changes, where it is one
+    signs: tuple[str, ...] = ()  # patterns that a recipe's code holds when it has the fix
     patches: Mapping[str, Patch] = {}
 
 

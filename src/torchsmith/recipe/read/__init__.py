@@ -3,6 +3,7 @@
 from torchsmith.recipe.read.recipe import Recipe, read_recipe, read_text_as_recipe
 from torchsmith.recipe.read.said import (
     Argument,
+    Bound,
     Change,
     Export,
     FlagList,
@@ -14,12 +15,15 @@ from torchsmith.recipe.read.said import (
     Pin,
     Said,
     Source,
+    Unknown,
+    Value,
     Wrapper,
 )
 from torchsmith.recipe.read.syntax import Span, Unreadable, parse
 
 __all__ = [
     "Argument",
+    "Bound",
     "Change",
     "Export",
     "FlagList",
@@ -33,7 +37,9 @@ __all__ = [
     "Said",
     "Source",
     "Span",
+    "Unknown",
     "Unreadable",
+    "Value",
     "Wrapper",
     "parse",
     "read_recipe",

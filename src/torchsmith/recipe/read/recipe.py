@@ -18,6 +18,7 @@ from torchsmith.recipe.read import overlays as reading_overlays
 from torchsmith.recipe.read.fold import Folder
 from torchsmith.recipe.read.said import (
     Argument,
+    Bound,
     Export,
     FlagList,
     GpuMention,
@@ -301,6 +302,35 @@ class Recipe:
                 found.append(Export(phase.name, match[1], value, self.syntax.span_at(start, end)))
         return tuple(found)
 
+    # ---- names
+
+    @cached_property
+    def unbound(self) -> tuple[tuple[str, Span], ...]:
+        """Variables that nothing in the file binds and that are no builtins, each where it first stands."""
+        first: dict[str, Node] = {}
+        for node in self.syntax.variables:
+            first.setdefault(self.syntax.text(node), node)
+        known = self.syntax.bound_names
+        return tuple(
+            (name, self.syntax.span(node))
+            for name, node in first.items()
+            if name not in known and lookup(self.syntax, node, name).kind == "unbound"
+        )
+
+    @cached_property
+    def unused(self) -> tuple[tuple[str, Span], ...]:
+        """Names that a let binds and nothing reads."""
+        used = {self.syntax.text(node) for node in self.syntax.variables}
+        found = []
+        for binding in self._bindings:
+            home = binding.node.parent.parent if binding.node.parent is not None else None
+            name = binding.names[0]
+            if home is None or home.type != "let_expression" or len(binding.names) != 1 or name in used:
+                continue
+            if name is not None and name not in self.syntax.inherited_names:
+                found.append((name, self.syntax.span(binding.node)))
+        return tuple(found)
+
     # ---- the tree
 
     @cached_property
@@ -322,6 +352,16 @@ class Recipe:
 
     def _named(self, name: str) -> list[_Binding]:
         return self._by_name.get(name, [])
+
+    def bound(self, name: str) -> tuple[Bound, ...]:
+        """Every binding of a name, in the order of the text."""
+        found = []
+        for binding in self._named(name):
+            said = self._said(binding.expression)
+            prefix = [one or "?" for one in binding.names[:-1]]
+            owner = ".".join(filter(None, [self._owner(binding.node), *prefix]))
+            found.append(Bound(owner, name, said.value, said.span))
+        return tuple(found)
 
     def _strings(self, *names: str) -> tuple[Said[str], ...]:
         found = []

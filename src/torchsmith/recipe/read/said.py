@@ -160,6 +160,16 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """A binding: the attributes it stands in, its name, its value and the place of the value."""
+
+    owner: str  # outermost first: customPytorch.meta
+    name: str
+    value: Value
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Wrapper:
     """A recipe that only calls another file: which one, and what it passes."""
 

@@ -83,6 +83,32 @@ class Syntax:
         return list(zip(found.get("binding", ()), found.get("attrpath", ()), strict=True))
 
     @cached_property
+    def variables(self) -> list[Node]:
+        """Every place that reads a variable."""
+        from tree_sitter import QueryCursor
+
+        return QueryCursor(_query("(variable_expression) @name")).captures(self.tree.root_node).get("name", [])
+
+    @cached_property
+    def bound_names(self) -> set[str]:
+        """Names that the file binds anywhere: as an attribute, an argument, or by inheriting."""
+        from tree_sitter import QueryCursor
+
+        query = """(binding (attrpath . (identifier) @name)) (formal (identifier) @name)
+        (function_expression (identifier) @name) (inherit_from (inherited_attrs (identifier) @name))"""
+        found = QueryCursor(_query(query)).captures(self.tree.root_node).get("name", [])
+        return {self.text(node) for node in found}
+
+    @cached_property
+    def inherited_names(self) -> set[str]:
+        """Names that are passed on by `inherit`."""
+        from tree_sitter import QueryCursor
+
+        query = "(inherit (inherited_attrs (identifier) @name))"
+        found = QueryCursor(_query(query)).captures(self.tree.root_node).get("name", [])
+        return {self.text(node) for node in found}
+
+    @cached_property
     def _ascii(self) -> bool:
         return self.data.isascii()
 

@@ -1,0 +1,1 @@
+"""Audit: what is wrong with a recipe, where, and what to do about it."""

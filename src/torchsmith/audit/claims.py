@@ -1,0 +1,159 @@
+"""Claims: what prose says about GPUs, CPUs, CUDA and releases, word by word, held against the catalog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torchsmith.catalog import Catalog
+from torchsmith.catalog.axes import Sm
+from torchsmith.recipe.read import Recipe, Span
+
+Kind = Literal["sm", "capability", "part", "generation", "isa", "feature", "cpu", "cuda", "release", "python",
+               "driver", "system", "name", "package", "rev", "first"]  # fmt: skip
+# A thing that is named only to set it apart is no claim.
+APART = re.compile(
+    r"\b(no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|before|until|nobody|lacks?|dropped?"
+    r"|only on|only with|comes only|other)\b[^.;:]{0,40}$",
+    re.IGNORECASE,
+)
+REMEMBERED = 2000
+PACKAGES = {"pytorch": "pytorch", "torch": "pytorch", "torchvision": "torchvision", "torchaudio": "torchaudio"}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One word that claims something: of which kind, which value, and where in its text."""
+
+    kind: Kind
+    value: str
+    word: str
+    start: int
+    end: int
+
+
+def _longest_first(words: object) -> str:
+    return "|".join(re.escape(word) for word in sorted(set(words), key=len, reverse=True))  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The catalog's words: which GPU, instruction set or CPU each of them means."""
+
+    pattern: re.Pattern[str]
+    parts: dict[str, frozenset[str]]
+    generations: dict[str, frozenset[str]]
+    isas: dict[str, str]
+    cpus: dict[str, frozenset[str]]
+    features: frozenset[str]
+    read: dict[str, tuple[Claim, ...]] = field(default_factory=dict)  # texts that were read before
+
+
+_vocabularies: list[tuple[Catalog, Vocabulary]] = []
+
+
+def vocabulary(catalog: Catalog) -> Vocabulary:
+    """The words of a catalog, read once."""
+    for known, words in _vocabularies:
+        if known is catalog:
+            return words
+    words = _read(catalog)
+    _vocabularies[:] = [(catalog, words)]
+    return words
+
+
+def _read(catalog: Catalog) -> Vocabulary:
+    parts: dict[str, set[str]] = {}
+    generations: dict[str, set[str]] = {}
+    for gpu in catalog.gpus.values():
+        for part in (*gpu.parts, *gpu.also_called):
+            parts.setdefault(part, set()).add(gpu.name)
+        generations.setdefault(gpu.generation, set()).add(gpu.name)
+        generations.setdefault(gpu.generation.split()[0], set()).add(gpu.name)
+    isas = {word: isa.name for isa in catalog.isas.values() for word in (isa.title, *isa.words)}
+    cpus: dict[str, set[str]] = {}
+    for cpu in catalog.cpus.values():
+        for word in re.findall(r"[^,()]+", cpu.title):
+            word = word.strip()
+            if len(word) > 3:
+                cpus.setdefault(word, set()).update(cpu.isas)
+    features = {name for isa in catalog.isas.values() for name in isa.needs}
+    upper = {"FMA": "fma", "F16C": "f16c", "BMI2": "bmi2", "SVE2": "sve2", "SVE": "sve", "VNNI": "avx512_vnni",
+             "BF16": "avx512_bf16"}  # fmt: skip
+    features |= set(catalog.features)
+    pattern = re.compile(
+        r"(?P<name>\b(?:pytorch\d*|torchvision|torchaudio)-python3\d+-[\w.-]*\w)"
+        r"|(?P<rev>\b[0-9a-f]{40}\b)"
+        r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
+        r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
+        r"|\b(?:[Cc]apabilit(?:y|ies)|GPU Target:) ?(?P<capability>\d{1,2}\.\d)\b"
+        rf"|\b(?P<cpu>{_longest_first(word for word in cpus if word not in parts)})(?![\w])"
+        rf"|\b(?P<part>{_longest_first(parts)})(?![\w-])"
+        rf"|\b(?P<generation>{_longest_first(generations)})\b"
+        rf"|\b(?P<isa>{_longest_first(isas)})(?![\w.])"
+        rf"|\b(?P<upper>{_longest_first(upper)})\b"
+        rf"|(?<![\w/.-])(?P<feature>{_longest_first(features)})(?![\w/.-]*\w)"
+        r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
+        r"|\b(?P<package>PyTorch|torch|TorchVision|torchvision|TorchAudio|torchaudio)"
+        r"(?:[ ]v?(?P<release>\d+\.\d+(?:\.\d+)?)\b)?"
+        r"|\bPython:? ?(?P<python>3\.\d+)"
+        r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
+        r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux)?|64-bit ARM)\b"
+    )
+    freeze = {key: frozenset(value) for key, value in parts.items()}
+    frozen = {key: frozenset(value) for key, value in generations.items()}
+    able = {key: frozenset(value) for key, value in cpus.items()}
+    return Vocabulary(pattern, freeze, frozen, isas | {k: f"={v}" for k, v in upper.items()}, able, frozenset(features))
+
+
+def claims_in(text: str, catalog: Catalog) -> tuple[Claim, ...]:
+    """What a piece of prose claims; what it only sets apart is left out. Recipes say the same again and again."""
+    words = vocabulary(catalog)
+    found = words.read.get(text)
+    if found is None:
+        if len(words.read) > REMEMBERED:
+            words.read.clear()
+        found = words.read[text] = tuple(_claims(text, words))
+    return found
+
+
+def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
+    for found in words.pattern.finditer(text):
+        kind = found.lastgroup or ""
+        if kind == "package" and found["release"]:
+            kind = "release"
+        value, (start, end) = found[kind], found.span(kind)
+        line_start = text.rfind("\n", 0, start) + 1
+        if kind not in ("name", "rev") and APART.search(text[line_start:start]):
+            continue
+        if kind == "upper":
+            kind, value = "feature", words.isas[value].removeprefix("=")
+        elif kind == "sm":
+            value = str(Sm(int(value)))
+        elif kind == "release":
+            value = f"{PACKAGES[found['package'].lower()]} {found['release']}"
+            start = found.start("package")
+        elif kind == "package":
+            value = PACKAGES[value.lower()]
+        yield Claim(kind, value, text[start:end], start, end)  # type: ignore[arg-type]
+
+
+Place = tuple[str, Claim, Span]  # comment, description or banner; what it claims; where
+ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
+
+
+def claims_of(recipe: Recipe, catalog: Catalog) -> tuple[Place, ...]:
+    """Every claim in the prose of a recipe."""
+    found: list[Place] = []
+    for comment in recipe.comments:
+        if "torchsmith: format=" not in comment.value:
+            found += [("comment", claim, comment.span) for claim in claims_in(comment.value, catalog)]
+    for text in recipe.descriptions:
+        found += [("description", claim, text.span) for claim in claims_in(text.value, catalog)]
+    for phase in recipe.phases:
+        for line in ECHO.finditer(phase.text):
+            banner = line[1].replace("(TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)", "")
+            found += [("banner", claim, phase.span) for claim in claims_in(banner, catalog)]
+    return tuple(found)

@@ -1,0 +1,60 @@
+"""One finding: which rule, how bad, where, in which words, and what would mend it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from torchsmith.edge.problem import Where
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"  # it will not build, or the result is wrong
+    WARNING = "warning"  # it works by luck, or nobody can use it
+    NOTE = "note"  # it could be better
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edit:
+    """A replacement of some bytes of a file."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Edits of the finding's own file that mend it and change nothing else."""
+
+    title: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule has to say about one place."""
+
+    rule: str
+    title: str
+    severity: Severity
+    where: Where
+    message: str
+    hint: str = ""
+    fix: Fix | None = None
+    source: str = ""  # the line that it is about
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        return (self.where, self.severity.rank, self.rule, self.message)
+
+    @property
+    def key(self) -> str:
+        """What a baseline remembers: no line numbers, which move."""
+        return f"{self.rule} {self.where.file} {self.message}"

@@ -1,0 +1,68 @@
+"""A repository as its rules see it: small facts of each recipe, and the files around them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.audit.subject import Subject
+from torchsmith.catalog import Catalog
+from torchsmith.matrix import Variant
+
+TORCH_SECTION = re.compile(r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE)
+# What two recipes of the same build may differ in: names, prose and layout.
+PROSE = re.compile(r"(pname|description|longDescription|variant)\s*=\s*(\"[^\"]*\"|''.*?'')\s*;|echo[^\n]*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFacts:
+    """What the repo's rules need to know of one recipe: a few words, however long its text is."""
+
+    file: str
+    name: str
+    variant: Variant | None
+    line: str
+    cuda: str
+    pin: str
+    fingerprint: str  # equal for recipes that differ in names and prose alone
+    torch: str  # of the torch section that a companion embeds, where it has one
+
+
+@dataclass(frozen=True, slots=True)
+class Repo:
+    """A folder with recipes; `torch` holds the torch sections of all repos that are audited, by cell."""
+
+    root: Path
+    shown: str
+    recipes: tuple[RecipeFacts, ...]
+    catalog: Catalog
+    torch: Mapping[str, str]
+    pages: tuple[Path, ...] = ()
+
+    def show(self, path: Path) -> str:
+        inner = path.relative_to(self.root).as_posix()
+        return f"{self.shown}/{inner}" if self.shown not in ("", ".") else inner
+
+
+def facts_of(subject: Subject) -> RecipeFacts:
+    """The facts of one recipe."""
+    variant = subject.variant
+    body = subject.body
+    pins = [pin.rev.value for pin in body.pins if pin.rev]
+    given = repr(sorted(body.given.items(), key=str)) if body.given else ""
+    plain = re.sub(r"\s+", " ", PROSE.sub("", subject.code)) + given
+    section = TORCH_SECTION.search(body.text)
+    torch = re.sub(r"^[ \t]+", "", section[0], flags=re.MULTILINE) + given if section else ""
+    return RecipeFacts(
+        file=subject.file,
+        name=subject.name,
+        variant=variant,
+        line=subject.line.name if subject.line else "",
+        cuda=str(variant.cuda) if variant and variant.cuda else "",
+        pin=pins[0] if pins else "",
+        fingerprint=hashlib.sha256(plain.encode()).hexdigest() if variant and not subject.wraps_nightly else "",
+        torch=hashlib.sha256(torch.encode()).hexdigest() if torch else "",
+    )

@@ -1,0 +1,92 @@
+"""Rules: small functions with a stable id, whose docstring is their documentation."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from torchsmith.audit.finding import Fix, Severity
+
+if TYPE_CHECKING:
+    from torchsmith.recipe.read import Recipe, Span
+
+Depth = Literal["text", "values", "derivations"]
+Over = Literal["recipe", "repo", "file", "unread"]
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """What a rule noticed. `at` is None for the file as a whole, `of` the recipe that `at` counts in."""
+
+    message: str
+    at: Span | None = None
+    hint: str = ""
+    fix: Fix | None = None
+    severity: Severity | None = None  # where it is not the rule's own
+    of: Recipe | None = None
+    file: str = ""  # another file than the one that is judged
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: what it is called, how deep it looks, and over what."""
+
+    id: str
+    title: str
+    severity: Severity
+    depth: Depth
+    over: Over
+    group: str
+    check: Callable[..., Iterator[Defect]]
+
+    @property
+    def documentation(self) -> str:
+        return inspect.getdoc(self.check) or ""
+
+
+_known: dict[str, Rule] = {}
+Check = Callable[..., Iterator[Defect]]
+
+
+def rule(
+    id: str, title: str, severity: Severity = ERROR, *, depth: Depth = "text", over: Over = "recipe"
+) -> Callable[[Check], Check]:
+    """Make a function a rule; two rules with one id are a bug of ours."""
+
+    def known(check: Check) -> Check:
+        if id in _known and _known[id].check.__qualname__ != check.__qualname__:
+            raise ValueError(f"two rules are called {id}")
+        group = check.__module__.rpartition(".")[2]
+        _known[id] = Rule(id, title, severity, depth, over, group, check)
+        return check
+
+    return known
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, by id."""
+    from torchsmith.audit import rules
+
+    for module in pkgutil.iter_modules(rules.__path__):
+        importlib.import_module(f"{rules.__name__}.{module.name}")
+    return tuple(_known[id] for id in sorted(_known))
+
+
+def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:
+    """The rules of one depth over one kind of thing."""
+    return tuple(one for one in all_rules() if one.depth == depth and one.over == over)
+
+
+def documented() -> dict[str, Any]:
+    """Rules by group, for the page about them."""
+    groups: dict[str, list[Rule]] = {}
+    for one in all_rules():
+        groups.setdefault(one.group, []).append(one)
+    return groups

@@ -1,0 +1,156 @@
+"""Claims: descriptions, banners and comments that say something else than the recipe does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from torchsmith.audit.claims import Place, vocabulary
+from torchsmith.audit.rule import WARNING, Defect, rule
+from torchsmith.audit.subject import Subject
+from torchsmith.catalog.ranges import version_key
+from torchsmith.matrix import BadName, Package, read_name
+
+def _of(subject: Subject, *kinds: str) -> Iterator[Place]:
+    if subject.variant is not None and not subject.wraps_nightly:
+        yield from (one for one in subject.claims if one[1].kind in kinds)
+
+
+@rule("TS601", "prose names another GPU")
+def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
+    """Description, banner and comments name the GPU architecture that the recipe compiles for. People pick
+    packages by these words."""
+    gpu = subject.gpu
+    generations = vocabulary(subject.catalog).generations
+    for place, claim, span in _of(subject, "sm", "capability", "generation"):
+        right = gpu is not None and (
+            claim.value in (gpu.name, gpu.sm.capability) or gpu.name in generations.get(claim.value, ())
+        )
+        if not right:
+            yield Defect(f"the {place} names {claim.word}; it is {gpu.name if gpu else 'for the CPU alone'}", span)
+
+
+@rule("TS602", "prose names another instruction set")
+def prose_names_the_isa(subject: Subject) -> Iterator[Defect]:
+    """Prose names the instruction set of the recipe, and no feature that its CPUs need not have: a text that
+    promises FMA in an AVX build, or AVX-512 in an AVX2 build, is wrong."""
+    isa = subject.isa
+    if isa is None:
+        return
+    isas = vocabulary(subject.catalog).isas
+    for place, claim, span in _of(subject, "isa", "feature"):
+        if claim.kind == "isa":
+            right = isas[claim.value] == isa.name
+        else:
+            right = claim.value in isa.needs or claim.value.replace("_", "") in isa.needs
+        if not right:
+            yield Defect(f"the {place} names {claim.word}; it is {isa.title}", span)
+
+
+@rule("TS603", "prose names another CUDA")
+def prose_names_the_cuda(subject: Subject) -> Iterator[Defect]:
+    """Prose names the CUDA release of the recipe, or its major version alone; a CPU recipe names none."""
+    toolkit = subject.toolkit
+    for place, claim, span in _of(subject, "cuda"):
+        right = toolkit is not None and claim.value in (str(toolkit.version), str(toolkit.version.major))
+        if not right:
+            is_ = f"CUDA {toolkit.version}" if toolkit else "for the CPU alone"
+            yield Defect(f"the {place} names CUDA {claim.value}; it is {is_}", span)
+
+
+@rule("TS604", "prose names another release")
+def prose_names_the_release(subject: Subject) -> Iterator[Defect]:
+    """Prose names the releases of torch and its companion, and the Python, that the recipe builds."""
+    line, variant = subject.line, subject.variant
+    if line is None or variant is None:
+        return
+    for place, claim, span in _of(subject, "release", "python"):
+        if claim.kind == "python":
+            right = claim.value == str(variant.python)
+        else:
+            package, _, release = claim.value.partition(" ")
+            wanted = version_key(line.version_of(package))
+            right = not line.version_of(package) or wanted[: len(version_key(release))] == version_key(release)
+        if not right:
+            yield Defect(f"the {place} names {claim.word}, which is not what is built", span)
+
+
+@rule("TS605", "false hardware claim")
+def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
+    """The parts that prose names have the recipe's architecture: an L40S is SM89 and no Hopper, an Orin is SM87
+    and no Thor, a DGX Spark is no datacenter part. CPUs that it names can run the recipe's instruction set."""
+    gpu, isa = subject.gpu, subject.isa
+    words = vocabulary(subject.catalog)
+    for place, claim, span in _of(subject, "part", "cpu", "first"):
+        if claim.kind == "part":
+            right = gpu is not None and gpu.name in words.parts[claim.value]
+            what = f"{claim.word} is {' or '.join(sorted(words.parts[claim.value]))}"
+        elif claim.kind == "first":
+            named = [one for one in re.split(r", (?![^(]*\))", claim.value.strip())]
+            right = isa is None or sorted(named) == sorted(isa.first_cpus)
+            what = f"first in {claim.value} is not so: {', '.join(isa.first_cpus) if isa else ''}"
+        else:
+            right = isa is None or isa.name in words.cpus[claim.value]
+            what = f"{claim.word} cannot run {isa.name if isa else ''}"
+        if not right:
+            yield Defect(f"the {place} says of {gpu.name if gpu else 'a CPU build'}: {what}", span)
+    for word in gpu.never_called if gpu else ():
+        for text in (*subject.body.descriptions, *subject.body.comments):
+            if re.search(rf"\b{word}\b", text.value, re.IGNORECASE):
+                yield Defect(f"{gpu.title if gpu else ''} is no {word} part", text.span, severity=WARNING)
+
+
+@rule("TS606", "prose names another machine")
+def prose_names_the_machine(subject: Subject) -> Iterator[Defect]:
+    """Prose names the platform that the recipe is built for, and the driver that its CUDA needs."""
+    isa, gpu, toolkit = subject.isa, subject.gpu, subject.toolkit
+    if isa is None:
+        return
+    arm = isa.platform == "aarch64-linux"
+    for place, claim, span in _of(subject, "system", "driver"):
+        if claim.kind == "system":
+            right = (claim.value.startswith("aarch64") or "ARM" in claim.value) == arm
+            if not right:
+                yield Defect(f"the {place} names {claim.word}; it is for {isa.platform}", span)
+        elif gpu is not None and toolkit is not None:
+            fine = {str(max(gpu.min_driver, toolkit.min_driver)), str(toolkit.native_driver)}
+            if claim.value not in fine and claim.value.split(".")[0] not in fine:
+                yield Defect(f"the {place} names driver {claim.value}; it needs {sorted(fine)[0]}", span)
+
+
+@rule("TS607", "prose names another package", WARNING)
+def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
+    """A package name in prose is the recipe's own (or its torch's), and a description is about the package
+    that is built: copied text keeps the name of where it came from."""
+    variant, line = subject.variant, subject.line
+    if variant is None or line is None:
+        return
+    cells = {variant.cell, variant.cell.removesuffix("-nightly")}
+    for place, claim, span in _of(subject, "name", "package", "release"):
+        if claim.kind == "name":
+            if _cell(claim.value) not in cells:
+                yield Defect(f"the {place} names {claim.word}", span)
+        elif place != "comment":
+            package = claim.value.split()[0]
+            if package not in (variant.package.value, Package.PYTORCH.value):
+                yield Defect(f"the {place} is about {claim.word}, the recipe about {variant.package.label}", span)
+
+
+@lru_cache(maxsize=256)
+def _cell(name: str) -> str:
+    try:
+        return read_name(name).variant.cell
+    except BadName:
+        return ""
+
+
+@rule("TS608", "prose names another pin", WARNING)
+def prose_names_the_pin(subject: Subject) -> Iterator[Defect]:
+    """A revision in a comment is the one that is imported."""
+    revs = {pin.rev.value for pin in subject.body.pins if pin.rev}
+    known = {pin.rev: pin.name for pin in subject.catalog.pins.values()}
+    for place, claim, span in _of(subject, "rev"):
+        if claim.value in known and claim.value not in revs:
+            yield Defect(f"the {place} names nixpkgs {known[claim.value]}, which is not imported", span)
+

@@ -1,0 +1,119 @@
+"""Companions: whether torchvision and torchaudio belong to their torch, and share it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.audit.finding import Edit, Fix
+from torchsmith.audit.repo import Repo
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.subject import Subject
+from torchsmith.matrix import Package
+
+
+def _own(subject: Subject, kind: str):  # type: ignore[no-untyped-def]
+    """The overrides of the companion itself."""
+    package = subject.variant.package.attr if subject.variant else ""
+    return [one for one in subject.overrides_of(package) if one.kind == kind]
+
+
+@rule("TS701", "companion that is not the pair of its torch")
+def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
+    """Each torch release has one torchvision and one torchaudio that are built and tested with it. Another one
+    fails at import, or later."""
+    if not subject.companion or subject.line is None or subject.variant is None or subject.variant.flavor:
+        return
+    wanted = subject.line.version_of(subject.variant.package.value)
+    pin = subject.said_pin or subject.pin
+    native = {Package.TORCHVISION: pin.torchvision, Package.TORCHAUDIO: pin.torchaudio} if pin else {}
+    versions = [one for override in _own(subject, "overrideAttrs") if (one := override.arguments.get("version"))]
+    for said in versions:
+        if isinstance(said.value, str) and said.value != wanted:
+            fix = Fix(f"write {wanted}", (Edit(said.span.start, said.span.end, wanted),))
+            yield Defect(
+                f"{subject.variant.package} {said.value} is not the pair of torch {subject.line.torch},"
+                f" which is {wanted}", said.span, fix=fix
+            )
+    if not versions and native and native.get(subject.variant.package) != wanted:
+        yield Defect(
+            f"the pin's {subject.variant.package} {native.get(subject.variant.package)} is built with torch"
+            f" {subject.line.torch}, whose pair is {wanted}",
+            hint="give it the version and src of its pair",
+        )
+
+
+@rule("TS702", "companion built with another torch")
+def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
+    """A companion is told the torch of its own cell (`override { torch = customPytorch; }`); without that it is
+    built with the pin's, for other GPUs and CPUs."""
+    if not subject.companion:
+        return
+    told = _own(subject, "override")
+    if not any("torch" in one.arguments for one in told):
+        yield Defect("the companion is not told its torch", told[0].span if told else None)
+
+
+@rule("TS703", "companion that does not bring its torch")
+def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
+    """nixpkgs propagates torch's dev output alone: `import torch` fails for who installs the companion. The
+    recipe adds torch's `out`, to propagatedBuildInputs and to requiredPythonModules."""
+    if not subject.companion or subject.variant is None or subject.variant.flavor:
+        return
+    carried = [
+        said
+        for one in _own(subject, "overrideAttrs")
+        for name in ("propagatedBuildInputs", "dependencies")
+        if (said := one.arguments.get(name))
+    ]
+    texts = [subject.body.syntax.data[said.span.start : said.span.end].decode() for said in carried]
+    if not any(re.search(r"\bout\b", text) for text in texts):
+        yield Defect(
+            "torch's out is not among propagatedBuildInputs",
+            carried[0].span if carried else None,
+            hint="propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];",
+        )
+    modules = subject.bound("requiredPythonModules")
+    if not modules:
+        yield Defect("requiredPythonModules does not hold torch's out", severity=NOTE)
+
+
+@rule("TS704", "companion that compiles torch again", WARNING)
+def companion_shares_torch(subject: Subject) -> Iterator[Defect]:
+    """A companion's torch is the PyTorch recipe's derivation when everything that reaches the derivation is
+    equal, its pname first of all. Otherwise each package compiles a torch of its own: three hours instead of one."""
+    if not subject.companion or subject.line is None or subject.variant is None:
+        return
+    wanted = f"{subject.line.prefix}-{subject.variant.cell}"
+    names = [one for one in subject.bound("pname") if isinstance(one.value, str)]
+    if len(names) < 2:
+        return
+    for one in names[:-1]:
+        if one.value != wanted:
+            fix = Fix(f"write {wanted}", (Edit(one.span.start, one.span.end, wanted),))
+            yield Defect(f"its torch is called {one.value}, the PyTorch recipe's {wanted}", one.span, fix=fix)
+
+
+@rule("TS705", "torch that differs between repos", WARNING, over="repo")
+def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
+    """Recipes that embed torch embed the same torch: where the section between `# ---- torch` and `# ---- end of
+    torch` differs from the PyTorch recipe's, torch is compiled twice."""
+    for recipe in repo.recipes:
+        if recipe.variant is None or not recipe.variant.package.companion or not recipe.torch:
+            continue
+        other = repo.torch.get(recipe.variant.cell)
+        if other and other != recipe.torch:
+            yield Defect(f"its torch section is not that of pytorch-{recipe.variant.cell}", file=recipe.file)
+
+
+@rule("TS706", "companion without its own source")
+def companion_source_is_the_pair(subject: Subject) -> Iterator[Defect]:
+    """Where the pin has another release, the companion brings its own source, from its own repository."""
+    if not subject.companion or subject.line is None or subject.variant is None or subject.variant.flavor:
+        return
+    for one in _own(subject, "overrideAttrs"):
+        version, src = one.arguments.get("version"), one.arguments.get("src")
+        if version is not None and src is None:
+            yield Defect("a version is stated, but the source is the pin's", version.span)
+        if src is not None and version is None:
+            yield Defect("a source is given, but the version stays the pin's", src.span)

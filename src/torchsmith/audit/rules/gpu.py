@@ -1,0 +1,215 @@
+"""GPU targets: which architecture a recipe compiles for, and whether that can be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.audit.finding import Edit, Fix
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.subject import Subject
+from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
+from torchsmith.matrix import Accepted, Package, assess
+from torchsmith.recipe.read import GpuMention, Unknown
+
+DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
+# Spellings that CMake's lists take: 120, not 12.0.
+NUMBERED = ("cmake-list",)
+
+
+def _mentions(subject: Subject) -> Iterator[GpuMention]:
+    for mention in subject.body.gpu_targets:
+        if not any("$" in value for value in mention.values) and mention.name != "gpuArchNum":
+            yield mention
+
+
+def _sm(word: str) -> Sm | None:
+    try:
+        return GpuTarget.parse(word.removesuffix("+PTX")).sm
+    except BadValue:
+        return None
+
+
+@rule("TS401", "gpu target is not the one in the name")
+def target_is_the_named_one(subject: Subject) -> Iterator[Defect]:
+    """The SM in the name is the one that kernels are compiled for. A recipe for another one gives a package that
+    finds no kernel on the GPU it is named after."""
+    gpu = subject.gpu
+    if gpu is None:
+        return
+    for mention in _mentions(subject):
+        for value in mention.values:
+            sm = _sm(value)
+            if sm is not None and sm != gpu.sm:
+                fix = _rewrite(mention, value, gpu.sm.capability) if len(mention.values) == 1 else None
+                yield Defect(f"{mention.name} is {value}, the name says {gpu.name}", mention.span, fix=fix)
+
+
+def _rewrite(mention: GpuMention, old: str, new: str) -> Fix | None:
+    """In place, where the text of the mention is that literal and nothing else."""
+    length = mention.span.end - mention.span.start
+    if mention.spelling == "variable" and length == len(old) + 2:
+        return Fix(f"write {new}", (Edit(mention.span.start + 1, mention.span.end - 1, new),))
+    return None
+
+
+@rule("TS402", "gpu target in the wrong notation")
+def target_is_a_capability(subject: Subject) -> Iterator[Defect]:
+    """`gpuTargets` and TORCH_CUDA_ARCH_LIST take `12.0`; `sm_120` and `120` stop CMake with "Unknown CUDA
+    Architecture Name"."""
+    gpu = subject.gpu
+    if gpu is None:
+        return
+    for mention in _mentions(subject):
+        for value in mention.values if mention.spelling not in NUMBERED else ():
+            sm = _sm(value)
+            if sm is not None and not DOTTED.fullmatch(value):
+                yield Defect(
+                    f"{mention.name} is written {value}, it takes {sm.capability}",
+                    mention.span,
+                    fix=_rewrite(mention, value, sm.capability),
+                )
+            elif sm is None:
+                yield Defect(f"{mention.name} is {value}, which is no GPU architecture", mention.span)
+
+
+@rule("TS403", "target that its CUDA cannot compile")
+def cuda_compiles_the_target(subject: Subject) -> Iterator[Defect]:
+    """Each CUDA release compiles for a list of architectures, read off its ptxas; torch's pin may ask for more.
+    Outside of it the build stops."""
+    if subject.variant is None or subject.variant.flavor:
+        return
+    decision = assess(subject.variant, subject.catalog, subject.line.name if subject.line else None)
+    if not isinstance(decision, Accepted):
+        for reason in decision.reasons:
+            yield Defect(reason.text, hint=reason.hint)
+
+
+@rule("TS404", "cell that no machine can use", WARNING)
+def a_machine_can_use_it(subject: Subject) -> Iterator[Defect]:
+    """Some GPUs exist only with one kind of CPU: SM110 and SM121 sit in ARM machines, so their x86 builds run
+    nowhere, however well they build."""
+    if subject.variant is None:
+        return
+    decision = assess(subject.variant, subject.catalog, subject.line.name if subject.line else None)
+    if isinstance(decision, Accepted) and not decision.usable:
+        yield Defect(decision.warnings[0].text, hint="the profile `real` leaves such cells out")
+
+
+@rule("TS405", "no gpu target")
+def target_is_set(subject: Subject) -> Iterator[Defect]:
+    """Without `gpuTargets` nixpkgs compiles torch for ten architectures, or for none that the name says, and
+    takes ten times as long."""
+    gpu = subject.gpu
+    if gpu is None or subject.wraps_nightly:
+        return
+    if subject.style == "scratch":
+        if not any(mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets):
+            yield Defect("TORCH_CUDA_ARCH_LIST is not set")
+        return
+    told = [one for one in subject.overrides_of("torch", "pytorch") if one.kind == "override"]
+    listed = [mention for mention in subject.body.gpu_targets if mention.spelling == "arch-list"]
+    if listed and not told:
+        return
+    if not any("gpuTargets" in one.arguments for one in told):
+        yield Defect("torch is not told its gpuTargets", told[0].span if told else None)
+    for one in told:
+        said = one.arguments.get("gpuTargets")
+        if said is not None and isinstance(said.value, list):
+            if not said.value:
+                yield Defect("gpuTargets is empty", said.span)
+            elif len(said.value) > 1:
+                yield Defect("gpuTargets names several architectures, the name one", said.span, severity=WARNING)
+
+
+@rule("TS406", "the attribute `pytorch`")
+def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
+    """nixpkgs calls the package `torch`. `pytorch` was an alias, is an error at newer pins, and works only by
+    luck where it still does."""
+    pin = subject.said_pin
+    for found in re.finditer(r"\b(?:python3\d*Packages|pprev|pfinal)\.(pytorch)\b", subject.code):
+        works = pin is not None and "pytorch" in pin.aliases
+        at = subject.span(found, 1)
+        yield Defect(
+            f"{found[0]} is " + ("an alias that newer pins refuse" if works else "an error"),
+            at,
+            severity=WARNING if works else None,
+            hint="use torch",
+            fix=Fix("write torch", (Edit(at.start, at.end, "torch"),)),
+        )
+
+
+@rule("TS407", "CUDA support not asked for")
+def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
+    """`cudaSupport` says whether torch is built with CUDA: true in a GPU recipe, false in a CPU recipe. Left
+    out, it follows the package set."""
+    variant = subject.variant
+    if variant is None or subject.wraps_nightly:
+        return
+    told = [one for one in subject.overrides_of("torch", "pytorch") if one.kind == "override"]
+    for one in told:
+        said = one.arguments.get("cudaSupport")
+        if said is None:
+            severity = None if variant.cuda is None else WARNING
+            yield Defect("torch is not told cudaSupport", one.span, severity=severity)
+        elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
+            yield Defect(f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe", said.span)
+    if not told and subject.style == "pinned" and not subject.body.inner:
+        yield Defect("torch is used as the pin has it: no override tells it its CUDA and GPU")
+
+
+def _nix(value: object) -> str:
+    return {True: "true", False: "false", None: "null"}.get(value, str(value))  # type: ignore[call-overload]
+
+
+@rule("TS408", "CUDA inside a CPU recipe")
+def cpu_recipe_has_no_cuda(subject: Subject) -> Iterator[Defect]:
+    """A CPU recipe builds and links nothing of CUDA."""
+    variant = subject.variant
+    if variant is None or variant.cuda is not None:
+        return
+    signs = r"\bcudaPackages\w*|\bgpuTargets\b|\bTORCH_CUDA_ARCH_LIST\b|\bUSE_CUDA\s*=\s*\"?1|\bcudaCapabilities\b"
+    for found in re.finditer(signs, subject.code):
+        yield Defect(f"{found[0].strip()} in a recipe for the CPU alone", subject.span(found))
+    for one in subject.body.imports:
+        said = one.config.get("cudaSupport")
+        if said is not None and said.value is True:
+            yield Defect("config.cudaSupport is true in a recipe for the CPU alone", said.span)
+
+
+@rule("TS409", "architectures of companions", WARNING)
+def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
+    """torchvision and torchaudio compile for `torch.cudaCapabilities`, a passthru, not for gpuTargets. Where it
+    is not set to the one target, a companion of this torch compiles for ten architectures, perhaps without its
+    own."""
+    gpu, variant = subject.gpu, subject.variant
+    if gpu is None or variant is None or subject.wraps_nightly:
+        return
+    passed = [one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru")]
+    if not passed:
+        listed = [one for one in subject.body.gpu_targets if one.spelling == "arch-list"]
+        if variant.package is Package.PYTORCH:
+            yield Defect("passthru.cudaCapabilities is not set for companions", severity=NOTE)
+        elif not listed:
+            yield Defect(
+                "the companion compiles for every architecture of the pin, not for its own",
+                hint="passthru.cudaCapabilities = [ gpuArchSM ]; in the torch it is built with",
+                severity=None if gpu.tegra else WARNING,
+            )
+
+
+@rule("TS410", "Jetson part not named")
+def jetson_is_named(subject: Subject) -> Iterator[Defect]:
+    """nixpkgs builds for a Jetson part only when `config.cudaCapabilities` names it; the import stops or leaves
+    its packages out otherwise."""
+    gpu, isa = subject.gpu, subject.isa
+    if gpu is None or isa is None or not gpu.tegra or isa.platform not in gpu.platforms:
+        return
+    for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
+        if "cudaCapabilities" not in one.config:
+            yield Defect(
+                f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it",
+                one.span,
+                hint=f'cudaCapabilities = [ "{gpu.sm.capability}" ];',
+                severity=WARNING,
+            )

@@ -1,0 +1,189 @@
+"""Sources and hashes: what is downloaded, and whether it can be believed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.audit.finding import Edit, Fix
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.subject import Subject
+from torchsmith.catalog.facts import Patch
+from torchsmith.recipe.read import Said, Source
+from torchsmith.recipe.values import SOURCE_REPOS
+from torchsmith.matrix import Package
+
+GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
+FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
+# What each fetcher cannot do without.
+REQUIRED = {
+    "fetchFromGitHub": ("owner", "repo"),
+    "fetchpatch": ("url",),
+    "fetchpatch2": ("url",),
+    "fetchTarball": ("url",),
+}
+
+
+def _package(source: Source) -> Package | None:
+    repo = source.fields.get("repo")
+    names = {"pytorch": Package.PYTORCH, **{name: package for package, name in SOURCE_REPOS.items()}}
+    return names.get(str(repo.value)) if repo else None
+
+
+def _known_hash(subject: Subject, source: Source) -> str:
+    """What the catalog knows of a source: by its repository and release, or by its address."""
+    url = source.fields.get("url")
+    if url is not None:
+        patch = _patch(subject, source)
+        return patch.hash if patch else ""
+    package = _package(source)
+    if package is None or subject.line is None or (subject.variant and subject.variant.flavor):
+        return ""
+    return subject.line.hashes.get(package.value, "")
+
+
+def _patch(subject: Subject, source: Source) -> Patch | None:
+    url = source.fields.get("url")
+    every = [patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()]
+    return next((patch for patch in every if url is not None and patch.url == url.value), None)
+
+
+def _put(said: Said[str], text: str) -> Fix:
+    return Fix(f"write {text}", (Edit(said.span.start, said.span.end, text),))
+
+
+@rule("TS901", "empty hash")
+def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
+    """An empty hash stops the build with the right one in the error. It is a note where nobody knows it yet, as
+    for a new release; hash repair learns it."""
+    for source in subject.body.sources:
+        if source.hash is None or source.hash.value:
+            continue
+        known = _known_hash(subject, source)
+        fix = _put(source.hash, known) if known else None
+        yield Defect("the hash is empty", source.hash.span, fix=fix, severity=None if known else NOTE)
+
+
+@rule("TS902", "malformed hash")
+def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
+    """A hash is `sha256-` with 43 characters of base64 and `=`, or an older spelling of the same length. A fake one
+    is a placeholder that somebody forgot."""
+    for source in subject.body.sources:
+        if source.hash is None or not source.hash.value or "$" in source.hash.value:
+            continue
+        known = _known_hash(subject, source)
+        fix = _put(source.hash, known) if known else None
+        if FAKE.fullmatch(source.hash.value):
+            yield Defect("the hash is a placeholder", source.hash.span, fix=fix)
+        elif not GOOD.fullmatch(source.hash.value):
+            yield Defect(f"{source.hash.value} is not a hash", source.hash.span, fix=fix)
+    for found in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
+        yield Defect(f"{found[1]} is a placeholder", subject.span(found, 1))
+
+
+@rule("TS903", "hash of another source")
+def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
+    """Hashes that the catalog knows were right once and are right for ever."""
+    for source in subject.body.sources:
+        known = _known_hash(subject, source)
+        if not known or source.hash is None or not GOOD.fullmatch(source.hash.value):
+            continue
+        if FAKE.fullmatch(source.hash.value) or not source.hash.value.startswith("sha256-"):
+            continue
+        if source.hash.value != known and _release(subject, source):
+            yield Defect("the hash is not that of this source", source.hash.span, fix=_put(source.hash, known))
+
+
+def _release(subject: Subject, source: Source) -> bool:
+    """Whether the source is the release that the known hash is of; patches are by their address."""
+    if "url" in source.fields:
+        return True
+    package, rev = _package(source), source.fields.get("rev") or source.fields.get("tag")
+    if package is None or rev is None or subject.line is None:
+        return False
+    return rev.value == f"v{subject.line.version_of(package.value)}"
+
+
+@rule("TS904", "source without a hash")
+def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
+    """Every download but the pin's names its hash; Nix does not fetch it otherwise."""
+    for source in subject.body.sources:
+        if source.fetcher != "fetchTarball" and source.hash is None and source.fields:
+            known = _known_hash(subject, source)
+            yield Defect(f"{source.fetcher} states no hash", source.span, hint=f"hash = {known!r};" if known else "")
+
+
+@rule("TS905", "source of another release")
+def source_is_the_release(subject: Subject) -> Iterator[Defect]:
+    """The tag that is fetched is the release that the recipe states, from the project's own repository."""
+    line, variant = subject.line, subject.variant
+    if line is None or variant is None:
+        return
+    for source in subject.body.sources:
+        missing = [name for name in REQUIRED.get(source.fetcher, ()) if name not in source.fields]
+        for name in missing if source.fields else ():
+            yield Defect(f"{source.fetcher} is not told its {name}", source.span)
+        if source.fetcher != "fetchFromGitHub" or missing:
+            continue
+        yield from _tag(subject, source)
+
+
+def _tag(subject: Subject, source: Source) -> Iterator[Defect]:
+    line, variant = subject.line, subject.variant
+    assert line is not None and variant is not None
+    package = _package(source)
+    rev = source.fields.get("rev") or source.fields.get("tag")
+    for_torch = "torch" in re.split(r"\W", source.owner) or not variant.package.companion
+    wanted = Package.PYTORCH if for_torch and "python" in source.owner.lower() else None
+    if subject.style != "scratch":
+        wanted = wanted or variant.package
+        if package is not wanted:
+            said = source.fields["repo"]
+            yield Defect(f"fetches {said.value}, not the source of {wanted}", said.span)
+    owner = source.fields["owner"]
+    if isinstance(owner.value, str) and owner.value != "pytorch" and package is not None:
+        yield Defect(f"fetches from {owner.value}, not from pytorch", owner.span, severity=WARNING)
+    if rev is None:
+        yield Defect("fetchFromGitHub is told no rev", source.span)
+    elif package is not None and isinstance(rev.value, str) and not variant.flavor and "$" not in rev.value:
+        right = f"v{line.version_of(package.value)}"
+        if rev.value != right and line.torch:
+            fix = _put(Said(rev.value, rev.span), right) if "${" not in _text(subject, rev) else None
+            yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
+
+
+def _text(subject: Subject, said: Said) -> str:  # type: ignore[type-arg]
+    return subject.body.syntax.data[said.span.start : said.span.end].decode()
+
+
+@rule("TS906", "torch without its submodules")
+def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
+    """PyTorch's source is incomplete without its submodules, and its hash is of the tree that has them."""
+    for source in subject.body.sources:
+        if _package(source) is not Package.PYTORCH or source.fetcher != "fetchFromGitHub":
+            continue
+        said = source.fields.get("fetchSubmodules")
+        if said is None or said.value is False:
+            yield Defect("fetchSubmodules is not true", said.span if said else source.span, hint="fetchSubmodules = true;")
+
+
+@rule("TS907", "patch from another place")
+def patch_is_the_known_one(subject: Subject) -> Iterator[Defect]:
+    """The patches of known fixes come from the commits that the catalog names."""
+    if subject.variant is None or subject.build is None:
+        return
+    names = {
+        patch.name: patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()
+    }
+    for source in subject.body.sources:
+        name, url = source.fields.get("name"), source.fields.get("url")
+        patch = names.get(str(name.value)) if name else None
+        if patch is not None and url is not None and isinstance(url.value, str) and url.value != patch.url:
+            fix = _put(Said(url.value, url.span), patch.url)
+            yield Defect(f"{patch.name} comes from another address", url.span, fix=fix)
+        known = _patch(subject, source)
+        if known is not None and name is not None and name.value != known.name:
+            fix = _put(Said(str(name.value), name.span), known.name)
+            yield Defect(f"the patch is called {name.value}, it is {known.name}", name.span, severity=WARNING, fix=fix)
+        if known is not None and name is None:
+            yield Defect(f"the patch has no name; it is {known.name}", source.span, severity=NOTE)

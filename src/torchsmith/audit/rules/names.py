@@ -1,0 +1,159 @@
+"""Names: of files, of packages, and as Flox sees them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.audit.finding import Edit, Fix
+from torchsmith.audit.repo import Repo
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.subject import Subject
+from torchsmith.edge.problem import nearest
+from torchsmith.matrix import BadName, Package, read_name
+from torchsmith.matrix import pname as right_pname
+
+FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+@rule("TS101", "file name off the convention", WARNING)
+def name_is_readable(subject: Subject) -> Iterator[Defect]:
+    """A recipe of PyTorch, TorchVision or TorchAudio is called
+    `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix`, or `PACKAGE-pythonXYZ-cpu-ISA.nix`. A name that cannot be read says
+    nothing about what is inside, and neither people nor tools can pick the package."""
+    if subject.reading is not None:
+        return
+    first = subject.name.split("-")[0]
+    if not any(first.startswith(package.value) for package in Package) and first != nearest(
+        first, list(Package)
+    ):
+        return
+    try:
+        read_name(subject.name)
+    except BadName as problem:
+        yield Defect(f"{subject.name} is not a variant's name: {problem.what}", hint=problem.hint)
+
+
+@rule("TS102", "old spelling of a file name", WARNING)
+def name_is_canonical(subject: Subject) -> Iterator[Defect]:
+    """Names have one spelling. `-magma` says what every GPU variant has; torch's release prefix belongs into
+    pname, not into the file's name."""
+    if subject.reading is None:
+        return
+    for words in subject.reading.old:
+        if "." not in subject.name:
+            yield Defect(words, hint=f"call it {subject.reading.variant}.nix")
+    if subject.reading.prefix:
+        yield Defect(
+            f"{subject.reading.prefix} is torch's pname prefix, not part of a file name",
+            hint=f"call it {subject.reading.variant}.nix",
+        )
+
+
+@rule("TS103", "name that Flox cannot reach")
+def name_suits_flox(subject: Subject) -> Iterator[Defect]:
+    """Flox takes the file's name as an attribute name: letters, digits, `_` and `-`, no dot. A name with a dot
+    makes a package that cannot be asked for."""
+    if not FLOX_NAME.fullmatch(subject.name):
+        better = re.sub(r"[^A-Za-z0-9_-]", "_", subject.name)
+        yield Defect(f"Flox cannot reach a package called {subject.name}", hint=f"call it {better}.nix")
+
+
+@rule("TS104", "names that collide for Flox", over="repo")
+def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
+    """Flox treats `-` and `_` alike when it links results, so two names that differ in nothing else collide."""
+    seen: dict[str, str] = {}
+    for recipe in repo.recipes:
+        other = seen.setdefault(recipe.name.replace("-", "_"), recipe.name)
+        if other != recipe.name:
+            yield Defect(f"{recipe.name} and {other} are one name for Flox", file=recipe.file)
+
+
+@rule("TS105", "pname of another cell")
+def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
+    """The pname is what ends up in the store path and in every list of what is installed. It names the same
+    Python, target and instruction set as the file; torch's starts with its release (`pytorch210-`), a companion's
+    with the package."""
+    variant, line = subject.variant, subject.line
+    if variant is None or line is None or subject.wraps_nightly:
+        return
+    wanted = {right_pname(variant, line), right_pname(variant.of(Package.PYTORCH), line)}
+    said = [one for one in subject.bound("pname") if isinstance(one.value, str)]
+    for one in said:
+        text = str(one.value)
+        if text in wanted:
+            continue
+        own = right_pname(variant, line) if one == said[-1] else right_pname(variant.of(Package.PYTORCH), line)
+        if _cell_of(text) == variant.cell and _package_of(text) == _package_of(own):
+            yield Defect(f"pname {text} should be {own}", one.span, severity=WARNING, fix=_write(one.span, own))
+        else:
+            yield Defect(f"pname {text} is not that of this recipe, {own}", one.span, fix=_write(one.span, own))
+    last = str(said[-1].value) if said else ""
+    if said and last in wanted and last != right_pname(variant, line) and subject.companion:
+        yield Defect(f"the package itself is called {last}, which is torch's name", said[-1].span)
+
+
+def _write(span: object, text: str) -> Fix:
+    return Fix(f"write {text}", (Edit(span.start, span.end, text),))  # type: ignore[attr-defined]
+
+
+def _cell_of(text: str) -> str:
+    try:
+        return read_name(text).variant.cell
+    except BadName:
+        return ""
+
+
+def _package_of(text: str) -> str:
+    return re.sub(r"\d+$", "", text.split("-")[0])
+
+
+@rule("TS106", "no pname", WARNING)
+def pname_is_set(subject: Subject) -> Iterator[Defect]:
+    """Without a pname of its own a package goes by nixpkgs' name, and nothing tells two variants apart."""
+    variant, line = subject.variant, subject.line
+    if variant is None or line is None or subject.wraps_nightly:
+        return
+    said = [one for one in subject.bound("pname")]
+    wanted = 2 if variant.package.companion else 1
+    if not said:
+        yield Defect(f"no pname is set; it should be {right_pname(variant, line)}")
+    elif len(said) < wanted and subject.style != "catalog":
+        yield Defect(
+            "torch and its companion each need a pname, only one is set",
+            said[0].span,
+            hint=f"{right_pname(variant.of(Package.PYTORCH), line)} and {right_pname(variant, line)}",
+        )
+
+
+@rule("TS107", "the same recipe twice", WARNING, over="repo")
+def recipes_differ(repo: Repo) -> Iterator[Defect]:
+    """Two recipes whose text differs in nothing but names and prose build the same thing twice."""
+    seen: dict[str, str] = {}
+    for recipe in sorted(repo.recipes, key=lambda one: (len(one.name), one.name)):
+        if not recipe.fingerprint:
+            continue
+        other = seen.setdefault(recipe.fingerprint, recipe.name)
+        if other != recipe.name:
+            yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
+
+
+@rule("TS108", "label of another recipe", WARNING)
+def label_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
+    """The passthru `torchsmith` tells tools which variant and line a derivation is; it must be the file's own."""
+    if subject.variant is None or subject.line is None:
+        return
+    own = {subject.variant.name, subject.variant.of(Package.PYTORCH).name}
+    nightly = subject.variant.name.removesuffix("-wrapper")
+    for one in subject.bound("variant"):
+        if one.owner.endswith("torchsmith") and isinstance(one.value, str) and one.value not in {*own, nightly}:
+            yield Defect(f"labelled {one.value}", one.span, fix=_write(one.span, subject.variant.name))
+    labels = [one for one in subject.bound("variant") if one.owner.endswith("torchsmith")]
+    if labels and subject.companion and labels[-1].value == subject.variant.of(Package.PYTORCH).name:
+        yield Defect("the companion is labelled as its torch", labels[-1].span)
+    for one in subject.bound("line"):
+        if one.owner.endswith("torchsmith") and one.value != subject.line.name:
+            yield Defect(f"labelled as line {one.value}, it is {subject.line.name}", one.span)
+    stated = subject.bound("torchsmith")
+    if subject.header is not None and not subject.wraps_nightly and not stated and not labels:
+        yield Defect("the label that torchsmith puts into passthru is gone", severity=NOTE)

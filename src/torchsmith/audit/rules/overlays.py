@@ -1,0 +1,159 @@
+"""Overlays and fixes: what a release and its CUDA need of the pin, and what they no longer need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.subject import Subject
+from torchsmith.catalog.facts import Fix
+from torchsmith.recipe.read import Overlay
+
+ORDER = ("cudaPackages", "magma", "torch")
+
+
+def _last(package: str) -> str:
+    return package.rpartition(".")[2]
+
+
+def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
+    """What the overlays change, in order."""
+    return [(_last(change.package), overlay) for overlay in subject.body.overlays for change in overlay.changes]
+
+
+def _needed(subject: Subject) -> Iterator[Fix]:
+    """The fixes that the cell's line asks for and the package has a use for."""
+    if subject.build is None or subject.variant is None or subject.wraps_nightly:
+        return
+    for name in subject.build.fixes:
+        fix = subject.catalog.fixes[name]
+        if subject.variant.package.value in fix.packages:
+            yield fix
+
+
+@rule("TS301", "missing overlay")
+def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
+    """Each torch release on each CUDA needs its own overlays: the CUDA package set, the MAGMA patch, the torch
+    source. Without one of them the recipe builds another CUDA, another torch, or nothing."""
+    if subject.style != "pinned":
+        return
+    changed = {package for package, _ in _changed(subject)}
+    for fix in _needed(subject):
+        if not fix.overlay or fix.overlay in changed:
+            continue
+        pin, variant = subject.said_pin or subject.pin, subject.variant
+        if fix.overlay == "cudaPackages" and pin and variant and pin.default_cuda == variant.cuda:
+            continue
+        yield Defect(f"no overlay for {fix.title}", _list(subject), hint=fix.why)
+
+
+def _list(subject: Subject):  # type: ignore[no-untyped-def]
+    return subject.body.imports[0].span if subject.body.imports else None
+
+
+@rule("TS302", "overlays out of order", WARNING)
+def overlays_are_in_order(subject: Subject) -> Iterator[Defect]:
+    """CUDA first, then MAGMA, then torch: each overlay builds on the one before. In another order a `prev` means
+    something else than the next reader thinks."""
+    seen = [(ORDER.index(package), overlay) for package, overlay in _changed(subject) if package in ORDER]
+    for (before, _), (after, overlay) in zip(seen, seen[1:], strict=False):
+        if after < before:
+            yield Defect(f"the overlay of {ORDER[after]} comes after that of {ORDER[before]}", overlay.span)
+
+
+@rule("TS303", "overlay that is not needed", WARNING)
+def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
+    """A workaround stays only as long as its reason: a MAGMA patch that the pin already has does not apply, a
+    torch source that the pin has anyway is a second download, and the same overlay twice patches twice."""
+    if subject.build is None or subject.style != "pinned":
+        return
+    needed = {fix.overlay for fix in _needed(subject) if fix.overlay}
+    seen: set[str] = set()
+    for package, overlay in _changed(subject):
+        if package in seen:
+            yield Defect(f"{package} is changed by two overlays", overlay.span)
+        elif package in ORDER and package not in needed:
+            yield Defect(
+                f"{subject.line.name if subject.line else 'this line'} needs no overlay for {package} here",
+                overlay.span,
+            )
+        seen.add(package)
+
+
+@rule("TS304", "CUDA of another release")
+def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
+    """The package set that the recipe makes its CUDA is the one in the name. `cudaPackages_13` is accepted where
+    the pin's 13 is that release."""
+    toolkit, build = subject.toolkit, subject.build
+    if toolkit is None or build is None:
+        return
+    allowed = {toolkit.attr, build.cuda_set or toolkit.attr}
+    pin = subject.said_pin or subject.pin
+    major = f"cudaPackages_{toolkit.version.major}"
+    newest = [cuda for cuda in (pin.cudas if pin else ()) if cuda.major == toolkit.version.major]
+    if pin is None or (newest and max(newest) == toolkit.version):
+        allowed.add(major)
+    for found in re.finditer(r"\bcudaPackages_(\d+(?:_\d+)?)\b", subject.code):
+        if found[0] not in allowed:
+            yield Defect(
+                f"{found[0]} is not CUDA {toolkit.version}, which the name says",
+                subject.span(found),
+                hint=f"use {build.cuda_set or toolkit.attr}",
+            )
+
+
+@rule("TS305", "MAGMA disabled")
+def magma_is_enabled(subject: Subject) -> Iterator[Defect]:
+    """Every GPU variant has MAGMA: torch.linalg falls back to slow paths without it. Older recipes took it out
+    because CUDA 13 broke it; the patch mends that."""
+    if subject.variant is None or subject.variant.cuda is None:
+        return
+    off = r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false)\b|(?:effectiveMagma|magma)\s*=\s*null"
+    for found in re.finditer(off, subject.code, re.IGNORECASE):
+        yield Defect("MAGMA is switched off", subject.span(found), hint="add the patch and leave it on")
+    for found in re.finditer(r"echo[^\n]*MAGMA: *(Disabled|OFF|No)\b", subject.code, re.IGNORECASE):
+        yield Defect("the banner says that MAGMA is off", subject.span(found, 1))
+    if subject.style != "scratch":
+        return
+    inputs = re.search(r"\bbuildInputs\s*=", subject.code)
+    if inputs and not re.search(r"\bmagma\b", subject.code[inputs.end() :]):
+        yield Defect("MAGMA is not among the build inputs", subject.span(inputs))
+
+
+@rule("TS306", "missing fix")
+def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
+    """What is known to break a release on its CUDA is mended in the recipe: version variables, CCCL links, the
+    FindCUDAToolkit stub, OpenCV's patches. Each was met in a real build."""
+    for fix in _needed(subject):
+        missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
+        overlaid = fix.overlay and subject.style == "pinned"
+        if missing and not (overlaid and all(fix.overlay != one for one, _ in _changed(subject))):
+            yield Defect(f"without {fix.title}", hint=fix.why)
+
+
+@rule("TS307", "fix that is not needed", NOTE)
+def fixes_are_needed(subject: Subject) -> Iterator[Defect]:
+    """A workaround for another release or another CUDA does nothing here but mislead."""
+    if subject.build is None or subject.variant is None or subject.wraps_nightly:
+        return
+    needed = {fix.name for fix in _needed(subject)}
+    for fix in subject.catalog.fixes.values():
+        if fix.name in needed or fix.overlay or not fix.signs or subject.style != "pinned":
+            continue
+        if all(re.search(sign, subject.code) for sign in fix.signs):
+            yield Defect(f"{fix.title}: this line does not need it")
+
+
+@rule("TS308", "patches kept for another source")
+def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
+    """A torch from its own source drops the pin's patches (`patches = [ ];`): they are cut for the pin's
+    version and stop the build."""
+    for override in subject.overrides_of("torch"):
+        if override.kind == "override" or "src" not in override.arguments or "version" not in override.arguments:
+            continue
+        patches = override.arguments.get("patches")
+        if patches is None:
+            yield Defect("the pin's patches are applied to another source", override.span, hint="patches = [ ];")
+        elif patches.value != []:
+            yield Defect("patches of another version are kept", patches.span, hint="patches = [ ];")

@@ -1,0 +1,159 @@
+"""Pins: which nixpkgs a recipe imports, and for which system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.audit.finding import Edit, Fix
+from torchsmith.audit.repo import Repo
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.subject import Subject
+
+
+@rule("TS201", "wrong nixpkgs pin")
+def pin_is_of_the_line(subject: Subject) -> Iterator[Defect]:
+    """A recipe imports the nixpkgs revision that its torch release and CUDA are built from. Another pin has
+    another torch, other patches, or no such CUDA at all."""
+    wanted = subject.pin
+    if wanted is None or subject.variant is None:
+        return
+    for pin in subject.body.pins:
+        if pin.rev is None or pin.rev.value == wanted.rev or "nixpkgs" not in pin.url.value:
+            continue
+        known = subject.said_pin
+        if known is None:
+            words, how = f"nixpkgs {pin.rev.value[:7]} is not in the catalog", WARNING
+        elif subject.variant.cuda and subject.variant.cuda not in known.cudas:
+            words, how = f"nixpkgs {known.name} has no CUDA {subject.variant.cuda}", None
+        else:
+            words, how = f"nixpkgs {known.name} is not the pin of line {subject.build and subject.line.name}", None  # type: ignore[union-attr]
+        fix = Fix(f"pin {wanted.name}", (Edit(pin.rev.span.start, pin.rev.span.end, wanted.rev),))
+        yield Defect(f"{words}; it should be {wanted.rev}", pin.rev.span, severity=how, fix=fix)
+
+
+@rule("TS202", "two pins in one recipe")
+def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
+    """Packages of two nixpkgs revisions have different C libraries; a process that loads both fails, or worse."""
+    revs = [pin for pin in subject.body.pins if pin.rev and "nixpkgs" in pin.url.value]
+    for pin in revs[1:]:
+        if pin.rev and revs[0].rev and pin.rev.value != revs[0].rev.value:
+            yield Defect(
+                f"imports nixpkgs {pin.rev.value[:7]} besides {revs[0].rev.value[:7]}", pin.rev.span
+            )
+
+
+@rule("TS203", "recipes of one line at several pins", WARNING, over="repo")
+def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
+    """Recipes of one release and CUDA share their dependencies only when they share their pin; a repo with two
+    is usually half migrated."""
+    groups: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for recipe in repo.recipes:
+        if recipe.pin and recipe.line:
+            groups.setdefault((recipe.line, recipe.cuda), {}).setdefault(recipe.pin, []).append(recipe.file)
+    for (line, cuda), pins in groups.items():
+        most = max(pins, key=lambda pin: len(pins[pin]))
+        for pin, files in pins.items():
+            for file in files if pin != most else ():
+                what = f"line {line}" + (f", CUDA {cuda}," if cuda else "")
+                yield Defect(
+                    f"at nixpkgs {pin[:7]}, while {len(pins[most])} of {what} are at {most[:7]}", file=file
+                )
+
+
+@rule("TS204", "pin without a hash", NOTE)
+def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
+    """`fetchTarball` without `sha256` downloads again after an hour and believes what it gets. A recipe names
+    the hash where it is known; `torchsmith pin` and hash repair learn it."""
+    for pin in subject.body.pins:
+        if pin.sha256 is None or not pin.sha256.value:
+            known = subject.pin.sha256 if subject.pin else ""
+            yield Defect("the pin's hash is not stated", pin.span, severity=WARNING if known else None)
+
+
+@rule("TS205", "nixpkgs that nobody pinned", WARNING)
+def nixpkgs_is_pinned(subject: Subject) -> Iterator[Defect]:
+    """`<nixpkgs>` or the tarball of a branch is whatever it is on the day of the build."""
+    if subject.variant is None:
+        return
+    found = re.search(r"<nixpkgs[^>]*>", subject.code)
+    if found:
+        at = subject.span(found)
+        yield Defect("imports <nixpkgs>, which differs from machine to machine", at)
+    for pin in subject.body.pins:
+        if pin.rev is None and "nixpkgs" in pin.url.value:
+            yield Defect("the tarball's address names no revision", pin.url.span)
+    expects = subject.build is not None and subject.build.style == "pinned"
+    if expects and subject.style == "pinned" and not subject.body.pins and not found:
+        yield Defect("no pinned nixpkgs is imported")
+
+
+@rule("TS206", "system of another machine")
+def system_is_of_the_isa(subject: Subject) -> Iterator[Defect]:
+    """A pinned import evaluates for the machine that runs Nix unless `system` says otherwise: an ARM cell
+    evaluated on x86 is an x86 build with ARM flags, and the other way round."""
+    isa = subject.isa
+    if isa is None or subject.wraps_nightly:
+        return
+    for one in subject.body.imports:
+        if "nixpkgs" not in one.source.lower() and not subject.body.pins:
+            continue
+        if one.system is None:
+            yield Defect(
+                f"the import names no system: on another machine it is not {isa.platform}",
+                one.span,
+                hint=f'system = "{isa.platform}";',
+                severity=WARNING,
+            )
+        elif one.system.value != isa.platform and not one.system.value.startswith("$"):
+            fix = Fix(f"write {isa.platform}", (Edit(one.system.span.start, one.system.span.end, isa.platform),))
+            yield Defect(
+                f"{isa.name} is built on {isa.platform}, not {one.system.value}", one.system.span, fix=fix
+            )
+
+
+@rule("TS207", "Python that is not the one in the name")
+def python_is_the_named_one(subject: Subject) -> Iterator[Defect]:
+    """`python3Packages` is whichever Python the pin prefers; another one goes by its own set."""
+    variant = subject.variant
+    if variant is None or variant.python not in subject.catalog.pythons:
+        return
+    pin = subject.said_pin or subject.pin
+    default = pin.default_python if pin else max(subject.catalog.pythons)
+    wanted = {subject.catalog.pythons[variant.python].attr}
+    if default == variant.python:
+        wanted.add("python3Packages")
+    for found in re.finditer(r"\bpython3\d*Packages\b", subject.code):
+        if found[0] not in wanted:
+            at = subject.span(found)
+            is_ = f"Python {default}" if found[0] == "python3Packages" else f"not Python {variant.python}"
+            best = subject.catalog.pythons[variant.python].attr
+            yield Defect(f"{found[0]} is {is_}; the name says {variant.python}", at, hint=f"use {best}")
+
+
+@rule("TS208", "unfree packages not allowed")
+def unfree_is_allowed(subject: Subject) -> Iterator[Defect]:
+    """CUDA and cuDNN are unfree: an import that does not allow it stops with an error."""
+    if subject.variant is None or subject.variant.cuda is None or subject.wraps_nightly:
+        return
+    for one in subject.body.imports:
+        allowed = one.config.get("allowUnfree")
+        if subject.body.pins and (allowed is None or allowed.value is False):
+            if "allowUnfreePredicate" in one.config:
+                continue
+            yield Defect("config.allowUnfree is not set, and CUDA is unfree", one.span)
+
+
+@rule("TS209", "dependencies without CUDA", WARNING)
+def dependencies_use_cuda(subject: Subject) -> Iterator[Defect]:
+    """`config.cudaSupport` is what torch's dependencies ask; without it they are built without CUDA, beside a
+    torch that has it."""
+    variant = subject.variant
+    if variant is None or subject.wraps_nightly:
+        return
+    for one in subject.body.imports:
+        said = one.config.get("cudaSupport")
+        if not subject.body.pins:
+            continue
+        if variant.cuda and (said is None or said.value is not True):
+            yield Defect("config.cudaSupport is not true", said.span if said else one.span)

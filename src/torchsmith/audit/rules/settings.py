@@ -1,0 +1,119 @@
+"""Settings: what is said and reaches nothing, and names that mean nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.subject import Subject
+from torchsmith.matrix import Package
+
+
+@rule("TS801", "CMake flags that reach nothing", NOTE)
+def cmake_flags_reach_nothing(subject: Subject) -> Iterator[Defect]:
+    """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's setup.py
+    forwards variables named CMAKE_*, USE_* and BUILD_* instead."""
+    if subject.style == "scratch" or subject.variant is None:
+        return
+    for name in ("cmakeFlags", "ninjaFlags"):
+        for one in subject.bound(name):
+            yield Defect(f"{name} of torch reaches nothing", one.span)
+
+
+@rule("TS802", "MAX_JOBS that is lost", NOTE)
+def max_jobs_is_lost(subject: Subject) -> Iterator[Defect]:
+    """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: a limit holds only when it is put on
+    NIX_BUILD_CORES."""
+    if subject.style == "scratch" or subject.variant is None:
+        return
+    limited = re.search(r"NIX_BUILD_CORES=", subject.code)
+    for export in subject.body.exports:
+        if export.variable == "MAX_JOBS" and not limited:
+            yield Defect("MAX_JOBS is overwritten by the build", export.span, hint="limit NIX_BUILD_CORES")
+
+
+@rule("TS803", "version that is stated otherwise")
+def versions_agree(subject: Subject) -> Iterator[Defect]:
+    """setup.py believes PYTORCH_BUILD_VERSION, then version.txt; either one that names another release than
+    the source makes a torch that lies about itself."""
+    line, variant = subject.line, subject.variant
+    if line is None or variant is None or not line.torch or variant.flavor:
+        return
+    for found in re.finditer(
+        r"(?:PYTORCH_BUILD_VERSION|TORCH_BUILD_VERSION)\s*=\s*\"?(\d+\.\d+[\w.]*)", subject.code
+    ):
+        if found[1] != line.torch:
+            yield Defect(f"states {found[1]}, the release is {line.torch}", subject.span(found, 1))
+    for found in re.finditer(r"echo \"([\d.]+)\" > version\.txt", subject.code):
+        if found[1] != line.torch:
+            yield Defect(f"writes {found[1]} into version.txt, it is {line.torch}", subject.span(found, 1))
+    for override in subject.overrides_of("torch"):
+        said = override.arguments.get("version")
+        if said is not None and isinstance(said.value, str) and said.value != line.torch:
+            yield Defect(f"torch is {said.value}, the line's is {line.torch}", said.span)
+        stated = override.arguments.get("PYTORCH_BUILD_VERSION")
+        if stated is not None and isinstance(stated.value, str) and stated.value != line.torch:
+            yield Defect(f"PYTORCH_BUILD_VERSION is {stated.value}", stated.span)
+        if override.kind != "override" and "src" in override.arguments:
+            if said is None:
+                yield Defect("torch has another source but keeps the pin's version", override.span)
+            if stated is None and "export PYTORCH_BUILD_VERSION" not in subject.code:
+                yield Defect("PYTORCH_BUILD_VERSION keeps the pin's version", override.span, severity=WARNING)
+
+
+@rule("TS804", "CUDA version that is stated otherwise")
+def cuda_versions_agree(subject: Subject) -> Iterator[Defect]:
+    """Where the recipe states its CUDA release (`-DCUDA_VERSION`, an assert), it is the one in the name."""
+    toolkit = subject.toolkit
+    if toolkit is None:
+        return
+    stated = r"(?:-DCUDA_VERSION=|cudaMajorMinorVersion == \")(\d+\.\d+)"
+    for found in re.finditer(stated, subject.code):
+        if found[1] != str(toolkit.version):
+            yield Defect(f"states CUDA {found[1]}, the name says {toolkit.version}", subject.span(found, 1))
+
+
+@rule("TS805", "name that nothing binds")
+def names_are_bound(subject: Subject) -> Iterator[Defect]:
+    """A variable that no let, argument or builtin defines stops the evaluation."""
+    for recipe in (subject.recipe, *((subject.body,) if subject.recipe.inner else ())):
+        for name, span in recipe.unbound:
+            yield Defect(f"undefined variable {name}", span, of=recipe)
+
+
+@rule("TS806", "binding that nothing uses", NOTE)
+def bindings_are_used(subject: Subject) -> Iterator[Defect]:
+    """A let binding that nothing reads is a setting that does nothing."""
+    for name, span in subject.body.unused:
+        yield Defect(f"{name} is defined and never used", span)
+
+
+@rule("TS807", "from-scratch pattern")
+def torch_is_nixpkgs(subject: Subject) -> Iterator[Defect]:
+    """A release is built from nixpkgs' torch by overriding it. A recipe that builds torch from scratch repeats, and
+    misses, what nixpkgs has learned. The nightly is built so on purpose, where torchsmith.toml asks for it."""
+    variant = subject.variant
+    if variant is None or subject.style != "scratch":
+        return
+    if variant.flavor and subject.generated:
+        return
+    found = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
+    severity = WARNING if variant.flavor else None
+    at = subject.span(found) if found else None
+    yield Defect("builds torch from scratch instead of overriding nixpkgs' torch", at, severity=severity)
+
+
+@rule("TS808", "result of another package")
+def result_is_the_package(subject: Subject) -> Iterator[Defect]:
+    """The recipe's value is the package that its file is named after."""
+    variant = subject.variant
+    if variant is None or subject.wraps_nightly or subject.style == "scratch" or subject.recipe.inner:
+        return
+    attr = variant.package.attr
+    wrong = [one.attr for one in Package if one.companion and one is not variant.package]
+    for package, override in subject.overrides:
+        if package in wrong:
+            yield Defect(f"overrides {package} in a recipe of {attr}", override.span)
+    if not any(package in (attr, variant.package.value) for package, _ in subject.overrides):
+        yield Defect(f"nothing of {attr} is overridden: the result is not the variant")

@@ -1,0 +1,232 @@
+"""One audit: read each recipe once, run the rules over it, keep small facts, then run the rules over repositories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.audit.finding import Finding, Severity
+from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
+from torchsmith.audit.rule import Defect, Rule, rules_of
+from torchsmith.audit.subject import Subject
+from torchsmith.audit.suppress import Choice, muted
+from torchsmith.audit.targets import Folder, find_folders, workspace_of
+from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem, Where
+from torchsmith.recipe.read import Recipe, read_recipe
+from torchsmith.workspace.load import Workspace
+
+WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
+CHUNK = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to audit, and how deeply."""
+
+    paths: tuple[Path, ...]
+    workspace: Path | None = None
+    choice: Choice = field(default_factory=Choice)
+    values: bool = False
+    jobs: int = 0  # 0: as many as there are processors
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found, and in how many files."""
+
+    findings: tuple[Finding, ...]
+    recipes: int
+    files: int
+    silenced: int = 0
+
+    def of(self, *severities: Severity) -> list[Finding]:
+        return [one for one in self.findings if one.severity in severities]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One file: what was found, and what its repository needs to know of it."""
+
+    findings: tuple[Finding, ...]
+    facts: RecipeFacts | None = None
+    silenced: int = 0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What judging a file needs besides the file."""
+
+    catalog: Catalog
+    choice: Choice
+    lines: dict[str, str]  # of the workspace, by variant
+
+
+def audit(request: Request) -> Report:
+    """Judge everything below the paths."""
+    folders = find_folders(request.paths)
+    workspace = workspace_of(request.paths, request.workspace)
+    catalog = workspace.catalog if workspace else builtin_catalog()
+    lines = {cell.name: cell.line for cell in workspace.matrix.cells} if workspace else {}
+    bench = Bench(catalog, request.choice, lines)
+    findings: list[Finding] = []
+    silenced = files = 0
+    facts: dict[Path, list[RecipeFacts]] = {}
+    for folder, judged in _judge_all(folders, bench, request, workspace):
+        files += 1
+        findings += judged.findings
+        silenced += judged.silenced
+        if judged.facts:
+            facts.setdefault(folder.root, []).append(judged.facts)
+    if request.values:
+        from torchsmith.audit.values import value_findings
+
+        findings += value_findings(folders, bench)
+    findings += _repo_findings(folders, facts, bench)
+    kept, baseline = request.choice.keep(_unique(findings))
+    recipes = sum(len(folder.recipes) for folder in folders)
+    return Report(tuple(kept), recipes, files, silenced + baseline)
+
+
+def _unique(findings: Iterable[Finding]) -> list[Finding]:
+    """Wrappers of one file find the same things in it."""
+    seen: dict[tuple[object, ...], Finding] = {}
+    for one in findings:
+        seen.setdefault(one.sort_key, one)
+    return [seen[key] for key in sorted(seen)]  # type: ignore[type-var]
+
+
+Work = tuple[Path, str, bool]
+
+
+def _judge_all(
+    folders: Sequence[Folder], bench: Bench, request: Request, workspace: Workspace | None
+) -> Iterator[tuple[Folder, Judged]]:
+    work: list[tuple[Folder, Work]] = []
+    for folder in folders:
+        work += [(folder, (path, folder.show(path), True)) for path in folder.recipes]
+        work += [(folder, (path, folder.show(path), False)) for path in (*folder.others, *folder.pages)]
+    jobs = request.jobs or os.cpu_count() or 1
+    if jobs == 1 or len(work) < WORTH_A_PROCESS:
+        yield from ((folder, judge_file(*one, bench)) for folder, one in work)
+        return
+    source = str(workspace.root) if workspace and workspace.root else None
+    with ProcessPoolExecutor(jobs, initializer=_prepare, initargs=(source, bench.choice, bench.lines)) as pool:
+        todo = [one for _, one in work]
+        chunks = [todo[at : at + CHUNK] for at in range(0, len(todo), CHUNK)]
+        homes = iter(folder for folder, _ in work)
+        for judged in pool.map(_judge_chunk, chunks):
+            yield from ((next(homes), one) for one in judged)
+
+
+_bench: list[Bench] = []
+
+
+def _prepare(workspace: str | None, choice: Choice, lines: dict[str, str]) -> None:
+    """Each process reads the catalog once."""
+    from torchsmith.workspace.load import open_workspace
+
+    catalog = open_workspace(Path(workspace)).catalog if workspace else builtin_catalog()
+    _bench[:] = [Bench(catalog, choice, lines)]
+
+
+def _judge_chunk(chunk: Sequence[Work]) -> list[Judged]:
+    return [judge_file(*one, _bench[0]) for one in chunk]
+
+
+def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
+    """All that the text of one file gives away."""
+    try:
+        text = read_text(path)
+    except Problem as problem:
+        return Judged(tuple(_unread(problem, shown, bench)))
+    found = list(_findings(bench, "file", shown, text, lambda rule: rule.check(path, text)))
+    if not is_recipe:
+        return Judged(tuple(found))
+    try:
+        recipe = read_recipe(path)
+    except Problem as problem:
+        return Judged(tuple(found + list(_unread(problem, shown, bench))))
+    return judge_recipe(recipe, shown, bench, found)
+
+
+def judge_recipe(recipe: Recipe, shown: str, bench: Bench, found: Sequence[Finding] = ()) -> Judged:
+    """A recipe that was read, with the rules over recipes."""
+    subject = Subject(shown, recipe, bench.catalog, bench.lines.get(recipe.name))
+    findings = [*found]
+    for rule in rules_of("text", "recipe"):
+        if bench.choice.wants(rule.id):
+            findings += (_finding(rule, defect, subject) for defect in rule.check(subject))
+    comments = [(one.span.line, one.value) for one in recipe.comments if "torchsmith: ignore" in one.value]
+    kept = [one for one in findings if not muted(one, comments)]
+    return Judged(tuple(kept), facts_of(subject), len(findings) - len(kept))
+
+
+def _unread(problem: Problem, shown: str, bench: Bench) -> Iterator[Finding]:
+    where = Where(shown, problem.where.line, problem.where.column) if problem.where else Where(shown)
+    for rule in rules_of("text", "unread"):
+        if bench.choice.wants(rule.id):
+            for defect in rule.check(problem):
+                yield _made(rule, defect, where, "")
+
+
+def _findings(
+    bench: Bench, over: str, shown: str, text: str, ask: Callable[[Rule], Iterator[Defect]]
+) -> Iterator[Finding]:
+    for rule in rules_of("text", over):  # type: ignore[arg-type]
+        if not bench.choice.wants(rule.id):
+            continue
+        for defect in ask(rule):
+            line = defect.at.line if defect.at else 0
+            yield _made(rule, defect, Where(shown, line, defect.at.column if defect.at else 0), _line(text, line))
+
+
+def _finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
+    recipe = defect.of or subject.body
+    file = subject.file
+    if recipe is not subject.recipe and defect.at is not None:
+        file = os.path.normpath(os.path.join(os.path.dirname(file), os.path.relpath(recipe.path, subject.recipe.path.parent)))
+    line = defect.at.line if defect.at else 0
+    where = Where(file, line, defect.at.column if defect.at else 0)
+    fix_is_here = recipe is subject.recipe
+    return _made(rule, defect, where, _line(recipe.text, line) if line else "", keep_fix=fix_is_here)
+
+
+def _made(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
+    severity = defect.severity or rule.severity
+    fix = defect.fix if keep_fix else None
+    return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source)
+
+
+def _line(text: str, number: int) -> str:
+    if not number:
+        return ""
+    lines = text.split("\n", number)
+    return lines[number - 1].rstrip() if number <= len(lines) else ""
+
+
+def _repo_findings(
+    folders: Sequence[Folder], facts: dict[Path, list[RecipeFacts]], bench: Bench
+) -> Iterator[Finding]:
+    sections = {
+        one.variant.cell: one.torch
+        for group in facts.values()
+        for one in group
+        if one.variant and not one.variant.package.companion and one.torch
+    }
+    for folder in folders:
+        if not folder.whole:
+            continue
+        known = tuple(sorted(facts.get(folder.root, ()), key=lambda one: one.name))
+        repo = Repo(folder.root, folder.shown, known, bench.catalog, sections, folder.pages)
+        for rule in rules_of("text", "repo"):
+            if not bench.choice.wants(rule.id):
+                continue
+            for defect in rule.check(repo):
+                line = defect.at.line if defect.at else 0
+                where = Where(defect.file or folder.shown, line, defect.at.column if defect.at else 0)
+                yield _made(rule, defect, where, "")
