@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchsmith.audit.finding import Finding, Severity
@@ -31,7 +31,9 @@ class Request:
     paths: tuple[Path, ...]
     workspace: Path | None = None
     choice: Choice = field(default_factory=Choice)
-    values: bool = False
+    values: bool | None = False  # None: where the evaluator is installed
+    evaluate: bool = False
+    nixpkgs: Path | None = None
     jobs: int = 0  # 0: as many as there are processors
 
 
@@ -46,6 +48,9 @@ class Report:
 
     def of(self, *severities: Severity) -> list[Finding]:
         return [one for one in self.findings if one.severity in severities]
+
+    def without(self, severity: Severity) -> Report:
+        return replace(self, findings=tuple(one for one in self.findings if one.severity is not severity))
 
 
 @dataclass(frozen=True, slots=True)

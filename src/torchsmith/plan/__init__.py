@@ -1,1 +1,1 @@
-"""What is wanted against what is there, and what a change would do."""
+"""Plans: what torchsmith.toml wants against what lies there, as actions with reasons, and carrying them out."""

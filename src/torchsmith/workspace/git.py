@@ -66,9 +66,19 @@ def staged(repo: Path, paths: Sequence[str]) -> bool:
     return run(["git", "-C", repo, "diff", "--cached", "--quiet", "--", *paths], timeout=300).code == 1
 
 
-def commit(repo: Path, message: str) -> str:
-    """Commit what is staged; returns the short revision."""
-    _git(repo, "commit", "--quiet", "--message", message)
+def uncommitted(repo: Path) -> list[str]:
+    """Paths that differ from the last commit, staged or not, or that git does not know."""
+    told = _git(repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames").stdout
+    return sorted(entry[3:] for entry in told.split("\0") if entry)
+
+
+def commit(repo: Path, message: str, paths: Sequence[str] | None = None) -> str:
+    """Commit what is staged, or these paths alone; returns the short revision."""
+    if paths is None:
+        _git(repo, "commit", "--quiet", "--message", message)
+    else:
+        only = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        _git(repo, "commit", "--quiet", "--message", message, *only, stdin="\0".join(paths))
     return _git(repo, "rev-parse", "--short", "HEAD").stdout.strip()
 
 

@@ -41,8 +41,7 @@ def target_is_the_named_one(subject: Subject) -> Iterator[Defect]:
         for value in mention.values:
             sm = _sm(value)
             if sm is not None and sm != gpu.sm:
-                fix = _rewrite(mention, value, gpu.sm.capability) if len(mention.values) == 1 else None
-                yield Defect(f"{mention.name} is {value}, the name says {gpu.name}", mention.span, fix=fix)
+                yield Defect(f"{mention.name} is {value}, the name says {gpu.name}", mention.span)
 
 
 def _rewrite(mention: GpuMention, old: str, new: str) -> Fix | None:

@@ -45,7 +45,7 @@ def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
         pin, variant = subject.said_pin or subject.pin, subject.variant
         if fix.overlay == "cudaPackages" and pin and variant and pin.default_cuda == variant.cuda:
             continue
-        yield Defect(f"no overlay for {fix.title}", _list(subject), hint=fix.why)
+        yield Defect(f"missing overlay: {fix.title}", _list(subject), hint=fix.why)
 
 
 def _list(subject: Subject):  # type: ignore[no-untyped-def]
@@ -129,7 +129,7 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"
         if missing and not (overlaid and all(fix.overlay != one for one, _ in _changed(subject))):
-            yield Defect(f"without {fix.title}", hint=fix.why)
+            yield Defect(f"missing fix: {fix.title}", hint=fix.why)
 
 
 @rule("TS307", "fix that is not needed", NOTE)

@@ -27,9 +27,10 @@ def pin_is_of_the_line(subject: Subject) -> Iterator[Defect]:
         elif subject.variant.cuda and subject.variant.cuda not in known.cudas:
             words, how = f"nixpkgs {known.name} has no CUDA {subject.variant.cuda}", None
         else:
-            words, how = f"nixpkgs {known.name} is not the pin of line {subject.build and subject.line.name}", None  # type: ignore[union-attr]
-        fix = Fix(f"pin {wanted.name}", (Edit(pin.rev.span.start, pin.rev.span.end, wanted.rev),))
-        yield Defect(f"{words}; it should be {wanted.rev}", pin.rev.span, severity=how, fix=fix)
+            line = subject.line.name if subject.line else ""
+            words, how = f"nixpkgs {known.name} is not the pin of line {line}", None
+        # No fix: another pin wants other overlays too, which is a rewrite.
+        yield Defect(f"{words}; it should be {wanted.rev}", pin.rev.span, severity=how)
 
 
 @rule("TS202", "two pins in one recipe")

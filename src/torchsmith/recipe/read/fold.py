@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from torchsmith.recipe.read.said import Unknown, Value
-from torchsmith.recipe.read.scope import attr_names, lookup, statements
+from torchsmith.recipe.read.scope import attr_names, lookup, static_name, statements
 from torchsmith.recipe.read.syntax import Syntax
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Folder:
     def _select(self, node: Node, depth: int) -> Value:
         inner, path = node.child_by_field_name("expression"), node.child_by_field_name("attrpath")
         value = self.fold(inner, depth) if inner is not None else None
-        for name in attr_names(self.syntax, path) if path is not None else [None]:
+        for name in self._attributes(path, depth) if path is not None else [None]:
             if not isinstance(value, dict) or name is None or name not in value:
                 default = node.child_by_field_name("default")
                 known = isinstance(value, dict) and name is not None
@@ -124,6 +124,16 @@ class Folder:
                 )
             value = value[name]
         return value
+
+    def _attributes(self, path: Node, depth: int) -> list[str | None]:
+        """The parts of an attribute path, `${name}` filled in where it is plain."""
+        found: list[str | None] = []
+        for part in path.named_children:
+            inner = part.child_by_field_name("expression") if part.type == "interpolation" else None
+            value = self.fold(inner, depth) if inner is not None else None
+            if part.type != "comment":
+                found.append(value if isinstance(value, str) else static_name(self.syntax, part))
+        return found
 
     def _if(self, node: Node, depth: int) -> Value:
         condition = node.child_by_field_name("condition")

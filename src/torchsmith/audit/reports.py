@@ -1,0 +1,125 @@
+"""Reports: pure functions from findings to text that programs and pages take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from torchsmith.audit.finding import Finding, Severity
+from torchsmith.audit.rule import all_rules
+from torchsmith.audit.run import Report
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def as_json(report: Report) -> str:
+    """Everything, for programs."""
+    rows = [
+        {
+            "rule": one.rule,
+            "title": one.title,
+            "severity": one.severity.value,
+            "file": one.where.file,
+            "line": one.where.line,
+            "column": one.where.column,
+            "message": one.message,
+            "hint": one.hint,
+            "fix": one.fix.title if one.fix else "",
+            "source": one.source,
+        }
+        for one in report.findings
+    ]
+    counts = {severity.value: len(report.of(severity)) for severity in Severity}
+    about = {"recipes": report.recipes, "files": report.files, "silenced": report.silenced, **counts}
+    return json.dumps({"format": 1, **about, "findings": rows}, indent=2) + "\n"
+
+
+def as_sarif(report: Report) -> str:
+    """SARIF 2.1.0, as code scanning takes it."""
+    rules: list[dict[str, Any]] = [
+        {
+            "id": one.id,
+            "shortDescription": {"text": one.title},
+            "fullDescription": {"text": " ".join(one.documentation.split())},
+            "defaultConfiguration": {"level": one.severity.value},
+            "properties": {"group": one.group},
+        }
+        for one in all_rules()
+    ]
+    order = {one["id"]: index for index, one in enumerate(rules)}
+    results = [_sarif_result(one, order[one.rule]) for one in report.findings]
+    tool = {"driver": {"name": "torchsmith", "rules": rules}}
+    run = {"tool": tool, "results": results, "columnKind": "unicodeCodePoints"}
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": finding.where.file}}
+    if finding.where.line:
+        place["region"] = {"startLine": finding.where.line, "startColumn": max(finding.where.column, 1)}
+    hint = f" ({finding.hint})" if finding.hint else ""
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": finding.severity.value,
+        "message": {"text": finding.message + hint},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def as_markdown(report: Report) -> str:
+    """A page or a comment on a pull request."""
+    if not report.findings:
+        return f"{summary(report)}\n"
+    lines = [summary(report), ""]
+    for file, findings in by_file(report.findings).items():
+        lines += [f"### {file}", "", "| line | rule | | what | what to do |", "| --- | --- | --- | --- | --- |"]
+        for one in findings:
+            todo = one.hint or (one.fix.title if one.fix else "")
+            cells = (one.where.line or "", one.rule, one.severity.value, one.message, todo)
+            lines.append(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def as_github(report: Report) -> str:
+    """Workflow commands, which GitHub shows beside the lines of a change."""
+    lines = []
+    for one in report.findings:
+        place = f"file={_property(one.where.file)}"
+        if one.where.line:
+            place += f",line={one.where.line},col={max(one.where.column, 1)}"
+        hint = f" ({one.hint})" if one.hint else ""
+        title = _property(f"{one.rule} {one.title}")
+        lines.append(f"::{GITHUB[one.severity]} {place},title={title}::{_data(one.message + hint)}")
+    return "\n".join(lines) + ("\n" if lines else "")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Findings by file, in their order."""
+    found: dict[str, list[Finding]] = {}
+    for one in findings:
+        found.setdefault(one.where.file, []).append(one)
+    return found
+
+
+def summary(report: Report) -> str:
+    """`132 recipes: 2 errors, 8 warnings`."""
+    parts = []
+    for severity in Severity:
+        count = len(report.of(severity))
+        if count:
+            parts.append(f"{count} {severity.value}{'s' if count > 1 else ''}")
+    silenced = f" ({report.silenced} silenced)" if report.silenced else ""
+    recipes = f"{report.recipes} recipe{'s' if report.recipes != 1 else ''}"
+    return f"{recipes}: {', '.join(parts) or 'nothing to say'}{silenced}"

@@ -1,0 +1,92 @@
+"""Plans and what became of them, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from torchsmith.cli.console import err, out, print_json
+from torchsmith.plan.apply import Applied
+from torchsmith.plan.plan import PHASES, Action, Plan
+
+STYLES = {"keep": "dim", "create": "green", "rewrite": "cyan", "replace": "magenta", "delete": "red"}
+SHOWN = 6  # new files of one phase that are listed one by one
+
+
+def print_plan(plan: Plan, *, adopt: bool = True) -> None:
+    """Phase by phase; every file that exists with its reason, new ones counted."""
+    console = out()
+    for phase in PHASES:
+        actions = [one for one in plan.actions if one.phase == phase and not _silent(one)]
+        if not actions:
+            continue
+        console.print(Text(f"{phase[0].upper()}{phase[1:]}", style="bold"))
+        created = [one for one in actions if one.kind == "create"]
+        for one in [one for one in actions if one.kind != "create"] + created[:SHOWN]:
+            left = "" if adopt or one.ours or one.kind == "keep" else "  (left: --adopt takes it)"
+            line = Text(f"  {one.kind:8}", style=STYLES[one.kind]).append(one.path, style="default")
+            console.print(line, soft_wrap=True)
+            if one.kind != "create":
+                console.print(Text(f"          {one.why}{left}", style="dim"), soft_wrap=True)
+        if len(created) > SHOWN:
+            console.print(Text(f"          … and {len(created) - SHOWN} more to create", style="dim"))
+    console.print(_counts(plan), soft_wrap=True)
+
+
+def _silent(action: Action) -> bool:
+    return action.kind == "keep" and action.owner == "ours"
+
+
+def _counts(plan: Plan) -> str:
+    counts = {kind: len(plan.recipes(kind)) for kind in STYLES}  # type: ignore[arg-type]
+    words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count) or "nothing to do"
+    others = [one for one in plan.pending if not one.recipe]
+    rest = f"; {len(others)} other files to write" if others else ""
+    return f"{plan.root}: recipes: {words}; {plan.afterwards} afterwards{rest}"
+
+
+def _rows(actions: Sequence[Action]) -> list[dict[str, object]]:
+    return [
+        {
+            "kind": one.kind,
+            "path": one.path,
+            "why": one.why,
+            "phase": one.phase,
+            "recipe": one.recipe,
+            "owner": one.owner or "",
+            "old": one.old,
+        }
+        for one in actions
+    ]
+
+
+def print_plan_json(plan: Plan) -> None:
+    """The plan as data, without the texts."""
+    counts = {kind: len(plan.recipes(kind)) for kind in STYLES}  # type: ignore[arg-type]
+    print_json(
+        {
+            "root": str(plan.root),
+            "recipes": {**counts, "afterwards": plan.afterwards},
+            "actions": _rows(plan.actions),
+        }
+    )
+
+
+def print_applied(applied: Applied) -> None:
+    """Commits, counts, and what was left to its owner."""
+    console = err()
+    for commit in applied.commits:
+        console.print(f"{commit.repo}: {commit.revision} {commit.message}", soft_wrap=True)
+    for one in applied.left:
+        console.print(Text(f"left    {one.path}", style="yellow").append(f"  {one.kind}: {one.why}", style="dim"))
+    words = f"{len(applied.done)} files done"
+    if applied.left:
+        words += f", {len(applied.left)} left to their owner: --adopt takes them over"
+    console.print(f"{applied.plan.root}: {words}", soft_wrap=True)
+
+
+def print_applied_json(applied: Applied) -> None:
+    """What was done, as data."""
+    commits = [{"repo": one.repo, "revision": one.revision, "message": one.message} for one in applied.commits]
+    print_json({"done": _rows(applied.done), "left": _rows(applied.left), "commits": commits})

@@ -1,0 +1,46 @@
+"""`torchsmith apply`: carry the plan out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
+
+
+def run(
+    workspace: WorkspaceOption = None,
+    profile: ProfileOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; list what would be done.")] = False,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Rewrite, replace and delete files that are not torchsmith's, too.")
+    ] = False,
+    per_file: Annotated[bool, typer.Option("--per-file", help="A commit for each file, not each phase.")] = False,
+    commit: Annotated[bool, typer.Option("--commit/--no-commit", help="Commit in each repository.")] = True,
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="Go on although something is not committed.")
+    ] = False,
+    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
+    json: JsonOption = False,
+) -> None:
+    """Carry the plan out, phase by phase, each phase a commit.
+
+    A run that was stopped goes on where it was when it is called again. Files of others are left as they are
+    unless [bold]--adopt[/bold] is given, and the exit code is then 1.
+    """
+    from torchsmith.cli import plan_view as view
+    from torchsmith.plan.apply import Request, apply_plan
+    from torchsmith.plan.plan import plan_workspace
+
+    if dry_run:
+        plan = plan_workspace(workspace, profile)
+        view.print_plan_json(plan) if json else view.print_plan(plan, adopt=adopt)
+        return
+    request = Request(workspace, profile, adopt, allow_dirty, per_file, commit, wait)
+    applied = apply_plan(request)
+    view.print_applied_json(applied) if json else view.print_applied(applied)
+    if applied.left:
+        raise typer.Exit(1)

@@ -1,0 +1,82 @@
+"""`torchsmith audit`: what is wrong with recipes, where, and what to do."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith audit build-pytorch"
+
+
+class Format(StrEnum):
+    """How findings are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    SARIF = "sarif"
+    MARKDOWN = "markdown"
+    GITHUB = "github"
+
+
+def run(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PATH]...", help="Repositories, folders or recipes.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    format: Annotated[Format, typer.Option("--format", "-f", help="How to print.")] = Format.TABLE,
+    select: Annotated[list[str] | None, typer.Option("--select", help="Only these rules: TS401, or TS4.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Not these rules.")] = None,
+    notes: Annotated[bool, typer.Option("--notes", help="Show what could be better, too.")] = False,
+    values: Annotated[
+        bool | None, typer.Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed.")
+    ] = None,
+    evaluate: Annotated[bool, typer.Option("--eval", help="Evaluate derivations with Nix.")] = False,
+    nixpkgs: Annotated[
+        Path | None, typer.Option("--nixpkgs", help="With --eval: a local nixpkgs in place of every pin.")
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Make the safe fixes; prints them as a diff.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff and write nothing.")] = False,
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", help="A file of known findings, which do not count.")
+    ] = None,
+    write_baseline: Annotated[
+        bool, typer.Option("--write-baseline", help="Write today's findings into --baseline.")
+    ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 is one a processor.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Say for every recipe whether it is right, why not, and what to do.
+
+    Recipes may be anybody's: each is judged by its own name and text against the catalog, and where a
+    torchsmith.toml lies above it, by what that asks for. A comment [bold]# torchsmith: ignore TS401[/bold] on a line
+    or the line before it silences a rule there. The exit code is 1 when there are errors.
+    """
+    from torchsmith.audit import suppress
+    from torchsmith.audit.finding import Severity
+    from torchsmith.audit.run import Request, audit
+    from torchsmith.cli import audit_view as view
+    from torchsmith.edge.problem import Problem
+
+    if write_baseline and baseline is None:
+        raise Problem("--write-baseline needs --baseline FILE, where to write")
+    choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline)
+    asked = tuple(paths or (Path(),))
+    report = audit(
+        Request(asked, workspace, choice, values=values, evaluate=evaluate, nixpkgs=nixpkgs, jobs=jobs)
+    )
+    if write_baseline and baseline is not None:
+        suppress.write_baseline(baseline, report.findings)
+        view.say(f"{len(report.findings)} findings written to {baseline}")
+        return
+    shown = report if notes else report.without(Severity.NOTE)
+    if fix or diff:
+        view.print_fixes(report, write=fix)
+        return
+    view.print_report(shown, "json" if json else format.value)
+    if report.of(Severity.ERROR):
+        raise typer.Exit(1)

@@ -1,0 +1,34 @@
+"""`torchsmith plan`: what stands between the repositories and torchsmith.toml."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
+
+
+def run(
+    workspace: WorkspaceOption = None,
+    profile: ProfileOption = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit 1 when there is anything to do.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Say for every file whether to keep, create, rewrite, replace or delete it, and why.
+
+    Recipes that are not torchsmith's are judged as [bold]audit[/bold] judges them: kept where they are wanted and
+    without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
+    """
+    from torchsmith.cli import plan_view as view
+    from torchsmith.plan.plan import plan_workspace
+
+    plan = plan_workspace(workspace, profile)
+    if json:
+        view.print_plan_json(plan)
+    else:
+        view.print_plan(plan)
+    if check and plan.pending:
+        raise typer.Exit(1)

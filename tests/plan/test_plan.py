@@ -1,0 +1,163 @@
+"""The plan of a half-migrated repo is the one that its maintainers reached by days of reading."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import run
+from torchsmith.plan.apply import Request, apply_plan
+from torchsmith.plan.plan import Plan, plan_workspace
+
+BY_HAND = Path(__file__).parent / "by-hand"
+PKGS = "build-pytorch/.flox/pkgs"
+CELL = "pytorch-python313-cuda13_0"
+
+
+def git(repo: Path, *args: str) -> str:
+    done = subprocess.run(["git", "-C", repo, *args], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def drifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """build-pytorch with its six recipes, committed, and a workspace file that asks for the plan."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Maintainer")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "maintainer@example.org")
+    repo = tmp_path / "build-pytorch"
+    (repo / ".flox/pkgs").mkdir(parents=True)
+    for file in BY_HAND.glob("*.nix"):
+        shutil.copy(file, repo / ".flox/pkgs")
+    (repo / "README.md").write_text("# build-pytorch\n\n6 variants.\n")
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", "build-pytorch")
+    git(repo, "add", "--all")
+    git(repo, "commit", "--quiet", "--message", "By hand")
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\npackages = ["pytorch"]\n')
+    return tmp_path
+
+
+def verdicts(plan: Plan) -> dict[str, int]:
+    return {kind: len(plan.recipes(kind)) for kind in ("keep", "rewrite", "replace", "delete", "create")}  # type: ignore[arg-type]
+
+
+def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
+    plan = plan_workspace(drifted)
+    assert verdicts(plan) == {"keep": 1, "rewrite": 2, "replace": 1, "delete": 2, "create": 40}
+    assert plan.afterwards == 44
+    by_kind = {
+        kind: sorted(Path(one.path).name for one in plan.recipes(kind)) for kind in ("keep", "rewrite", "delete")  # type: ignore[arg-type]
+    }
+    assert by_kind == {
+        "keep": [f"{CELL}-sm120-avx512.nix"],
+        "rewrite": [f"{CELL}-sm110-armv8_2.nix", f"{CELL}-sm110-armv9.nix"],
+        "delete": [f"{CELL}-sm120-avx.nix", f"{CELL}-sm120-avx512-magma.nix"],
+    }
+    (replaced,) = plan.recipes("replace")
+    assert replaced.path == f"{PKGS}/{CELL}-sm121-armv9.nix"
+    assert replaced.old == f"{PKGS}/{CELL}-sm121-armv9-nightly.nix"
+
+
+def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:
+    why = {Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.why for one in plan_workspace(drifted).actions}
+    assert "nixpkgs fe5e41d has no CUDA 13.0" in why["sm110-armv9.nix"] or "missing" in why["sm110-armv9.nix"]
+    assert "redundant" in why["sm120-avx512-magma.nix"]
+    assert "not asked for, and broken" in why["sm120-avx.nix"]
+    assert "nightly" in why["sm121-armv9-nightly.nix"]
+    assert "adopting it lets its companions share its torch" in why["sm120-avx512.nix"]
+
+
+def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
+    before = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
+    applied = apply_plan(Request(drifted))
+    after = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
+    assert {name: after[name] for name in before} == before
+    assert sorted(one.kind for one in applied.left if one.recipe) == ["delete", "delete", "replace", "rewrite", "rewrite"]
+    assert len(after) == 46
+
+
+def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
+    applied = apply_plan(Request(drifted, adopt=True))
+    assert not applied.left
+    assert len(list((drifted / PKGS).glob("*.nix"))) == 44
+    assert verdicts(plan_workspace(drifted)) == {"keep": 44, "rewrite": 0, "replace": 0, "delete": 0, "create": 0}
+    log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
+    assert log[::-1] == [
+        "By hand",
+        "Clean up: delete 2 files",
+        "GPU on x86: create 35 files",
+        "GPU on ARM: create 1, rewrite 2, replace 1 files",
+        "CPU only: create 4 files",
+        log[0],
+    ]
+    assert log[0].startswith("Everything else: create 7, rewrite 1")
+    assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+
+
+def test_a_commit_for_each_file_names_its_reason(drifted: Path) -> None:
+    apply_plan(Request(drifted, adopt=True, per_file=True))
+    log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
+    assert f"Delete {CELL}-sm120-avx.nix" in log
+    assert len(log) > 46
+    body = git(drifted / "build-pytorch", "log", "-1", "--format=%b", "--grep", "sm120-avx.nix")
+    assert "not asked for" in body
+
+
+def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
+    kept = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
+    kept.write_text(kept.read_text() + "# a thought\n")
+    with pytest.raises(Problem, match="is not committed"):
+        apply_plan(Request(drifted, adopt=True))
+    applied = apply_plan(Request(drifted, adopt=True, dirty=True))
+    assert applied.commits
+    assert kept.read_text().endswith("# a thought\n")
+    assert git(drifted / "build-pytorch", "status", "--porcelain") == f"M {PKGS.partition('/')[2]}/{kept.name}"
+
+
+def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
+    plan = plan_workspace(drifted)
+    half = [one for one in plan.actions if one.kind == "create"][:20]
+    for one in half:
+        assert one.text is not None
+        (drifted / one.path).write_text(one.text)
+    deleted = next(one for one in plan.actions if one.kind == "delete")
+    (drifted / deleted.path).unlink()
+    applied = apply_plan(Request(drifted, adopt=True))
+    assert len(applied.done) < len(plan.pending)
+    assert len(list((drifted / PKGS).glob("*.nix"))) == 44
+    assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+
+
+def test_a_rewritten_file_that_git_does_not_hold_leaves_a_copy(drifted: Path) -> None:
+    file = drifted / PKGS / f"{CELL}-sm110-armv9.nix"
+    file.write_text(file.read_text() + "# mine\n")
+    apply_plan(Request(drifted, adopt=True, dirty=True))
+    assert (file.parent / f"{file.name}.orig").read_text().endswith("# mine\n")
+
+
+def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
+    (drifted / "torchsmith.toml").write_text(
+        'format = 1\nprofile = "plan"\npackages = ["pytorch"]\nexclude = ["sm120 avx512"]\n'
+    )
+    kept = next(one for one in plan_workspace(drifted).actions if one.path.endswith("sm120-avx512.nix"))
+    assert kept.kind == "keep"
+    assert "does not ask for it" in kept.why
+
+
+def test_the_verbs_print_the_plan_and_apply_it(drifted: Path) -> None:
+    program = shutil.which("torchsmith") or str(Path(__import__("sys").executable).with_name("torchsmith"))
+    shown = run([program, "plan", "-w", drifted])
+    assert "keep 1, create 40, rewrite 2, replace 1, delete 2; 44 afterwards" in shown.stdout.replace("\n", " ")
+    table = json.loads(run([program, "plan", "-w", drifted, "--json"]).stdout)
+    assert table["recipes"]["create"] == 40
+    dry = run([program, "apply", "-w", drifted, "--dry-run"])
+    assert dry.ok
+    assert len(list((drifted / PKGS).glob("*.nix"))) == 6
+    assert run([program, "apply", "-w", drifted]).code == 1
+    assert run([program, "apply", "-w", drifted, "--adopt"]).ok
+    assert run([program, "plan", "-w", drifted, "--check"]).ok
