@@ -16,7 +16,7 @@ Kind = Literal["sm", "capability", "part", "generation", "isa", "feature", "cpu"
 # A thing that is named only to set it apart is no claim.
 APART = re.compile(
     r"\b(no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|before|until|nobody|lacks?|dropped?"
-    r"|only on|only with|comes only|other)\b[^.;:]{0,40}$",
+    r"|only on|only with|comes only|other)\b(?:(?!\bfor\b|,)[^.;:]){0,28}$",
     re.IGNORECASE,
 )
 REMEMBERED = 2000
@@ -77,7 +77,7 @@ def _read(catalog: Catalog) -> Vocabulary:
     for cpu in catalog.cpus.values():
         for word in re.findall(r"[^,()]+", cpu.title):
             word = word.strip()
-            if len(word) > 3:
+            if len(word) > 2:
                 cpus.setdefault(word, set()).update(cpu.isas)
     features = {name for isa in catalog.isas.values() for name in isa.needs}
     upper = {"FMA": "fma", "F16C": "f16c", "BMI2": "bmi2", "SVE2": "sve2", "SVE": "sve", "VNNI": "avx512_vnni",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from torchsmith.audit.claims import Place, vocabulary
-from torchsmith.audit.rule import WARNING, Defect, rule
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import BadName, Package, read_name
@@ -46,6 +46,11 @@ def prose_names_the_isa(subject: Subject) -> Iterator[Defect]:
             right = claim.value in isa.needs or claim.value.replace("_", "") in isa.needs
         if not right:
             yield Defect(f"the {place} names {claim.word}; it is {isa.title}", span)
+    for text in subject.body.descriptions:
+        listed = re.search(r"(?:x86-64|64-bit ARM) with ([a-z0-9_, ]+?) \(", text.value)
+        if listed and sorted(listed[1].split(", ")) != sorted(isa.features):
+            wrong = ", ".join(sorted(set(listed[1].split(", ")) ^ isa.features)) or "one twice"
+            yield Defect(f"the list of CPU features is not that of {isa.name}: {wrong}", text.span)
 
 
 @rule("TS603", "prose names another CUDA")
@@ -143,6 +148,23 @@ def _cell(name: str) -> str:
         return read_name(name).variant.cell
     except BadName:
         return ""
+
+
+@rule("TS609", "no description of its own", WARNING)
+def description_is_set(subject: Subject) -> Iterator[Defect]:
+    """Without a description of its own a variant goes by nixpkgs' words, which fit every variant; a changelog that
+    is not set again is that of the pin's release."""
+    variant, build = subject.variant, subject.build
+    if variant is None or build is None or subject.wraps_nightly:
+        return
+    times = 2 if variant.package.companion and not variant.flavor else 1
+    if len(subject.bound("description")) < times:
+        yield Defect("meta.description is not set")
+    if len(subject.bound("longDescription")) < times:
+        yield Defect("meta.longDescription is not set", severity=NOTE)
+    versions = [one for one in subject.bound("src") if not variant.flavor]
+    if len(subject.bound("changelog")) < len(versions):
+        yield Defect("meta.changelog is that of another release", severity=NOTE)
 
 
 @rule("TS608", "prose names another pin", WARNING)

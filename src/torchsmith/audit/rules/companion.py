@@ -74,8 +74,11 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
             hint="propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];",
         )
     modules = subject.bound("requiredPythonModules")
-    if not modules:
-        yield Defect("requiredPythonModules does not hold torch's out", severity=NOTE)
+    said = [subject.body.syntax.data[one.span.start : one.span.end].decode() for one in modules]
+    if not any(re.search(r"\bout\b", text) for text in said):
+        yield Defect("requiredPythonModules does not hold customPytorch.out", severity=NOTE)
+    if not any(one.owner.endswith("passthru") for one in subject.bound("torch")):
+        yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
 
 
 @rule("TS704", "companion that compiles torch again", WARNING)
@@ -114,6 +117,6 @@ def companion_source_is_the_pair(subject: Subject) -> Iterator[Defect]:
     for one in _own(subject, "overrideAttrs"):
         version, src = one.arguments.get("version"), one.arguments.get("src")
         if version is not None and src is None:
-            yield Defect("a version is stated, but the source is the pin's", version.span)
+            yield Defect("a version is stated, but no src: the source is the pin's", version.span)
         if src is not None and version is None:
             yield Defect("a source is given, but the version stays the pin's", src.span)

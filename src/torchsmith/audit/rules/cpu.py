@@ -75,8 +75,8 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
     if "NIX_CFLAGS_COMPILE" in telling or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*cpuFlags", subject.code):
         return
     variables = re.findall(r"export (C(?:XX)?FLAGS)=[^\n]*(?:cpuFlags|-m)", subject.code)
-    if not _lists(subject) and not variables:
-        yield Defect(f"no flags for {isa.name} are set")
+    if not list(_lists(subject)) and not telling and "flags" not in {one.name for one in subject.body.cpu_flags}:
+        yield Defect(f"no cpuFlags for {isa.name} are set", hint=" ".join(isa.flags))
         return
     times = 2 if subject.companion and subject.style != "catalog" else 1
     for variable, what in (("CXXFLAGS", "C++"), ("CFLAGS", "C")):

@@ -184,7 +184,9 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
     gpu, variant = subject.gpu, subject.variant
     if gpu is None or variant is None or subject.wraps_nightly:
         return
-    passed = [one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru")]
+    passed = [
+        one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []
+    ]
     if not passed:
         listed = [one for one in subject.body.gpu_targets if one.spelling == "arch-list"]
         if variant.package is Package.PYTORCH:
@@ -197,6 +199,30 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
             )
 
 
+@rule("TS411", "MAGMA and Triton of another CUDA", WARNING)
+def libraries_follow_the_cuda(subject: Subject) -> Iterator[Defect]:
+    """A torch that takes its packages from a set with another default CUDA tells MAGMA and Triton the same CUDA
+    as itself; torch refuses a MAGMA of another one. A CPU build tells Triton that there is none."""
+    variant = subject.variant
+    if variant is None or subject.style != "catalog":
+        return
+    needs = ("cudaPackages", "effectiveMagma", "_tritonEffective") if variant.cuda else ("_tritonEffective",)
+    for told in [one for one in subject.overrides_of("torch") if one.kind == "override"]:
+        for name in needs:
+            if name not in told.arguments:
+                yield Defect(f"torch is not told {name}", told.span)
+    wanted = {"cudaSupport": variant.cuda is not None}
+    for library in [one for one in subject.overrides_of("magma", "triton") if one.kind == "override"]:
+        names = ("cudaSupport", "cudaPackages") if variant.cuda else ("cudaSupport",)
+        names += ("rocmSupport", "static") if "magma" in library.of else ()
+        for name in names:
+            said = library.arguments.get(name)
+            if said is None:
+                yield Defect(f"{library.of} is not told {name}", library.span)
+            elif said.value is (not wanted.get(name, name != "rocmSupport")):
+                yield Defect(f"{library.of} is told {name} = {_nix(said.value)}", said.span)
+
+
 @rule("TS410", "Jetson part not named")
 def jetson_is_named(subject: Subject) -> Iterator[Defect]:
     """nixpkgs builds for a Jetson part only when `config.cudaCapabilities` names it; the import stops or leaves
@@ -205,7 +231,8 @@ def jetson_is_named(subject: Subject) -> Iterator[Defect]:
     if gpu is None or isa is None or not gpu.tegra or isa.platform not in gpu.platforms:
         return
     for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
-        if "cudaCapabilities" not in one.config:
+        said = one.config.get("cudaCapabilities")
+        if said is None or said.value == []:
             yield Defect(
                 f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it",
                 one.span,

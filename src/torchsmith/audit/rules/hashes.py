@@ -121,6 +121,9 @@ def source_is_the_release(subject: Subject) -> Iterator[Defect]:
         return
     for source in subject.body.sources:
         missing = [name for name in REQUIRED.get(source.fetcher, ()) if name not in source.fields]
+        url = source.fields.get("url")
+        if url is not None and isinstance(url.value, str) and "://" not in url.value:
+            yield Defect(f"{url.value} is no address", url.span)
         for name in missing if source.fields else ():
             yield Defect(f"{source.fetcher} is not told its {name}", source.span)
         if source.fetcher != "fetchFromGitHub" or missing:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 
 from torchsmith.audit.finding import Edit, Fix
 from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.edge.problem import nearest
 from torchsmith.matrix import BadName, Package, read_name
 from torchsmith.matrix import pname as right_pname
 
+NEAR = 0.8  # how alike a word and a package's name are when one is a typo of the other
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -24,9 +25,8 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
     if subject.reading is not None:
         return
     first = subject.name.split("-")[0]
-    if not any(first.startswith(package.value) for package in Package) and first != nearest(
-        first, list(Package)
-    ):
+    near = any(SequenceMatcher(None, first, package.value).ratio() > NEAR for package in Package)
+    if not near and not any(first.startswith(package.value) for package in Package):
         return
     try:
         read_name(subject.name)
@@ -154,6 +154,6 @@ def label_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
     for one in subject.bound("line"):
         if one.owner.endswith("torchsmith") and one.value != subject.line.name:
             yield Defect(f"labelled as line {one.value}, it is {subject.line.name}", one.span)
-    stated = subject.bound("torchsmith")
-    if subject.header is not None and not subject.wraps_nightly and not stated and not labels:
-        yield Defect("the label that torchsmith puts into passthru is gone", severity=NOTE)
+    lines = [one for one in subject.bound("line") if one.owner.endswith("torchsmith")]
+    if len(labels) != len(lines):
+        yield Defect("a label names its variant and its line", severity=NOTE)

@@ -45,7 +45,7 @@ def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
         pin, variant = subject.said_pin or subject.pin, subject.variant
         if fix.overlay == "cudaPackages" and pin and variant and pin.default_cuda == variant.cuda:
             continue
-        yield Defect(f"missing overlay: {fix.title}", _list(subject), hint=fix.why)
+        yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _list(subject), hint=fix.why)
 
 
 def _list(subject: Subject):  # type: ignore[no-untyped-def]

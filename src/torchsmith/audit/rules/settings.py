@@ -58,8 +58,12 @@ def versions_agree(subject: Subject) -> Iterator[Defect]:
         if override.kind != "override" and "src" in override.arguments:
             if said is None:
                 yield Defect("torch has another source but keeps the pin's version", override.span)
-            if stated is None and "export PYTORCH_BUILD_VERSION" not in subject.code:
-                yield Defect("PYTORCH_BUILD_VERSION keeps the pin's version", override.span, severity=WARNING)
+            if stated is None:
+                again = "export PYTORCH_BUILD_VERSION" in subject.code
+                severity = NOTE if again else WARNING
+                yield Defect("PYTORCH_BUILD_VERSION keeps the pin's version", override.span, severity=severity)
+        elif override.kind != "override" and said is not None:
+            yield Defect("torch states a version, but its source is the pin's", said.span)
 
 
 @rule("TS804", "CUDA version that is stated otherwise")

@@ -1,0 +1,148 @@
+"""Running the mistakes: which are noticed, which are named, and which change nothing."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.audit.finding import Finding, Severity
+from torchsmith.audit.run import Bench, judge_recipe
+from torchsmith.audit.suppress import Choice
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix import Matrix
+from torchsmith.recipe.read import read_text_as_recipe
+from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
+from torchsmith.workspace.wanted import wanted_repos
+from tools.mutations.generic import generic
+from tools.mutations.mistake import Mistake, Right
+from tools.mutations.realistic import realistic
+
+CATALOG = builtin_catalog()
+# A few cells of every family: releases, CUDA and CPU, x86 and ARM, Jetson, AVX, companions, the Flox line.
+CELLS = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0"]
+sm = ["sm120"]
+isa = ["avx512", "avx2", "avx"]
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0"]
+sm = ["sm110", "sm121"]
+isa = ["armv9"]
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["cpu"]
+isa = ["avx512bf16", "armv8_2"]
+[[matrix]]
+line = "2.10"
+python = ["3.12"]
+cuda = ["12.8"]
+sm = ["sm89"]
+isa = ["avx512vnni"]
+[[matrix]]
+line = "2.9"
+python = ["3.13"]
+cuda = ["12.9"]
+sm = ["sm90"]
+isa = ["avx2"]
+[[matrix]]
+line = "2.8"
+packages = ["pytorch"]
+python = ["3.13"]
+cuda = ["12.6", "cpu"]
+sm = ["sm86"]
+isa = ["avx512"]
+[[matrix]]
+line = "flox"
+packages = ["pytorch"]
+python = ["3.11"]
+cuda = ["12.8", "cpu"]
+sm = ["sm80"]
+isa = ["avx2"]
+"""
+NO_CHANGE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the audit said of one mistake."""
+
+    mistake: Mistake
+    caught: bool
+    named: bool
+    rules: tuple[str, ...]
+
+
+def right_recipes() -> list[Right]:
+    """Recipes without a mistake and without a header, as if somebody had typed them."""
+    source = SettingsFile("mutations", CELLS)
+    workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
+    matrix: Matrix = workspace.matrix
+    files = [file for repo in wanted_repos(matrix, workspace.settings, CATALOG) for file in repo.files if file.cell]
+    return [Right(file.cell, file.text.partition("\n")[2]) for file in files]
+
+
+def findings_of(name: str, text: str) -> list[Finding]:
+    """What the text rules say, notes included: they are told to whoever asks."""
+    bench = Bench(CATALOG, Choice(), {})
+    try:
+        recipe = read_text_as_recipe(text.encode(), Path(f"{name}.nix"))
+    except Problem:
+        return [Finding("TS001", "", Severity.ERROR, where=None, message="unreadable")]  # type: ignore[arg-type]
+    return list(judge_recipe(recipe, f"{name}.nix", bench).findings)
+
+
+def run(mistakes: Iterable[Mistake], known: dict[str, set[str]]) -> Iterator[Outcome]:
+    """Judge each; what the right recipe is told already does not count."""
+    for one in mistakes:
+        found = [finding for finding in findings_of(one.name, one.text) if _key(finding) not in known[one.of]]
+        rules = tuple(sorted({finding.rule for finding in found}))
+        yield Outcome(one, bool(found), any(_names(finding, one) for finding in found), rules)
+
+
+def _key(finding: Finding) -> str:
+    return f"{finding.rule} {finding.message}"
+
+
+def _names(finding: Finding, mistake: Mistake) -> bool:
+    """Whether a finding is about the mistake: by its rule, its place, or its words."""
+    if finding.rule == "TS001":
+        return True
+    if mistake.rules:
+        return finding.rule in mistake.rules
+    first, last = mistake.lines
+    if finding.where.line and first <= finding.where.line <= last:
+        return True
+    told = f"{finding.title} {finding.message} {finding.hint} {finding.source}".lower()
+    return any(word.lower() in told for word in mistake.words if len(word) > 1)
+
+
+def everything(seed: int = 0) -> tuple[list[Outcome], list[Outcome]]:
+    """All realistic mistakes, and all generic ones that change something."""
+    recipes = right_recipes()
+    known = {one.name: {_key(finding) for finding in findings_of(one.name, one.text)} for one in recipes}
+    chosen = random.Random(seed)
+    likely = [mistake for right in recipes for mistake in realistic(right)]
+    texts = {one.name: NO_CHANGE.sub("", one.text) for one in recipes}
+    any_ = [one for right in recipes for one in generic(right, chosen) if NO_CHANGE.sub("", one.text) != texts[one.of]]
+    return list(run(likely, known)), list(run(any_, known))
+
+
+def share(outcomes: Sequence[Outcome]) -> tuple[float, float]:
+    """The shares caught and named."""
+    total = len(outcomes) or 1
+    return sum(one.caught for one in outcomes) / total, sum(one.named for one in outcomes) / total
+
+
+def missed(outcomes: Sequence[Outcome]) -> Counter[str]:
+    """What was not noticed, by kind and what."""
+    return Counter(f"{one.mistake.kind}: {one.mistake.what}" for one in outcomes if not one.caught)

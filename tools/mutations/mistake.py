@@ -1,0 +1,27 @@
+"""A mistake: a recipe's text with one thing wrong, and which rules would name it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A recipe without a mistake, as a person might have written it: it carries no header."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One change of one recipe. `rules` are those that name it; empty: whatever speaks of its line or its word."""
+
+    kind: str
+    what: str
+    of: str
+    name: str  # of the file afterwards
+    text: str
+    rules: frozenset[str] = frozenset()
+    lines: tuple[int, int] = (0, 0)  # that were changed, in the new text
+    words: tuple[str, ...] = ()  # that went away or came in
