@@ -104,12 +104,12 @@ def findings_of(name: str, text: str) -> list[Finding]:
 def run(mistakes: Iterable[Mistake], known: dict[str, set[str]]) -> Iterator[Outcome]:
     """Judge each; what the right recipe is told already does not count."""
     for one in mistakes:
-        found = [finding for finding in findings_of(one.name, one.text) if _key(finding) not in known[one.of]]
+        found = [finding for finding in findings_of(one.name, one.text) if key_of(finding) not in known[one.of]]
         rules = tuple(sorted({finding.rule for finding in found}))
         yield Outcome(one, bool(found), any(_names(finding, one) for finding in found), rules)
 
 
-def _key(finding: Finding) -> str:
+def key_of(finding: Finding) -> str:
     return f"{finding.rule} {finding.message}"
 
 
@@ -129,7 +129,7 @@ def _names(finding: Finding, mistake: Mistake) -> bool:
 def everything(seed: int = 0) -> tuple[list[Outcome], list[Outcome]]:
     """All realistic mistakes, and all generic ones that change something."""
     recipes = right_recipes()
-    known = {one.name: {_key(finding) for finding in findings_of(one.name, one.text)} for one in recipes}
+    known = {one.name: {key_of(finding) for finding in findings_of(one.name, one.text)} for one in recipes}
     chosen = random.Random(seed)
     likely = [mistake for right in recipes for mistake in realistic(right)]
     texts = {one.name: NO_CHANGE.sub("", one.text) for one in recipes}

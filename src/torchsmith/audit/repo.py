@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from torchsmith.audit.form import Forms
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Catalog
-from torchsmith.matrix import Variant
+from torchsmith.matrix import Variant, read_name
 
 TORCH_SECTION = re.compile(r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE)
 # What two recipes of the same build may differ in: names, prose and layout.
@@ -30,6 +31,10 @@ class RecipeFacts:
     fingerprint: str  # equal for recipes that differ in names and prose alone
     torch: str  # of the torch section that a companion embeds, where it has one
 
+    def of(self, name: str, file: str) -> RecipeFacts:
+        """The same for a recipe that differs from this one in its GPU alone."""
+        return replace(self, name=name, file=file, variant=read_name(name).variant)
+
 
 @dataclass(frozen=True, slots=True)
 class Repo:
@@ -47,14 +52,14 @@ class Repo:
         return f"{self.shown}/{inner}" if self.shown not in ("", ".") else inner
 
 
-def facts_of(subject: Subject) -> RecipeFacts:
-    """The facts of one recipe."""
+def facts_of(subject: Subject, forms: Forms) -> RecipeFacts:
+    """The facts of one recipe. Its own GPU is blanked: recipes for many then have equal facts, told apart by name."""
     variant = subject.variant
     body = subject.body
     pins = [pin.rev.value for pin in body.pins if pin.rev]
     given = repr(sorted(body.given.items(), key=str)) if body.given else ""
-    plain = re.sub(r"\s+", " ", PROSE.sub("", subject.code)) + given
-    section = TORCH_SECTION.search(body.text)
+    plain = re.sub(r"\s+", " ", PROSE.sub("", forms.blank(subject.name, subject.code))) + given
+    section = TORCH_SECTION.search(forms.blank(subject.name, body.text))
     torch = re.sub(r"^[ \t]+", "", section[0], flags=re.MULTILINE) + given if section else ""
     return RecipeFacts(
         file=subject.file,

@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from torchsmith.audit.finding import Finding, Severity
+from torchsmith.audit.form import MOST, Form, Forms
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
 from torchsmith.audit.rule import Defect, Rule, rules_of
 from torchsmith.audit.subject import Subject
@@ -69,6 +71,15 @@ class Bench:
     catalog: Catalog
     choice: Choice
     lines: dict[str, str]  # of the workspace, by variant
+
+    @cached_property
+    def forms(self) -> Forms:
+        return Forms(self.catalog)
+
+    @cached_property
+    def judged(self) -> dict[Form, Judged]:
+        """Judgements of forms that were seen before."""
+        return {}
 
 
 def audit(request: Request) -> Report:
@@ -152,11 +163,27 @@ def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
     found = list(_findings(bench, "file", shown, text, lambda rule: rule.check(path, text)))
     if not is_recipe:
         return Judged(tuple(found))
+    form = bench.forms.of(path.stem, text, bench.lines.get(path.stem))
+    known = bench.judged.get(form) if form else None
+    if known is not None:
+        return _again(known, path.stem, shown, found)
     try:
         recipe = read_recipe(path)
     except Problem as problem:
         return Judged(tuple(found + list(_unread(problem, shown, bench))))
-    return judge_recipe(recipe, shown, bench, found)
+    judged = judge_recipe(recipe, shown, bench, found)
+    if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
+        if len(bench.judged) > MOST:
+            bench.judged.clear()
+        bench.judged[form] = judged
+    return judged
+
+
+def _again(known: Judged, name: str, shown: str, found: Sequence[Finding]) -> Judged:
+    """The judgement of a recipe that differs in nothing but its GPU: notes at the same lines."""
+    notes = [replace(one, where=replace(one.where, file=shown)) for one in known.findings]
+    facts = known.facts.of(name, shown) if known.facts else None
+    return Judged((*found, *notes), facts)
 
 
 def judge_recipe(recipe: Recipe, shown: str, bench: Bench, found: Sequence[Finding] = ()) -> Judged:
@@ -168,7 +195,7 @@ def judge_recipe(recipe: Recipe, shown: str, bench: Bench, found: Sequence[Findi
             findings += (_finding(rule, defect, subject) for defect in rule.check(subject))
     comments = [(one.span.line, one.value) for one in recipe.comments if "torchsmith: ignore" in one.value]
     kept = [one for one in findings if not muted(one, comments)]
-    return Judged(tuple(kept), facts_of(subject), len(findings) - len(kept))
+    return Judged(tuple(kept), facts_of(subject, bench.forms), len(findings) - len(kept))
 
 
 def _unread(problem: Problem, shown: str, bench: Bench) -> Iterator[Finding]:

@@ -88,7 +88,7 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
 @rule("TS503", "flags for the machine that builds")
 def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
     """`-march=native` compiles for whichever machine builds, whatever the name says."""
-    for found in re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code):
+    for found in re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code) if "=native" in subject.code else ():
         yield Defect(f"{found[0]} is the builder's CPU, not the one in the name", subject.span(found))
 
 
@@ -101,7 +101,7 @@ def torch_parts_suit_the_isa(subject: Subject) -> Iterator[Defect]:
         return
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
     off = set()
-    for name in sorted(known):
+    for name in sorted(known) if "USE_" in subject.code else ():
         said = re.search(rf"\b{name}\s*=\s*\"?(0|OFF|false)\b", subject.code)
         if said:
             off.add(name)
@@ -141,7 +141,7 @@ def torch_is_whole(subject: Subject) -> Iterator[Defect]:
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
     gpu = subject.variant.cuda is not None
     fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL", "USE_MAGMA"} if not gpu else set()
-    for found in re.finditer(r"\b(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b", subject.code):
+    for found in re.finditer(r"(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b", subject.code):
         name = found[1]
         if name not in known and name not in fine and name != "USE_MAGMA":
             severity = None if name != "USE_CUDA" else subject_error()

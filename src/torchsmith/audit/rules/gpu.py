@@ -126,7 +126,8 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs calls the package `torch`. `pytorch` was an alias, is an error at newer pins, and works only by
     luck where it still does."""
     pin = subject.said_pin
-    for found in re.finditer(r"\b(?:python3\d*Packages|pprev|pfinal)\.(pytorch)\b", subject.code):
+    named = re.finditer(r"\b(?:python3\d*Packages|pprev|pfinal)\.(pytorch)\b", subject.code)
+    for found in named if ".pytorch" in subject.code else ():
         works = pin is not None and "pytorch" in pin.aliases
         at = subject.span(found, 1)
         yield Defect(

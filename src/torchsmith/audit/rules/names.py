@@ -133,7 +133,8 @@ def recipes_differ(repo: Repo) -> Iterator[Defect]:
     for recipe in sorted(repo.recipes, key=lambda one: (len(one.name), one.name)):
         if not recipe.fingerprint:
             continue
-        other = seen.setdefault(recipe.fingerprint, recipe.name)
+        gpu = recipe.variant.sm if recipe.variant else None
+        other = seen.setdefault(f"{recipe.fingerprint} {gpu}", recipe.name)
         if other != recipe.name:
             yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
 

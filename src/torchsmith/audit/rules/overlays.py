@@ -10,6 +10,7 @@ from torchsmith.audit.subject import Subject
 from torchsmith.catalog.facts import Fix
 from torchsmith.recipe.read import Overlay
 
+MAGMA_OFF = re.compile(r"filterMagma|USE_MAGMA|agma *= *null")
 ORDER = ("cudaPackages", "magma", "torch")
 
 
@@ -94,7 +95,7 @@ def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
     newest = [cuda for cuda in (pin.cudas if pin else ()) if cuda.major == toolkit.version.major]
     if pin is None or (newest and max(newest) == toolkit.version):
         allowed.add(major)
-    for found in re.finditer(r"\bcudaPackages_(\d+(?:_\d+)?)\b", subject.code):
+    for found in re.finditer(r"cudaPackages_(\d+(?:_\d+)?)\b", subject.code):
         if found[0] not in allowed:
             yield Defect(
                 f"{found[0]} is not CUDA {toolkit.version}, which the name says",
@@ -109,10 +110,10 @@ def magma_is_enabled(subject: Subject) -> Iterator[Defect]:
     because CUDA 13 broke it; the patch mends that."""
     if subject.variant is None or subject.variant.cuda is None:
         return
-    off = r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false)\b|(?:effectiveMagma|magma)\s*=\s*null"
-    for found in re.finditer(off, subject.code, re.IGNORECASE):
+    off = r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false|off)\b|(?:effectiveMagma|magma) *= *null"
+    for found in re.finditer(off, subject.code) if MAGMA_OFF.search(subject.code) else ():
         yield Defect("MAGMA is switched off", subject.span(found), hint="add the patch and leave it on")
-    for found in re.finditer(r"echo[^\n]*MAGMA: *(Disabled|OFF|No)\b", subject.code, re.IGNORECASE):
+    for found in re.finditer(r"MAGMA: *(Disabled|disabled|OFF|off|No|no)\b", subject.code):
         yield Defect("the banner says that MAGMA is off", subject.span(found, 1))
     if subject.style != "scratch":
         return
