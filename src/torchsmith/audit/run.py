@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,7 +35,7 @@ class Request:
     choice: Choice = field(default_factory=Choice)
     values: bool | None = False  # None: where the evaluator is installed
     evaluate: bool = False
-    nixpkgs: Path | None = None
+    trees: Mapping[str, Path] = field(default_factory=dict)  # local nixpkgs by revision, for evaluation
     jobs: int = 0  # 0: as many as there are processors
 
 
@@ -98,10 +98,15 @@ def audit(request: Request) -> Report:
         silenced += judged.silenced
         if judged.facts:
             facts.setdefault(folder.root, []).append(judged.facts)
-    if request.values:
+    if request.values is not False:
         from torchsmith.audit.values import value_findings
 
-        findings += value_findings(folders, bench)
+        broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
+        findings += value_findings(folders, bench, broken, needed=request.values is True)
+    if request.evaluate:
+        from torchsmith.audit.derivations import derivation_findings
+
+        findings += derivation_findings(folders, bench, request.trees)
     findings += _repo_findings(folders, facts, bench)
     kept, baseline = request.choice.keep(_unique(findings))
     recipes = sum(len(folder.recipes) for folder in folders)
@@ -192,7 +197,7 @@ def judge_recipe(recipe: Recipe, shown: str, bench: Bench, found: Sequence[Findi
     findings = [*found]
     for rule in rules_of("text", "recipe"):
         if bench.choice.wants(rule.id):
-            findings += (_finding(rule, defect, subject) for defect in rule.check(subject))
+            findings += (finding(rule, defect, subject) for defect in rule.check(subject))
     comments = [(one.span.line, one.value) for one in recipe.comments if "torchsmith: ignore" in one.value]
     kept = [one for one in findings if not muted(one, comments)]
     return Judged(tuple(kept), facts_of(subject, bench.forms), len(findings) - len(kept))
@@ -203,7 +208,7 @@ def _unread(problem: Problem, shown: str, bench: Bench) -> Iterator[Finding]:
     for rule in rules_of("text", "unread"):
         if bench.choice.wants(rule.id):
             for defect in rule.check(problem):
-                yield _made(rule, defect, where, "")
+                yield made(rule, defect, where, "")
 
 
 def _findings(
@@ -214,10 +219,11 @@ def _findings(
             continue
         for defect in ask(rule):
             line = defect.at.line if defect.at else 0
-            yield _made(rule, defect, Where(shown, line, defect.at.column if defect.at else 0), _line(text, line))
+            yield made(rule, defect, Where(shown, line, defect.at.column if defect.at else 0), _line(text, line))
 
 
-def _finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
+def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
+    """A defect of a recipe, placed in its file."""
     recipe = defect.of or subject.body
     file = subject.file
     if recipe is not subject.recipe and defect.at is not None:
@@ -225,10 +231,11 @@ def _finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     line = defect.at.line if defect.at else 0
     where = Where(file, line, defect.at.column if defect.at else 0)
     fix_is_here = recipe is subject.recipe
-    return _made(rule, defect, where, _line(recipe.text, line) if line else "", keep_fix=fix_is_here)
+    return made(rule, defect, where, _line(recipe.text, line) if line else "", keep_fix=fix_is_here)
 
 
-def _made(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
+def made(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
+    """A defect as its rule's finding."""
     severity = defect.severity or rule.severity
     fix = defect.fix if keep_fix else None
     return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source)
@@ -261,4 +268,4 @@ def _repo_findings(
             for defect in rule.check(repo):
                 line = defect.at.line if defect.at else 0
                 where = Where(defect.file or folder.shown, line, defect.at.column if defect.at else 0)
-                yield _made(rule, defect, where, "")
+                yield made(rule, defect, where, "")

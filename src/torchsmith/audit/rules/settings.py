@@ -119,5 +119,6 @@ def result_is_the_package(subject: Subject) -> Iterator[Defect]:
     for package, override in subject.overrides:
         if package in wrong:
             yield Defect(f"overrides {package} in a recipe of {attr}", override.span)
-    if not any(package in (attr, variant.package.value) for package, _ in subject.overrides):
+    own = [one for package, one in subject.overrides if package in (attr, variant.package.value)]
+    if all(one.of.startswith(("pprev.", "pfinal.")) for one in own):
         yield Defect(f"nothing of {attr} is overridden: the result is not the variant")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
 EXAMPLE = "torchsmith audit build-pytorch"
@@ -36,9 +37,7 @@ def run(
         bool | None, typer.Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed.")
     ] = None,
     evaluate: Annotated[bool, typer.Option("--eval", help="Evaluate derivations with Nix.")] = False,
-    nixpkgs: Annotated[
-        Path | None, typer.Option("--nixpkgs", help="With --eval: a local nixpkgs in place of every pin.")
-    ] = None,
+    nixpkgs: NixpkgsOption = None,
     fix: Annotated[bool, typer.Option("--fix", help="Make the safe fixes; prints them as a diff.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff and write nothing.")] = False,
     baseline: Annotated[
@@ -60,15 +59,15 @@ def run(
     from torchsmith.audit.finding import Severity
     from torchsmith.audit.run import Request, audit
     from torchsmith.cli import audit_view as view
+    from torchsmith.cli.nix_options import read_trees
     from torchsmith.edge.problem import Problem
 
     if write_baseline and baseline is None:
         raise Problem("--write-baseline needs --baseline FILE, where to write")
     choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline)
+    trees = read_trees(nixpkgs or [])
     asked = tuple(paths or (Path(),))
-    report = audit(
-        Request(asked, workspace, choice, values=values, evaluate=evaluate, nixpkgs=nixpkgs, jobs=jobs)
-    )
+    report = audit(Request(asked, workspace, choice, values, evaluate, trees, jobs))
     if write_baseline and baseline is not None:
         suppress.write_baseline(baseline, report.findings)
         view.say(f"{len(report.findings)} findings written to {baseline}")

@@ -1,0 +1,123 @@
+"""The third depth: recipes evaluated by real Nix to derivations, and judged by those."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchsmith.audit.finding import Finding
+from torchsmith.audit.rule import rules_of
+from torchsmith.audit.targets import Folder
+from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import Where
+from torchsmith.matrix import BadName, Variant, read_name
+from torchsmith.nix.cache import ResultCache
+from torchsmith.nix.derivation import Derivation, show_derivations
+from torchsmith.nix.evaluate import Request, Result, evaluate
+from torchsmith.nix.tool import find_nix
+
+if TYPE_CHECKING:
+    from torchsmith.audit.run import Bench
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltRecipe:
+    """A recipe and its derivation, as far as the rules ask."""
+
+    file: str
+    name: str
+    variant: Variant | None
+    system: str
+    drv: str
+    essence: str  # equal for derivations that differ in names alone
+    architectures: str
+    below: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The recipes of a repository as derivations; `torch` are those of PyTorch recipes in all repositories."""
+
+    recipes: tuple[BuiltRecipe, ...]
+    failed: tuple[tuple[str, str], ...]
+    torch: Mapping[str, str]
+    catalog: Catalog
+
+
+def derivation_findings(
+    folders: Sequence[Folder], bench: Bench, trees: Mapping[str, Path]
+) -> Iterator[Finding]:
+    """What the derivations give away."""
+    from torchsmith.audit.run import made
+
+    nix = find_nix()
+    requests = [
+        Request(folder.show(path), path, _system(path, bench.catalog)) for folder in folders for path in folder.recipes
+    ]
+    results = evaluate(requests, nix, trees=trees, cache=ResultCache(), instantiate=True)
+    shown = show_derivations(nix, [one.evaluated.drv_path for one in results if one.evaluated])
+    torch = {
+        variant.cell: result.evaluated.drv_path
+        for result in results
+        if result.evaluated and (variant := _variant(result.path)) and not variant.package.companion
+    }
+    for folder in folders:
+        mine = [one for one in results if one.path in folder.recipes]
+        built = _built(mine, shown, torch, bench.catalog)
+        for rule in rules_of("derivations", "repo"):
+            if bench.choice.wants(rule.id):
+                for defect in rule.check(built):
+                    yield made(rule, defect, Where(defect.file or folder.shown), "")
+
+
+def _built(
+    results: Sequence[Result], shown: Mapping[str, Derivation], torch: Mapping[str, str], catalog: Catalog
+) -> Built:
+    recipes = tuple(_recipe(one, shown[one.evaluated.drv_path]) for one in results if one.evaluated)
+    failed = tuple((one.name, one.cause.message if one.cause else "") for one in results if not one.ok)
+    return Built(recipes, failed, torch, catalog)
+
+
+def _recipe(result: Result, derivation: Derivation) -> BuiltRecipe:
+    variant = _variant(result.path)
+    assert result.evaluated is not None
+    return BuiltRecipe(
+        file=result.name,
+        name=result.path.stem,
+        variant=variant,
+        system=derivation.system,
+        drv=result.evaluated.drv_path,
+        essence=_essence(derivation) if variant else "",
+        architectures=derivation.env.get("TORCH_CUDA_ARCH_LIST", ""),
+        below=frozenset(derivation.inputs),
+    )
+
+
+def _essence(derivation: Derivation) -> str:
+    """All that makes the result, without the names that end up in paths."""
+    names = {"name", "pname", *derivation.outputs}
+    env = {key: value for key, value in derivation.env.items() if key not in names}
+    own = [output.path for output in derivation.outputs.values() if output.path]
+    text = json.dumps([sorted(env.items()), sorted(derivation.inputs), derivation.system])
+    for path in own:
+        text = text.replace(str(path), "")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _variant(path: Path) -> Variant | None:
+    try:
+        return read_name(path.stem).variant
+    except BadName:
+        return None
+
+
+def _system(path: Path, catalog: Catalog) -> str:
+    variant = _variant(path)
+    isa = catalog.isas.get(variant.isa) if variant else None
+    return isa.platform if isa else ""
+
+

@@ -1,0 +1,56 @@
+"""Derivations: what real Nix makes of the recipes of a repository, held against each other and against names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchsmith.audit.derivations import Built
+from torchsmith.audit.rule import WARNING, Defect, rule
+
+
+@rule("TS003", "recipe that Nix does not evaluate", depth="derivations", over="repo")
+def nix_evaluates_it(built: Built) -> Iterator[Defect]:
+    """Nix itself, with the pinned nixpkgs or the tree that was given, stops at this recipe."""
+    for file, cause in built.failed:
+        yield Defect(f"does not evaluate: {cause}", file=file)
+
+
+@rule("TS109", "the same derivation twice", WARNING, depth="derivations", over="repo")
+def derivations_differ(built: Built) -> Iterator[Defect]:
+    """Two recipes whose derivations are equal but for the name build the same thing twice, however different their
+    texts look."""
+    seen: dict[str, str] = {}
+    for one in sorted(built.recipes, key=lambda one: (len(one.name), one.name)):
+        other = seen.setdefault(one.essence, one.name) if one.essence else one.name
+        if other != one.name:
+            yield Defect(f"{one.name} builds what {other} builds", hint="delete one", file=one.file)
+
+
+@rule("TS422", "derivation for another GPU", depth="derivations", over="repo")
+def derivation_compiles_for_its_gpu(built: Built) -> Iterator[Defect]:
+    """TORCH_CUDA_ARCH_LIST in the derivation is the architecture in the name, of torch and of companions."""
+    for one in built.recipes:
+        sm = one.variant.sm if one.variant else None
+        if sm is not None and one.architectures and one.architectures != sm.capability:
+            yield Defect(f"compiles for {one.architectures}, the name says {sm.capability}", file=one.file)
+
+
+@rule("TS722", "companion that compiles a torch of its own", WARNING, depth="derivations", over="repo")
+def companion_builds_on_the_torch_recipe(built: Built) -> Iterator[Defect]:
+    """The torch below a companion is the derivation of the PyTorch recipe of the same cell; else it is compiled
+    twice."""
+    for one in built.recipes:
+        if one.variant is None or not one.variant.package.companion:
+            continue
+        torch = built.torch.get(one.variant.cell)
+        if torch and torch not in one.below:
+            yield Defect(f"its torch is not the one of pytorch-{one.variant.cell}", file=one.file)
+
+
+@rule("TS222", "derivation for another system", depth="derivations", over="repo")
+def derivation_is_for_its_system(built: Built) -> Iterator[Defect]:
+    """The derivation's system is the one whose compiler knows the flags."""
+    for one in built.recipes:
+        isa = built.catalog.isas.get(one.variant.isa) if one.variant else None
+        if isa is not None and one.system != isa.platform:
+            yield Defect(f"is built on {one.system}, {isa.name} is {isa.platform}", file=one.file)

@@ -1,0 +1,65 @@
+"""The second depth: recipes evaluated without Nix, a batch at a time, and judged by what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchsmith.audit.finding import Finding
+from torchsmith.audit.rule import rules_of
+from torchsmith.audit.subject import Subject
+from torchsmith.audit.targets import Folder
+from torchsmith.edge.problem import Problem
+from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, available
+from torchsmith.recipe.read import read_recipe
+
+if TYPE_CHECKING:
+    from torchsmith.audit.run import Bench
+
+BATCH = 64  # recipes in memory at a time
+
+
+def value_findings(
+    folders: Sequence[Folder], bench: Bench, broken: Collection[str], *, needed: bool
+) -> Iterator[Finding]:
+    """What evaluation finds in recipes that their text gave no reason to doubt.
+
+    Without the evaluator nothing is found, or a Problem says so where it is `needed`.
+    """
+    if not available() and not needed:
+        return
+    wanted = [
+        (folder.show(path), path)
+        for folder in folders
+        for path in folder.recipes
+        if folder.show(path) not in broken
+    ]
+    with Evaluator() as evaluator:
+        for start in range(0, len(wanted), BATCH):
+            yield from _batch(wanted[start : start + BATCH], bench, evaluator)
+
+
+def _batch(wanted: Sequence[tuple[str, Path]], bench: Bench, evaluator: Evaluator) -> Iterator[Finding]:
+    subjects: list[Subject] = []
+    for shown, path in wanted:
+        try:
+            recipe = read_recipe(path)
+        except Problem:
+            continue  # said already
+        subjects.append(Subject(shown, recipe, bench.catalog, bench.lines.get(recipe.name)))
+    questions = [
+        Question(one.recipe.path, one.recipe.syntax.data, one.isa.platform if one.isa else "x86_64-linux")
+        for one in subjects
+    ]
+    for subject, values in zip(subjects, evaluator.values_of(questions), strict=True):
+        yield from judge_values(subject, values, bench)
+
+
+def judge_values(subject: Subject, values: Values | NoValues, bench: Bench) -> Iterator[Finding]:
+    """The rules over values."""
+    from torchsmith.audit.run import finding
+
+    for rule in rules_of("values", "recipe"):
+        if bench.choice.wants(rule.id):
+            yield from (finding(rule, defect, subject) for defect in rule.check(subject, values))
