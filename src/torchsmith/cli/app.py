@@ -26,6 +26,8 @@ VERBS = (
     "audit",
     "plan",
     "apply",
+    "align",
+    "pin",
     "eval",
     "graph",
     "diff-drv",

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json
 from torchsmith.plan.apply import Applied
-from torchsmith.plan.plan import PHASES, Action, Plan
+from torchsmith.plan.plan import AS_IT_SHOULD_BE, PHASES, Action, Plan
 
 STYLES = {"keep": "dim", "create": "green", "rewrite": "cyan", "replace": "magenta", "delete": "red"}
 SHOWN = 6  # new files of one phase that are listed one by one
@@ -35,7 +35,7 @@ def print_plan(plan: Plan, *, adopt: bool = True) -> None:
 
 
 def _silent(action: Action) -> bool:
-    return action.kind == "keep" and action.owner == "ours"
+    return action.kind == "keep" and action.why == AS_IT_SHOULD_BE
 
 
 def _counts(plan: Plan) -> str:

@@ -20,6 +20,7 @@ from torchsmith.workspace.wanted import PKGS, WantedFile, WantedRepo, wanted_rep
 Kind = Literal["keep", "create", "rewrite", "replace", "delete"]
 Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
 PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
+AS_IT_SHOULD_BE = "it is as it should be"
 REASONS = 3  # of a broken recipe that are told one by one
 
 
@@ -140,7 +141,7 @@ class _Planner:
         before = _text(path)
         owner = owner_of(before) if before is not None else "foreign"
         if before == file.text:
-            return Action("keep", file.path, "it is as it should be", phase, recipe, owner)
+            return Action("keep", file.path, AS_IT_SHOULD_BE, phase, recipe, owner)
         if owner == "ours":
             return Action("rewrite", file.path, "torchsmith writes it otherwise now", phase, recipe, owner, file.text)
         if not file.is_recipe and path.suffix == ".md":

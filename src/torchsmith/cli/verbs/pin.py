@@ -1,0 +1,49 @@
+"""`torchsmith pin`: move a line to another nixpkgs or another torch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import NixpkgsOption
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
+
+
+def run(
+    line: Annotated[str, typer.Argument(metavar="LINE", help="The line to move, such as 2.10.")],
+    workspace: WorkspaceOption = None,
+    rev: Annotated[str, typer.Option("--rev", help="The nixpkgs revision: 40 digits, or a pin's name.")] = "",
+    sha256: Annotated[str, typer.Option("--sha256", help="The hash of its tarball, where it is known.")] = "",
+    torch: Annotated[str, typer.Option("--torch", help="The torch release, such as 2.10.1.")] = "",
+    torchvision: Annotated[str, typer.Option("--torchvision", help="Its pair, where the catalog has none.")] = "",
+    torchaudio: Annotated[str, typer.Option("--torchaudio", help="Its pair, where the catalog has none.")] = "",
+    evaluate: Annotated[bool, typer.Option("--eval", help="Evaluate before and after with Nix.")] = False,
+    nixpkgs: NixpkgsOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")] = False,
+    adopt: Annotated[bool, typer.Option("--adopt", help="Take over recipes that are not torchsmith's.")] = False,
+    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
+    json: JsonOption = False,
+) -> None:
+    """Move a line to another nixpkgs revision or torch release: every recipe of it, or none.
+
+    The move is written into the workspace's own catalog, pairs and hashes that are known with it; hashes that
+    are not known are left empty and listed, for the first build to tell. With [bold]--eval[/bold] Nix says what
+    changes, derivation by derivation.
+    """
+    from torchsmith.cli import pin_view as view
+    from torchsmith.cli.nix_options import evaluation
+    from torchsmith.plan.pin import Move, carry_out, evaluated, propose
+
+    proposal = propose(workspace, Move(line, rev, sha256, torch, torchvision, torchaudio), adopt=adopt)
+    effects = None
+    if evaluate:
+        _, ask = evaluation(nixpkgs, None, 2.0, 300.0, True)
+        effects = evaluated(proposal, ask)
+    if not dry_run:
+        carry_out(proposal, wait)
+    view.print_proposal(proposal, effects, written=not dry_run, as_json=json)
+    if dry_run and proposal.blocked:
+        raise typer.Exit(1)

@@ -1,0 +1,283 @@
+"""Moving a line to another nixpkgs revision or torch release: facts and recipes in one step, or not at all."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torchsmith.catalog import Catalog, Line, LineBuild, Pin
+from torchsmith.catalog.check import check
+from torchsmith.catalog.load import DATA, Layer
+from torchsmith.edge.files import inside, read_text, write_atomic
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.matrix import Package
+from torchsmith.matrix.cells import find_line
+from torchsmith.nix.evaluate import Request as NixRequest
+from torchsmith.nix.evaluate import Result
+from torchsmith.plan.impact import Effect, effects
+from torchsmith.workspace.compare import Change, compare
+from torchsmith.workspace.generate import apply, one_at_a_time
+from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.recipes import recipes_in
+from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+
+BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
+REVISION = re.compile(r"[0-9a-f]{40}")
+Evaluate = Callable[[Sequence[NixRequest]], list[Result]]
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where a line goes: another nixpkgs, another torch, or both. Empty means as it was."""
+
+    line: str
+    rev: str = ""
+    sha256: str = ""
+    torch: str = ""
+    torchvision: str = ""
+    torchaudio: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a move changes: the facts it writes, the recipes that differ, and what is still to be learned."""
+
+    workspace: Workspace
+    after: Workspace
+    facts: Mapping[str, str]  # catalog files of the workspace, as they would read
+    repos: tuple[WantedRepo, ...]
+    changes: tuple[Change, ...]
+    to_learn: tuple[str, ...]
+
+    @property
+    def recipes(self) -> list[Change]:
+        return [one for one in self.changes if one.path.endswith(".nix") and one.kind != "keep"]
+
+    @property
+    def blocked(self) -> list[Change]:
+        return [one for one in self.changes if one.kind == "blocked" and one.path.endswith(".nix")]
+
+
+def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:
+    """Work a move out; nothing is written."""
+    opened = open_workspace(workspace)
+    if opened.root is None:
+        raise Problem("there is no torchsmith.toml here or above", hint="torchsmith init writes one")
+    line = find_line(opened.catalog, move.line)
+    if not any(cell.line == line.name for cell in opened.matrix.cells):
+        raise Problem(f"no cell of this workspace is of line {line.name}")
+    used = {str(cell.variant.cuda or "cpu") for cell in opened.matrix.cells if cell.line == line.name}
+    facts = _facts(line, move, opened.catalog, used)
+    texts = {name: _laid_over(opened.root / "catalog" / f"{name}.toml", table) for name, table in facts.items()}
+    layer = Layer(texts, {name: f"catalog/{name}.toml" for name in texts})
+    after = replace(opened, catalog=_catalog(opened.root / "catalog", layer))
+    repos = wanted_repos(after.matrix, after.settings, after.catalog)
+    changes = compare(opened.root, repos, adopt=adopt)
+    moved = after.catalog.lines[line.name]
+    return Proposal(opened, after, texts, tuple(repos), tuple(changes), tuple(_to_learn(moved, after.catalog, used)))
+
+
+def _catalog(folder: Path, moved: Layer) -> Catalog:
+    """The catalog as it would be: ours, the workspace's other files, and those that the move writes."""
+    layer = Layer.folder(folder) if folder.is_dir() else Layer({})
+    kept = {name: text for name, text in layer.texts.items() if name not in moved.texts}
+    made = Catalog([Layer.folder(DATA), Layer(kept, layer.paths), moved])
+    check(made)
+    return made
+
+
+def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, Facts]:
+    """The entries of the catalog that say the move."""
+    entry: Facts = {}
+    facts: dict[str, Facts] = {"lines": {line.name: entry}}
+    if move.rev:
+        every = {"cpu": line.cpu, **line.cuda} if line.cpu else dict(line.cuda)
+        old = {build.pin for name, build in every.items() if name in used and build.pin}
+        if not old:
+            raise Problem(f"line {line.name} imports no nixpkgs that could be moved")
+        pin, made = _pin(min(old), move, catalog)
+        builds = {name: _build(build, pin, catalog) for name, build in every.items() if build.pin in old}
+        if made:
+            facts["pins"] = {pin: made}
+        if pin not in catalog.pins:
+            facts |= _fixes_follow(old, pin, catalog)
+        elif lacking := [name for name in builds if name in used and not _has(catalog.pins[pin], name)]:
+            raise Problem(f"nixpkgs {pin} has no CUDA {', '.join(lacking)}")
+        if pin in catalog.pins:
+            builds = {name: one for name, one in builds.items() if _has(catalog.pins[pin], name)}
+        entry |= {"cpu": builds.pop("cpu")} if "cpu" in builds else {}
+        entry |= {"cuda": builds} if builds else {}
+    if move.torch:
+        entry |= _release(line, move, catalog)
+    if not entry:
+        raise Problem("nothing to move", hint="give --rev, --torch, or both")
+    return facts
+
+
+def _has(pin: Pin, cuda: str) -> bool:
+    return cuda == "cpu" or cuda in map(str, pin.cudas)
+
+
+def _build(build: LineBuild, pin: str, catalog: Catalog) -> Facts:
+    """A build at another pin; fixes that a known pin does not need stay behind."""
+    if pin not in catalog.pins:
+        return {"pin": pin}
+    fixes = [name for name in build.fixes if not catalog.fixes[name].pins or pin in catalog.fixes[name].pins]
+    return {"pin": pin, "fixes": fixes} if fixes != list(build.fixes) else {"pin": pin}
+
+
+def _fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, Facts]:
+    """A pin that nobody looked at is taken to need what the old one needs."""
+    bound = {fix.name: fix for fix in catalog.fixes.values() if old & set(fix.pins)}
+    return {"fixes": {name: {"pins": [*fix.pins, pin]} for name, fix in bound.items()}} if bound else {}
+
+
+def _pin(old: str, move: Move, catalog: Catalog) -> tuple[str, Facts]:
+    """The pin's name, and its entry where the catalog has none or lacks the hash."""
+    if not REVISION.fullmatch(move.rev):
+        named = catalog.pins.get(move.rev)
+        if named is None:
+            raise Problem(
+                f"{move.rev!r} is no revision", hint=f"give 40 digits, or one of {', '.join(catalog.pins)}"
+            )
+        return named.name, {"sha256": move.sha256} if move.sha256 else {}
+    known = next((pin for pin in catalog.pins.values() if pin.rev == move.rev), None)
+    if known is not None:
+        return known.name, {"sha256": move.sha256} if move.sha256 else {}
+    return move.rev[:7], _new_pin(catalog.pins[old], move)
+
+
+def _new_pin(old: Pin, move: Move) -> Facts:
+    """A revision that nobody looked at: taken to have what the old one has, and marked so."""
+    made: Facts = {
+        "rev": move.rev,
+        "sha256": move.sha256,
+        "torch": old.torch,
+        "torchvision": old.torchvision,
+        "torchaudio": old.torchaudio,
+        "cudas": [str(one) for one in old.cudas],
+        "pythons": [str(one) for one in old.pythons],
+        "source": f"taken to be as {old.name}",
+        "unproved": "nobody evaluated it: --eval does",
+    }
+    optional = {"default_cuda": old.default_cuda, "default_python": old.default_python, "min_sm": old.min_sm}
+    return made | {name: str(value) for name, value in optional.items() if value is not None}
+
+
+def _release(line: Line, move: Move, catalog: Catalog) -> Facts:
+    """Another torch with its pairs and hashes, as far as the catalog or the person knows them."""
+    known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
+    pairs = {
+        "torchvision": move.torchvision or (known.torchvision if known else ""),
+        "torchaudio": move.torchaudio or (known.torchaudio if known else ""),
+    }
+    unknown = [name for name, version in pairs.items() if not version and name in line.packages]
+    if unknown:
+        raise Problem(
+            f"the pair of torch {move.torch} is not known: {', '.join(unknown)}",
+            hint=" ".join(f"--{name} VERSION" for name in unknown),
+        )
+    hashes = dict(known.hashes) if known else {}
+    kept = {name: text for name, text in line.hashes.items() if pairs.get(name) == line.version_of(name)}
+    return {
+        "torch": move.torch,
+        **pairs,
+        "hashes": {package.value: hashes.get(package.value, kept.get(package.value, "")) for package in Package},
+    }
+
+
+def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
+    """Hashes that nobody knows yet; the first build tells them, and hash repair writes them."""
+    builds = {"cpu": line.cpu, **line.cuda}
+    pins = {build.pin for name, build in builds.items() if build and build.pin and name in used}
+    found = [f"nixpkgs {name}" for name in sorted(pins) if not catalog.pins[name].sha256]
+    own = any("torch-source" in build.fixes for build in (line.cpu, *line.cuda.values()) if build)
+    return found + [f"{name} {line.version_of(name)}" for name in line.packages if own and not line.hashes.get(name)]
+
+
+def _laid_over(path: Path, table: Facts) -> str:
+    """A catalog file with the move in a block of its own; what people wrote around it stays."""
+    text = read_text(path) if path.exists() else ""
+    before, begin, rest = text.partition(BEGIN)
+    block, _, after = rest.partition(END)
+    merged = _merged(tomllib.loads(block) if begin else {}, table)
+    head = before if before.strip() else f"# Facts of this workspace, laid over torchsmith's own.\n\n{before}"
+    made = f"{head.rstrip()}\n\n{BEGIN}\n{_toml(merged)}{END}\n{after.lstrip()}"
+    try:
+        tomllib.loads(made)
+    except tomllib.TOMLDecodeError as error:
+        raise Problem(
+            f"{path} has an entry of its own for what is to move: {error}", hint="take it out, then move again"
+        ) from error
+    return made
+
+
+def _merged(below: Facts, above: Facts) -> Facts:
+    both = {name: _merged(below[name], above[name]) for name in below.keys() & above.keys() if isinstance(above[name], dict)}
+    return {**below, **above, **both}
+
+
+def _toml(table: Facts, path: tuple[str, ...] = ()) -> str:
+    """Nested tables of text and lists of text as TOML."""
+    plain = {name: value for name, value in table.items() if not isinstance(value, dict)}
+    text = ""
+    if plain:
+        text += f"[{'.'.join(_quoted(part) for part in path)}]\n" if path else ""
+        text += "".join(f"{name} = {_value(value)}\n" for name, value in plain.items()) + "\n"
+    for name, value in table.items():
+        if isinstance(value, dict):
+            text += _toml(value, (*path, name))
+    return text
+
+
+def _quoted(part: str) -> str:
+    return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else f'"{part}"'
+
+
+def _value(value: str | list[str]) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
+    """What the move does to every recipe, by derivation."""
+    before = wanted_repos(
+        proposal.workspace.matrix, proposal.workspace.settings, proposal.workspace.catalog
+    )
+    with tempfile.TemporaryDirectory(prefix="torchsmith-pin-") as place:
+        results = []
+        for name, repos in (("before", before), ("after", proposal.repos)):
+            folder = Path(place) / name
+            for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
+                write_atomic(inside(folder, file.path), file.text)
+            found = recipes_in(folder, proposal.after.catalog)
+            results.append(evaluate([NixRequest(one.name, one.path, one.system) for one in found]))
+    return effects(*results)
+
+
+def carry_out(proposal: Proposal, wait_seconds: float = 0.0) -> None:
+    """Write facts and recipes; refused as a whole where a recipe of the line is somebody else's.
+
+    The facts are written first: a run that is stopped leaves files that `generate` brings to the new pin.
+    """
+    if proposal.blocked:
+        names = ", ".join(Path(one.path).name for one in proposal.blocked[:3])
+        raise Problem(
+            f"{len(proposal.blocked)} recipes are not torchsmith's and would stay on the old pin: {names}",
+            hint="--adopt takes them over; nothing was written",
+            exit=Exit.NOT_RIGHT,
+        )
+    root = proposal.workspace.root
+    assert root is not None
+    with one_at_a_time(root, wait_seconds):
+        for name, text in proposal.facts.items():
+            write_atomic(root / "catalog" / f"{name}.toml", text)
+        apply(root, proposal.changes)

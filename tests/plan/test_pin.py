@@ -1,0 +1,125 @@
+"""A line moves to another nixpkgs or torch as a whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.recipe.conftest import MINI
+from torchsmith.audit.finding import Severity
+from torchsmith.audit.run import Request, audit
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import run
+from torchsmith.plan.pin import Move, carry_out, propose
+from torchsmith.workspace.run import Request as GenerateRequest
+from torchsmith.workspace.run import generate
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+NEW = "1" * 40
+OLD = "6a030d535719c5190187c4cec156f335e95e3211"
+TOML = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0", "cpu"]
+sm = ["sm120"]
+isa = ["avx2"]
+[[matrix]]
+line = "2.9"
+python = ["3.12"]
+cuda = ["12.8"]
+sm = ["sm90"]
+isa = ["avx2"]
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    return tmp_path
+
+
+def texts(root: Path) -> dict[str, str]:
+    return {path.stem: path.read_text() for path in root.rglob("*.nix") if ".flox/pkgs" in str(path)}
+
+
+def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
+    carry_out(propose(workspace, Move("2.10", rev=NEW, sha256="1" * 52)))
+    moved = {name for name, text in texts(workspace).items() if NEW in text}
+    stayed = {name for name, text in texts(workspace).items() if OLD in text}
+    assert len(moved) == 6
+    assert {name.split("-")[1] for name in stayed} == {"python312"}
+    assert audit(Request((workspace,), jobs=1)).of(Severity.ERROR, Severity.WARNING) == []
+    assert all(f'sha256 = "{"1" * 52}"' in text for text in texts(workspace).values() if NEW in text)
+
+
+def test_a_second_move_goes_from_where_the_first_went(workspace: Path) -> None:
+    carry_out(propose(workspace, Move("2.10", rev=NEW)))
+    carry_out(propose(workspace, Move("2.10", rev="2" * 40)))
+    assert not any(NEW in text for text in texts(workspace).values())
+    catalog = (workspace / "catalog/lines.toml").read_text()
+    assert catalog.count("torchsmith pin: begin") == 1
+
+
+def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None:
+    file = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    file.write_text(file.read_text() + "# mine\n")
+    before = texts(workspace)
+    with pytest.raises(Problem, match="would stay on the old pin"):
+        carry_out(propose(workspace, Move("2.10", rev=NEW)))
+    assert texts(workspace) == before
+    assert not (workspace / "catalog").exists()
+    carry_out(propose(workspace, Move("2.10", rev=NEW), adopt=True))
+    assert NEW in file.read_text()
+
+
+def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> None:
+    move = Move("2.10", torch="2.10.1", torchvision="0.25.1", torchaudio="2.10.1")
+    proposal = propose(workspace, move)
+    assert {"pytorch 2.10.1", "torchvision 0.25.1"} <= set(proposal.to_learn)
+    carry_out(proposal)
+    torch = texts(workspace)["pytorch-python313-cuda13_0-sm120-avx2"]
+    assert 'version = "2.10.1"' in torch
+    assert 'hash = "";' in torch
+    assert "RKiZLHBCneMtZKRgTEuW1K7" not in torch
+
+
+def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) -> None:
+    proposal = propose(workspace, Move("2.9", torch="2.10.0"))
+    assert 'torchvision = "0.25.0"' in proposal.facts["lines"]
+    assert "RKiZLHBCneMtZKRgTEuW1K7" in proposal.facts["lines"]
+
+
+def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> None:
+    with pytest.raises(Problem, match="has no CUDA 13.0"):
+        propose(workspace, Move("2.10", rev="fe5e41d"))
+    with pytest.raises(Problem, match="pair of torch 2.10.9 is not known"):
+        propose(workspace, Move("2.10", torch="2.10.9"))
+    with pytest.raises(Problem, match="is no revision"):
+        propose(workspace, Move("2.10", rev="main"))
+    with pytest.raises(Problem, match="nothing to move"):
+        propose(workspace, Move("2.10"))
+    with pytest.raises(Problem, match="no cell of this workspace"):
+        propose(workspace, Move("2.8", rev=NEW))
+
+
+def test_a_file_with_an_entry_of_its_own_is_not_overwritten(workspace: Path) -> None:
+    (workspace / "catalog").mkdir()
+    (workspace / "catalog/lines.toml").write_text('["2.10".cuda."13.0"]\npin = "6a030d5"\n')
+    with pytest.raises(Problem, match="has an entry of its own"):
+        propose(workspace, Move("2.10", rev=NEW))
+
+
+@pytest.mark.needs("nix")
+def test_evaluation_says_what_changes(workspace: Path) -> None:
+    words = [PROGRAM, "pin", "2.10", "-w", workspace, "--dry-run", "--eval", "--nixpkgs", MINI]
+    told = run([*words, "--rev", NEW])
+    assert "9 identical" in told.stdout, told.stderr
+    told = run([*words, "--torch", "2.10.1", "--torchvision", "0.25.1", "--torchaudio", "2.10.1"])
+    assert "6 cells change, 3 identical" in told.stdout
+    assert json.loads(run([*words, "--rev", NEW, "--json"]).stdout)["written"] is False
+    assert not (workspace / "catalog").exists()
