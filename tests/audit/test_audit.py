@@ -1,0 +1,181 @@
+"""The verb: what people and programs get to see, what is silenced, and what is mended."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchsmith.audit import reports
+from torchsmith.audit.finding import Edit, Finding, Fix, Severity
+from torchsmith.audit.fix import apply_edits
+from torchsmith.audit.run import Report, Request, audit
+from torchsmith.audit.suppress import Choice, choose
+from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.process import Finished, run
+from torchsmith.workspace.run import Request as GenerateRequest
+from torchsmith.workspace.run import generate
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+BY_HAND = Path(__file__).parent.parent / "plan/by-hand"
+BROKEN = "pytorch-python313-cuda13_0-sm110-armv9.nix"
+CANONICAL = "pytorch-python313-cuda13_0-sm120-avx512.nix"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    folder = tmp_path / "build-pytorch/.flox/pkgs"
+    folder.mkdir(parents=True)
+    for name in (BROKEN, CANONICAL):
+        shutil.copy(BY_HAND / name, folder)
+    return tmp_path / "build-pytorch"
+
+
+def torchsmith(repo: Path, *words: str) -> Finished:
+    return run([PROGRAM, "audit", "build-pytorch", *words], cwd=repo.parent)
+
+
+def test_people_see_the_line_the_words_and_what_to_do(repo: Path) -> None:
+    told = torchsmith(repo)
+    assert told.code == 1
+    assert f"build-pytorch/.flox/pkgs/{BROKEN}" in told.stdout
+    assert "9:53 error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in told.stdout
+    assert "archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz" in told.stdout
+    assert told.stdout.rstrip().splitlines()[-1].startswith("2 recipes: ")
+
+
+def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path) -> None:
+    told = run([PROGRAM, "audit", f".flox/pkgs/{CANONICAL}"], cwd=repo)
+    assert told.ok
+    assert told.stdout == "1 recipe: nothing to say\n"
+
+
+def test_programs_get_json_and_sarif(repo: Path) -> None:
+    table = json.loads(torchsmith(repo, "--json").stdout)
+    assert table["recipes"] == 2
+    assert table["error"] == sum(one["severity"] == "error" for one in table["findings"])
+    sarif = json.loads(torchsmith(repo, "--format", "sarif").stdout)
+    (told,) = sarif["runs"]
+    assert sarif["version"] == "2.1.0"
+    for one in told["results"]:
+        assert told["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"]
+        assert one["level"] in ("error", "warning", "note")
+    places = [one["locations"][0]["physicalLocation"] for one in told["results"]]
+    assert all(place["artifactLocation"]["uri"].startswith("build-pytorch/") for place in places)
+
+
+def test_pages_and_github_get_their_own_form(repo: Path) -> None:
+    page = torchsmith(repo, "--format", "markdown").stdout
+    assert "| line | rule | | what | what to do |" in page
+    commands = torchsmith(repo, "--format", "github").stdout.splitlines()
+    assert any(line.startswith(f"::error file=build-pytorch/.flox/pkgs/{BROKEN},line=9,col=53") for line in commands)
+
+
+def test_github_commands_escape_what_would_end_them() -> None:
+    finding = Finding("TS001", "a, b: c", Severity.ERROR, Where("x,y.nix", 3, 1), "50%\nlost")
+    (line,) = reports.as_github(Report((finding,), 1, 1)).splitlines()
+    assert line == "::error file=x%2Cy.nix,line=3,col=1,title=TS001 a%2C b%3A c::50%25%0Alost"
+
+
+def test_rules_are_chosen_by_id_or_by_its_start(repo: Path) -> None:
+    only = json.loads(torchsmith(repo, "--json", "--select", "TS2").stdout)["findings"]
+    assert {one["rule"][:3] for one in only} == {"TS2"}
+    without = json.loads(torchsmith(repo, "--json", "--ignore", "TS3,TS201").stdout)["findings"]
+    assert not {"TS201", "TS301", "TS306"} & {one["rule"] for one in without}
+    wrong = torchsmith(repo, "--select", "TS99")
+    assert wrong.code == 2
+    assert "no rule is called TS99" in wrong.stderr
+
+
+def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
+    file = repo / ".flox/pkgs" / BROKEN
+    file.write_text(file.read_text().replace("    url =", "    # torchsmith: ignore TS201\n    url ="))
+    rules = {one.rule for one in audit(Request((repo,), jobs=1)).findings}
+    assert "TS201" not in rules
+    assert "TS301" in rules
+    file.write_text("# torchsmith: ignore-file\n" + file.read_text())
+    report = audit(Request((file,), jobs=1))
+    assert report.findings == ()
+    assert report.silenced > 5
+
+
+def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path) -> None:
+    assert torchsmith(repo, "--baseline", "debts.json", "--write-baseline").ok
+    assert torchsmith(repo, "--baseline", "debts.json").ok
+    file = repo / ".flox/pkgs" / CANONICAL
+    file.write_text(file.read_text().replace('gpuArchSM = "12.0"', 'gpuArchSM = "9.0"'))
+    told = torchsmith(repo, "--baseline", "debts.json")
+    assert told.code == 1
+    assert "TS401" in told.stdout
+    assert "TS201" not in told.stdout
+    (repo.parent / "debts.json").write_text("[]")
+    assert "is not a baseline" in torchsmith(repo, "--baseline", "debts.json").stderr
+
+
+def test_safe_fixes_are_shown_before_they_are_made(repo: Path) -> None:
+    file = repo / ".flox/pkgs" / CANONICAL
+    text = file.read_text()
+    wrong = text.replace('gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"').replace("i9InbxD5Htfon", "XXXXXXXXXXXXX")
+    file.write_text(wrong)
+    shown = torchsmith(repo, "--diff")
+    assert '-  gpuArchSM = "sm_120";' in shown.stdout
+    assert '+  gpuArchSM = "12.0";' in shown.stdout
+    assert file.read_text() == wrong
+    assert torchsmith(repo, "--fix").ok
+    assert file.read_text() == text
+
+
+def test_edits_that_overlap_are_made_once() -> None:
+    assert apply_edits("abcdef", [Edit(1, 3, "X"), Edit(2, 4, "Y"), Edit(1, 3, "X")]) == "aXdef"
+    assert apply_edits("é = 1", [Edit(5, 6, "2")]) == "é = 2"
+
+
+def test_generated_files_are_mended_by_generating(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(
+        'format = 1\n[[matrix]]\npython = ["3.13"]\ncuda = ["cpu"]\nisa = ["avx2"]\n'
+    )
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    file = tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    file.write_text(file.read_text().replace('pname = "pytorch210-', 'pname = "pytorch-'))
+    told = run([PROGRAM, "audit", tmp_path, "--fix"])
+    assert "nothing here has a safe fix" in told.stderr
+    assert 'pname = "pytorch-' in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "there is no nowhere"),
+        (["."], "no recipes below"),
+        ([".", "--write-baseline"], "--write-baseline needs --baseline"),
+    ],
+)
+def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], message: str) -> None:
+    told = run([PROGRAM, "audit", *words], cwd=tmp_path)
+    assert told.code == 2
+    assert message in told.stderr
+
+
+def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "wide"\npackages = ["pytorch"]\n')
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    for index, file in enumerate(sorted((tmp_path / "build-pytorch/.flox/pkgs").glob("*.nix"))):
+        if index % 7 == 0:
+            file.write_text(file.read_text().partition("\n")[2].replace("cudaSupport = true;\n      gpu", "gpu"))
+    one, many = (audit(Request((tmp_path,), jobs=jobs)) for jobs in (1, 2))
+    assert one == many
+    assert len(one.of(Severity.WARNING)) > 20
+
+
+def test_a_choice_is_checked_against_the_rules() -> None:
+    assert choose(["TS4", "TS501"], [], None) == Choice(("TS4", "TS501"))
+    with pytest.raises(Problem, match="no rule is called X"):
+        choose([], ["X"], None)
+
+
+def test_a_fix_is_a_title_and_edits() -> None:
+    finding = Finding("TS402", "t", Severity.ERROR, Where("f", 1, 1), "m", fix=Fix("write 12.0", (Edit(0, 1, "x"),)))
+    assert json.loads(reports.as_json(Report((finding,), 1, 1)))["findings"][0]["fix"] == "write 12.0"
