@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help matrix test check lint pages golden facts verify-real bench clean
+.PHONY: help matrix test check lint pages golden facts verify-real mutations bench clean
 
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
@@ -14,6 +14,7 @@ help:
 	@echo "make verify-real  real wheels (3 GB) against cuobjdump and objdump"
 	@echo "make golden   write the agreed recipes of tests/recipe/golden again"
 	@echo "make pages    write the generated pages again"
+	@echo "make mutations  how many mistakes the audit catches and names, and which it misses"
 	@echo "make bench    print the table of ratios"
 
 $(VENV)/.installed: pyproject.toml tools/venv.sh
@@ -52,6 +53,9 @@ facts: $(VENV)/.test-installed
 
 verify-real: $(VENV)/.test-installed
 	$(BIN)/python -m tools.verify_real
+
+mutations: $(VENV)/.test-installed
+	$(BIN)/python -m tools.mutations
 
 bench: $(VENV)/.test-installed
 	$(BIN)/python -m bench

@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+from torchsmith.audit.rule import all_rules, documented
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.app import VERBS
@@ -24,6 +25,7 @@ def pages() -> dict[str, str]:
     return {
         "docs/catalog.md": catalog_page(catalog),
         "docs/verbs.md": verbs_page(),
+        "docs/rules.md": rules_page(),
         "docs/torchsmith.schema.json": json.dumps(schema(catalog), indent=2) + "\n",
     }
 
@@ -140,6 +142,27 @@ def verbs_page() -> str:
         module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
         text = inspect.cleandoc(module.run.__doc__ or "").replace("[bold]", "`").replace("[/bold]", "`")
         parts.append(f"## {verb}\n{text}\n\n    {module.EXAMPLE}\n")
+    return "\n".join(parts)
+
+
+def rules_page() -> str:
+    """Every rule of the audit, from its docstring."""
+    rows = table(
+        ["rule", "what it finds", "severity", "looks at"],
+        [[f"[{one.id}](#{one.id.lower()})", one.title, one.severity.value, one.depth] for one in all_rules()],
+    )
+    parts = [
+        f"{NOTE}\n# Rules of the audit\n\n"
+        "An error will not build, or builds the wrong thing; a warning works by luck, or is of no use to "
+        "anybody; a note could be better and is shown with `--notes`. A finding may be milder or graver than "
+        f"its rule. [audit.md](audit.md) tells how to choose and silence rules.\n\n{rows}\n"
+    ]
+    for group, rules in documented().items():
+        parts.append(f"## {group[0].upper()}{group[1:]}\n")
+        parts += [
+            f"### {one.id}\n**{one.title}** ({one.severity.value}, {one.depth})\n\n{one.documentation}\n"
+            for one in rules
+        ]
     return "\n".join(parts)
 
 

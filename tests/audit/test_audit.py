@@ -12,8 +12,9 @@ import pytest
 from torchsmith.audit import reports
 from torchsmith.audit.finding import Edit, Finding, Fix, Severity
 from torchsmith.audit.fix import apply_edits
-from torchsmith.audit.run import Report, Request, audit
+from torchsmith.audit.run import Bench, Report, Request, audit, judge_file
 from torchsmith.audit.suppress import Choice, choose
+from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.process import Finished, run
 from torchsmith.workspace.run import Request as GenerateRequest
@@ -71,7 +72,9 @@ def test_pages_and_github_get_their_own_form(repo: Path) -> None:
     page = torchsmith(repo, "--format", "markdown").stdout
     assert "| line | rule | | what | what to do |" in page
     commands = torchsmith(repo, "--format", "github").stdout.splitlines()
-    assert any(line.startswith(f"::error file=build-pytorch/.flox/pkgs/{BROKEN},line=9,col=53") for line in commands)
+    assert any(
+        line.startswith(f"::error file=build-pytorch/.flox/pkgs/{BROKEN},line=9,col=53") for line in commands
+    )
 
 
 def test_github_commands_escape_what_would_end_them() -> None:
@@ -118,13 +121,17 @@ def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path) -> N
 def test_safe_fixes_are_shown_before_they_are_made(repo: Path) -> None:
     file = repo / ".flox/pkgs" / CANONICAL
     text = file.read_text()
-    wrong = text.replace('gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"').replace("i9InbxD5Htfon", "XXXXXXXXXXXXX")
+    wrong = text.replace('gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"').replace(
+        "i9InbxD5Htfon", "XXXXXXXXXXXXX"
+    )
     file.write_text(wrong)
     shown = torchsmith(repo, "--diff")
     assert '-  gpuArchSM = "sm_120";' in shown.stdout
     assert '+  gpuArchSM = "12.0";' in shown.stdout
     assert file.read_text() == wrong
-    assert torchsmith(repo, "--fix").ok
+    mended = torchsmith(repo, "--fix")
+    assert "TS402" not in mended.stdout
+    assert "TS201" in mended.stdout  # what has no safe fix stays
     assert file.read_text() == text
 
 
@@ -164,7 +171,9 @@ def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
     generate(GenerateRequest(workspace=tmp_path, git=False))
     for index, file in enumerate(sorted((tmp_path / "build-pytorch/.flox/pkgs").glob("*.nix"))):
         if index % 7 == 0:
-            file.write_text(file.read_text().partition("\n")[2].replace("cudaSupport = true;\n      gpu", "gpu"))
+            file.write_text(
+                file.read_text().partition("\n")[2].replace("cudaSupport = true;\n      gpu", "gpu")
+            )
     one, many = (audit(Request((tmp_path,), jobs=jobs)) for jobs in (1, 2))
     assert one == many
     assert len(one.of(Severity.WARNING)) > 20
@@ -177,5 +186,24 @@ def test_a_choice_is_checked_against_the_rules() -> None:
 
 
 def test_a_fix_is_a_title_and_edits() -> None:
-    finding = Finding("TS402", "t", Severity.ERROR, Where("f", 1, 1), "m", fix=Fix("write 12.0", (Edit(0, 1, "x"),)))
+    finding = Finding(
+        "TS402", "t", Severity.ERROR, Where("f", 1, 1), "m", fix=Fix("write 12.0", (Edit(0, 1, "x"),))
+    )
     assert json.loads(reports.as_json(Report((finding,), 1, 1)))["findings"][0]["fix"] == "write 12.0"
+
+
+def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    files = sorted(tmp_path.glob("*/.flox/pkgs/*.nix"))
+    for file in files[::9]:
+        file.write_text(file.read_text().replace('echo "MAGMA: Enabled"', 'echo "MAGMA: Disabled"'))
+    together = Bench(builtin_catalog(), Choice(), {})
+    alike = [judge_file(file, file.stem, True, together) for file in files]
+    alone = [judge_file(file, file.stem, True, Bench(builtin_catalog(), Choice(), {})) for file in files]
+    assert len(together.judged) < len(files) / 3
+    for one, other in zip(alike, alone, strict=True):
+        assert [(a.rule, a.where.line, a.message) for a in one.findings] == [
+            (b.rule, b.where.line, b.message) for b in other.findings
+        ]
+        assert one.facts == other.facts

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tools.mutations.harness import Outcome, findings_of, key_of, missed, right_recipes, run, share
 from tools.mutations.generic import generic
+from tools.mutations.harness import Outcome, findings_of, key_of, missed, right_recipes, run, share
 from tools.mutations.mistake import Mistake
 from tools.mutations.realistic import realistic
 

@@ -1,4 +1,5 @@
-"""False alarms are defects: what torchsmith generates has no error and no warning but for cells without a machine."""
+"""False alarms are defects: what torchsmith generates has no error and no warning but for cells without a
+machine."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ CATALOG = builtin_catalog()
 UNUSABLE = "TS404"
 LINES = {name: line for name, line in CATALOG.lines.items() if line.torch}
 NIGHTLY = """
-include = ["pytorch-python313-cuda13_0-sm121-armv9-nightly", "torchvision-python313-cuda13_0-sm121-armv9-nightly",
+include = ["pytorch-python313-cuda13_0-sm121-armv9-nightly",
+  "torchvision-python313-cuda13_0-sm121-armv9-nightly",
   "pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper"]
 [nightly]
 self_contained = {self_contained}
@@ -55,7 +57,9 @@ cudatoolkit = {quoted(["13.0"] if draw(st.booleans()) else [])}
         contained = draw(st.booleans())
         text = text.replace("cudatoolkit = []", 'cudatoolkit = ["13.0"]')
         text += NIGHTLY.format(self_contained=str(contained).lower(), rev="0" * 39 + "1")
-    return text + f"""
+    return (
+        text
+        + f"""
 [[matrix]]
 line = "{name}"
 python = {quoted(pythons)}
@@ -63,6 +67,7 @@ cuda = {quoted(cudas)}
 sm = {quoted(sms)}
 isa = {quoted(isas)}
 """
+    )
 
 
 def alarms(root: Path, **more: bool) -> list[Finding]:

@@ -32,9 +32,19 @@ FLOX = "pytorch-python311-cuda12_8-sm80-avx2"
 
 # What is changed in a right recipe so that a rule speaks: rule, recipe, from, to.
 CHANGES = [
-    ("TS105", NAME, 'pname = "pytorch210-python313-cuda13_0-sm120', 'pname = "pytorch210-python313-cuda13_0-sm90'),
+    (
+        "TS105",
+        NAME,
+        'pname = "pytorch210-python313-cuda13_0-sm120',
+        'pname = "pytorch210-python313-cuda13_0-sm90',
+    ),
     ("TS106", NAME, 'pname = "pytorch210-python313-cuda13_0-sm120-avx512";', ""),
-    ("TS108", NAME, 'variant = "pytorch-python313-cuda13_0-sm120', 'variant = "pytorch-python313-cuda13_0-sm90'),
+    (
+        "TS108",
+        NAME,
+        'variant = "pytorch-python313-cuda13_0-sm120',
+        'variant = "pytorch-python313-cuda13_0-sm90',
+    ),
     ("TS201", NAME, "6a030d535719c5190187c4cec156f335e95e3211", "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"),
     ("TS205", NAME, "archive/6a030d535719c5190187c4cec156f335e95e3211", "archive/master"),
     ("TS206", NAME, 'system = "x86_64-linux"', 'system = "aarch64-linux"'),
@@ -92,11 +102,15 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "name", "old", "new"), CHANGES, ids=[f"{one[0]}-{i}" for i, one in enumerate(CHANGES)])
+@pytest.mark.parametrize(
+    ("rule", "name", "old", "new"), CHANGES, ids=[f"{one[0]}-{i}" for i, one in enumerate(CHANGES)]
+)
 def test_a_rule_speaks_of_its_mistake_and_of_nothing_right(rule: str, name: str, old: str, new: str) -> None:
     text = RIGHT[name]
     assert old in text, "the recipe no longer has what this test changes"
-    before = [one.message for one in findings_of(name, text) if one.rule == rule and one.severity.value != "note"]
+    before = [
+        one.message for one in findings_of(name, text) if one.rule == rule and one.severity.value != "note"
+    ]
     assert before == []
     assert rule in {one.rule for one in findings_of(name, text.replace(old, new))}
 
@@ -118,7 +132,13 @@ def test_a_rule_speaks_of_a_name(rule: str, name: str) -> None:
 
 def test_overlays_out_of_order_are_noticed() -> None:
     (swapped,) = run(
-        [one for right in right_recipes() if right.name == NAME for one in realistic(right) if "last" in one.what],
+        [
+            one
+            for right in right_recipes()
+            if right.name == NAME
+            for one in realistic(right)
+            if "last" in one.what
+        ],
         {NAME: set()},
     )
     assert "TS302" in swapped.rules
@@ -175,7 +195,9 @@ def test_names_that_flox_takes_for_one_are_noticed(workspace: Path) -> None:
 def test_two_recipes_of_one_build_are_noticed(workspace: Path) -> None:
     folder = workspace / "build-pytorch/.flox/pkgs"
     (folder / f"{NAME}-magma.nix").write_text(RIGHT[NAME].replace('avx512";', 'avx512-magma";'))
-    assert [one.message for one in found(workspace / "build-pytorch")["TS107"]] == [f"{NAME}-magma builds what {NAME} builds"]
+    assert [one.message for one in found(workspace / "build-pytorch")["TS107"]] == [
+        f"{NAME}-magma builds what {NAME} builds"
+    ]
 
 
 def test_a_repo_at_two_pins_and_a_torch_that_differs_are_noticed(workspace: Path) -> None:
@@ -185,7 +207,9 @@ def test_a_repo_at_two_pins_and_a_torch_that_differs_are_noticed(workspace: Path
         for isa in ("avx2", "avx512bf16"):
             copy = (folder / f"{package}-python313-cuda13_0-sm120-avx512.nix").read_text()
             (folder / f"{package}-python313-cuda13_0-sm120-{isa}.nix").write_text(copy)
-    edit(workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix", "6a030d535719c5190187c4cec156f335e95e3211", other)
+    edit(
+        workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix", "6a030d535719c5190187c4cec156f335e95e3211", other
+    )
     edit(workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix", "maxJobs = 32;", "maxJobs = 16;")
     rules = found(workspace)
     assert "TS203" in rules
@@ -222,7 +246,11 @@ def test_pages_that_contradict_the_recipes_are_noticed(workspace: Path) -> None:
 
 def test_values_say_what_text_hides(workspace: Path) -> None:
     file = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
-    edit(file, "gpuTargets = [ gpuArchSM ]", 'gpuTargets = map (x: x + "") (builtins.filter (x: x != "") [ "9.0" ])')
+    edit(
+        file,
+        "gpuTargets = [ gpuArchSM ]",
+        'gpuTargets = map (x: x + "") (builtins.filter (x: x != "") [ "9.0" ])',
+    )
     rules = found(workspace / "build-pytorch", values=True)
     assert "TS421" in rules
     edit(file, 'pname = "pytorch210-', 'pname = builtins.substring 0 99 "torch210-')
@@ -244,9 +272,7 @@ def test_derivations_say_what_neither_shows(workspace: Path) -> None:
     twin = (folder / f"{NAME}.nix").read_text().replace('avx512";', 'avx512-magma";')
     (folder / f"{NAME}-magma.nix").write_text(twin.replace("[ gpuArchSM ]", "(map (x: x) [ gpuArchSM ])"))
     (folder / "pytorch-python313-cpu-avx2.nix").write_text("{ }: throw ''broken''")
-    edit(
-        workspace / f"build-torchvision/.flox/pkgs/{VISION}.nix", 'echo "Parallel Jobs', 'echo "Jobs'
-    )
+    edit(workspace / f"build-torchvision/.flox/pkgs/{VISION}.nix", 'echo "Parallel Jobs', 'echo "Jobs')
     rules = found(workspace, evaluate=True, trees={"default": MINI})
     assert "TS003" in rules
     assert [one.message for one in rules["TS109"]] == [f"{NAME}-magma builds what {NAME} builds"]
@@ -262,4 +288,6 @@ def test_derivations_of_a_right_workspace_raise_no_alarm(workspace: Path) -> Non
 def test_every_rule_is_documented() -> None:
     for one in all_rules():
         assert len(one.documentation) > 40, one.id
-        assert one.title[0].islower() or one.title.startswith(("CUDA", "CMake", "MAGMA", "Jetson", "MAX", "Python"))
+        assert one.title[0].islower() or one.title.startswith(
+            ("CUDA", "CMake", "MAGMA", "Jetson", "MAX", "Python")
+        )

@@ -53,7 +53,7 @@ def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
     assert align((apart,)).missing == []
     report = audit(Request(tuple(written), jobs=1))
     assert report.of(Severity.ERROR, Severity.WARNING) == []
-    assert "version = \"0.25.0\"" in next(path for path in written if "vision" in path.name).read_text()
+    assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
 
 
 def test_one_repository_cannot_be_aligned(apart: Path) -> None:

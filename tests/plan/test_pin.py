@@ -95,9 +95,9 @@ def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) 
 
 
 def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> None:
-    with pytest.raises(Problem, match="has no CUDA 13.0"):
+    with pytest.raises(Problem, match=r"has no CUDA 13\.0"):
         propose(workspace, Move("2.10", rev="fe5e41d"))
-    with pytest.raises(Problem, match="pair of torch 2.10.9 is not known"):
+    with pytest.raises(Problem, match=r"pair of torch 2\.10\.9 is not known"):
         propose(workspace, Move("2.10", torch="2.10.9"))
     with pytest.raises(Problem, match="is no revision"):
         propose(workspace, Move("2.10", rev="main"))
@@ -116,7 +116,17 @@ def test_a_file_with_an_entry_of_its_own_is_not_overwritten(workspace: Path) -> 
 
 @pytest.mark.needs("nix")
 def test_evaluation_says_what_changes(workspace: Path) -> None:
-    words = [PROGRAM, "pin", "2.10", "-w", workspace, "--dry-run", "--eval", "--nixpkgs", MINI]
+    words: list[str | Path] = [
+        PROGRAM,
+        "pin",
+        "2.10",
+        "-w",
+        workspace,
+        "--dry-run",
+        "--eval",
+        "--nixpkgs",
+        MINI,
+    ]
     told = run([*words, "--rev", NEW])
     assert "9 identical" in told.stdout, told.stderr
     told = run([*words, "--torch", "2.10.1", "--torchvision", "0.25.1", "--torchaudio", "2.10.1"])

@@ -43,7 +43,7 @@ def drifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def verdicts(plan: Plan) -> dict[str, int]:
-    return {kind: len(plan.recipes(kind)) for kind in ("keep", "rewrite", "replace", "delete", "create")}  # type: ignore[arg-type]
+    return {kind: len(plan.recipes(kind)) for kind in ("keep", "rewrite", "replace", "delete", "create")}
 
 
 def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
@@ -51,7 +51,8 @@ def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
     assert verdicts(plan) == {"keep": 1, "rewrite": 2, "replace": 1, "delete": 2, "create": 40}
     assert plan.afterwards == 44
     by_kind = {
-        kind: sorted(Path(one.path).name for one in plan.recipes(kind)) for kind in ("keep", "rewrite", "delete")  # type: ignore[arg-type]
+        kind: sorted(Path(one.path).name for one in plan.recipes(kind))
+        for kind in ("keep", "rewrite", "delete")
     }
     assert by_kind == {
         "keep": [f"{CELL}-sm120-avx512.nix"],
@@ -64,7 +65,10 @@ def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
 
 
 def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:
-    why = {Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.why for one in plan_workspace(drifted).actions}
+    why = {
+        Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.why
+        for one in plan_workspace(drifted).actions
+    }
     assert "nixpkgs fe5e41d has no CUDA 13.0" in why["sm110-armv9.nix"] or "missing" in why["sm110-armv9.nix"]
     assert "redundant" in why["sm120-avx512-magma.nix"]
     assert "not asked for, and broken" in why["sm120-avx.nix"]
@@ -77,7 +81,13 @@ def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
     applied = apply_plan(Request(drifted))
     after = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
     assert {name: after[name] for name in before} == before
-    assert sorted(one.kind for one in applied.left if one.recipe) == ["delete", "delete", "replace", "rewrite", "rewrite"]
+    assert sorted(one.kind for one in applied.left if one.recipe) == [
+        "delete",
+        "delete",
+        "replace",
+        "rewrite",
+        "rewrite",
+    ]
     assert len(after) == 46
 
 
@@ -85,7 +95,13 @@ def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
     applied = apply_plan(Request(drifted, adopt=True))
     assert not applied.left
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
-    assert verdicts(plan_workspace(drifted)) == {"keep": 44, "rewrite": 0, "replace": 0, "delete": 0, "create": 0}
+    assert verdicts(plan_workspace(drifted)) == {
+        "keep": 44,
+        "rewrite": 0,
+        "replace": 0,
+        "delete": 0,
+        "create": 0,
+    }
     log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
     assert log[::-1] == [
         "By hand",
@@ -116,7 +132,9 @@ def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
     applied = apply_plan(Request(drifted, adopt=True, dirty=True))
     assert applied.commits
     assert kept.read_text().endswith("# a thought\n")
-    assert git(drifted / "build-pytorch", "status", "--porcelain") == f"M {PKGS.partition('/')[2]}/{kept.name}"
+    assert (
+        git(drifted / "build-pytorch", "status", "--porcelain") == f"M {PKGS.partition('/')[2]}/{kept.name}"
+    )
 
 
 def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
@@ -152,7 +170,9 @@ def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
 def test_the_verbs_print_the_plan_and_apply_it(drifted: Path) -> None:
     program = shutil.which("torchsmith") or str(Path(__import__("sys").executable).with_name("torchsmith"))
     shown = run([program, "plan", "-w", drifted])
-    assert "keep 1, create 40, rewrite 2, replace 1, delete 2; 44 afterwards" in shown.stdout.replace("\n", " ")
+    assert "keep 1, create 40, rewrite 2, replace 1, delete 2; 44 afterwards" in shown.stdout.replace(
+        "\n", " "
+    )
     table = json.loads(run([program, "plan", "-w", drifted, "--json"]).stdout)
     assert table["recipes"]["create"] == 40
     dry = run([program, "apply", "-w", drifted, "--dry-run"])

@@ -16,7 +16,8 @@ def main(verbose: bool) -> int:
         if verbose:
             for one in outcomes:
                 if one.caught and not one.named:
-                    print(f"  unnamed {one.mistake.of} {one.mistake.kind}: {one.mistake.what}: {' '.join(one.rules)}")
+                    told = " ".join(one.rules)
+                    print(f"  unnamed {one.mistake.of} {one.mistake.kind}: {one.mistake.what}: {told}")
     return 0
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.mutations.mistake import Mistake, Right
 from torchsmith.catalog import builtin_catalog
 from torchsmith.matrix import read_name
 from torchsmith.recipe.read import read_text_as_recipe
-from tools.mutations.mistake import Mistake, Right
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -64,7 +65,9 @@ def _walk(node: Node) -> Iterator[Node]:
         yield from _walk(child)
 
 
-def _made(right: Right, kind: str, what: str, parts: Sequence[tuple[int, int, str]], words: Sequence[str]) -> Mistake:
+def _made(
+    right: Right, kind: str, what: str, parts: Sequence[tuple[int, int, str]], words: Sequence[str]
+) -> Mistake:
     data = right.text.encode()
     at, out = 0, []
     for start, end, new in sorted(parts):
@@ -127,7 +130,7 @@ def _swaps(right: Right, root: Node) -> Iterator[Mistake]:
         if node.type != "binding_set":
             continue
         bindings = [one for one in node.children if one.type == "binding"]
-        for one, other in zip(bindings, bindings[1:], strict=False):
+        for one, other in pairwise(bindings):
             a, b = one.child_by_field_name("expression"), other.child_by_field_name("expression")
             plain = a is not None and b is not None and a.type == b.type == "string_expression"
             if plain and a is not None and b is not None and text(a) != text(b):

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.mutations.generic import generic
+from tools.mutations.mistake import Mistake, Right
+from tools.mutations.realistic import realistic
 from torchsmith.audit.finding import Finding, Severity
 from torchsmith.audit.run import Bench, judge_recipe
 from torchsmith.audit.suppress import Choice
@@ -18,9 +21,6 @@ from torchsmith.matrix import Matrix
 from torchsmith.recipe.read import read_text_as_recipe
 from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
 from torchsmith.workspace.wanted import wanted_repos
-from tools.mutations.generic import generic
-from tools.mutations.mistake import Mistake, Right
-from tools.mutations.realistic import realistic
 
 CATALOG = builtin_catalog()
 # A few cells of every family: releases, CUDA and CPU, x86 and ARM, Jetson, AVX, companions, the Flox line.
@@ -87,7 +87,9 @@ def right_recipes() -> list[Right]:
     source = SettingsFile("mutations", CELLS)
     workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
     matrix: Matrix = workspace.matrix
-    files = [file for repo in wanted_repos(matrix, workspace.settings, CATALOG) for file in repo.files if file.cell]
+    files = [
+        file for repo in wanted_repos(matrix, workspace.settings, CATALOG) for file in repo.files if file.cell
+    ]
     return [Right(file.cell, file.text.partition("\n")[2]) for file in files]
 
 
@@ -104,7 +106,9 @@ def findings_of(name: str, text: str) -> list[Finding]:
 def run(mistakes: Iterable[Mistake], known: dict[str, set[str]]) -> Iterator[Outcome]:
     """Judge each; what the right recipe is told already does not count."""
     for one in mistakes:
-        found = [finding for finding in findings_of(one.name, one.text) if key_of(finding) not in known[one.of]]
+        found = [
+            finding for finding in findings_of(one.name, one.text) if key_of(finding) not in known[one.of]
+        ]
         rules = tuple(sorted({finding.rule for finding in found}))
         yield Outcome(one, bool(found), any(_names(finding, one) for finding in found), rules)
 
@@ -133,7 +137,12 @@ def everything(seed: int = 0) -> tuple[list[Outcome], list[Outcome]]:
     chosen = random.Random(seed)
     likely = [mistake for right in recipes for mistake in realistic(right)]
     texts = {one.name: NO_CHANGE.sub("", one.text) for one in recipes}
-    any_ = [one for right in recipes for one in generic(right, chosen) if NO_CHANGE.sub("", one.text) != texts[one.of]]
+    any_ = [
+        one
+        for right in recipes
+        for one in generic(right, chosen)
+        if NO_CHANGE.sub("", one.text) != texts[one.of]
+    ]
     return list(run(likely, known)), list(run(any_, known))
 
 

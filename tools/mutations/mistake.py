@@ -15,7 +15,8 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One change of one recipe. `rules` are those that name it; empty: whatever speaks of its line or its word."""
+    """One change of one recipe. `rules` are those that name it; empty: whatever speaks of its line or its
+    word."""
 
     kind: str
     what: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from tools.mutations.mistake import Mistake, Right
 from torchsmith.catalog import builtin_catalog
 from torchsmith.matrix import Variant, read_name
-from tools.mutations.mistake import Mistake, Right
 
 CATALOG = builtin_catalog()
 Edit = Callable[[str, Variant], Iterator[tuple[str, str]]]  # what, text
@@ -105,8 +105,13 @@ def other_cuda(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     for cuda in ("12_6", "12_8", "12_9", "13_0", "13_1"):
         if variant.cuda and cuda != variant.cuda.slug:
             yield cuda, _sub(r"cudaPackages_\d+(_\d+)?\b", f"cudaPackages_{cuda}", text)
-            yield f"assert {cuda}", _sub(
-                r'cudaMajorMinorVersion == "[\d.]+"', f'cudaMajorMinorVersion == "{cuda.replace("_", ".")}"', text
+            yield (
+                f"assert {cuda}",
+                _sub(
+                    r'cudaMajorMinorVersion == "[\d.]+"',
+                    f'cudaMajorMinorVersion == "{cuda.replace("_", ".")}"',
+                    text,
+                ),
             )
 
 
@@ -116,7 +121,10 @@ def no_magma(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
         return
     yield "USE_MAGMA=0", _sub(r"^( +)export CFLAGS", r"\1export USE_MAGMA=0\n\1export CFLAGS", text)
     yield "USE_MAGMA=OFF", _sub(r'"-DCUDA_VERSION', '"-DUSE_MAGMA=OFF"\n      "-DCUDA_VERSION', text)
-    yield "filterMagma", _sub(r"^( +)pname =", r"\1buildInputs = filterMagma oldAttrs.buildInputs;\n\1pname =", text)
+    yield (
+        "filterMagma",
+        _sub(r"^( +)pname =", r"\1buildInputs = filterMagma oldAttrs.buildInputs;\n\1pname =", text),
+    )
     yield "the banner", text.replace("MAGMA: Enabled", "MAGMA: Disabled")
 
 
@@ -217,7 +225,10 @@ def wrong_pair(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
 def without_torch(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "not told", _sub(r"^ +torch = customPytorch;\n", "", text)
     yield "not propagated", _sub(r"^ +propagatedBuildInputs = [^\n]*\n", "", text)
-    yield "dev only", text.replace("++ [ customPytorch.out ];\n\n  preConf", "++ [ customPytorch ];\n\n  preConf")
+    yield (
+        "dev only",
+        text.replace("++ [ customPytorch.out ];\n\n  preConf", "++ [ customPytorch ];\n\n  preConf"),
+    )
 
 
 @mistake("companion for other architectures", "TS409")
@@ -231,8 +242,11 @@ def cuda_in_cpu(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     if variant.cuda is None:
         yield "cudaSupport", text.replace("cudaSupport = false", "cudaSupport = true")
         yield "a target", text.replace("cudaSupport = false;", 'cudaSupport = false; gpuTargets = [ "9.0" ];')
-        yield "an overlay", text.replace(
-            "overlays = [", "overlays = [ (final: prev: { cudaPackages = final.cudaPackages_13; })"
+        yield (
+            "an overlay",
+            text.replace(
+                "overlays = [", "overlays = [ (final: prev: { cudaPackages = final.cudaPackages_13; })"
+            ),
         )
         yield "USE_CUDA", _sub(r"^( +)export CFLAGS", r"\1export USE_CUDA=1\n\1export CFLAGS", text)
 
@@ -283,7 +297,10 @@ def false_claims(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     for cuda in CATALOG.cuda:
         if cuda != variant.cuda:
             yield f"CUDA {cuda}", f"# CUDA {cuda}\n" + text
-            yield f"banner CUDA {cuda}", _sub(r'echo "CPU Flags', f'echo "CUDA: {cuda}"\n        echo "CPU Flags', text)
+            yield (
+                f"banner CUDA {cuda}",
+                _sub(r'echo "CPU Flags', f'echo "CUDA: {cuda}"\n        echo "CPU Flags', text),
+            )
 
 
 @mistake("undefined name", "TS805", "TS806")
@@ -307,8 +324,11 @@ def settings(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
 def from_scratch(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     if not variant.flavor:
         attr = variant.package.attr
-        yield "buildPythonPackage", _sub(
-            rf"\(pkgs\.(python\w+)\.{attr}\.override \{{", rf"(pkgs.\1.buildPythonPackage.override {{", text
+        yield (
+            "buildPythonPackage",
+            _sub(
+                rf"\(pkgs\.(python\w+)\.{attr}\.override \{{", r"(pkgs.\1.buildPythonPackage.override {", text
+            ),
         )
 
 
@@ -317,5 +337,3 @@ def other_python(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     for python in ("python311Packages", "python312Packages"):
         if CATALOG.pythons[variant.python].attr != python:
             yield python, re.sub(r"\bpython3\d*Packages\b", python, text, count=1)
-
-

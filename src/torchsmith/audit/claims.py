@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import Sm
 from torchsmith.recipe.read import Recipe, Span
 
-Kind = Literal["sm", "capability", "part", "generation", "isa", "feature", "cpu", "cuda", "release", "python",
-               "driver", "system", "name", "package", "rev", "first"]  # fmt: skip
+# sm, capability, part, generation; isa, feature, cpu, first (CPUs that first had a set); cuda, release,
+# python, driver, system; name (of a package), package, rev (of nixpkgs)
+Kind = str
 # A thing that is named only to set it apart is no claim.
 APART = re.compile(
     r"\b(no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|before|until|nobody|lacks?|dropped?"
@@ -20,7 +20,12 @@ APART = re.compile(
     re.IGNORECASE,
 )
 REMEMBERED = 2000
-PACKAGES = {"pytorch": "pytorch", "torch": "pytorch", "torchvision": "torchvision", "torchaudio": "torchaudio"}
+PACKAGES = {
+    "pytorch": "pytorch",
+    "torch": "pytorch",
+    "torchvision": "torchvision",
+    "torchaudio": "torchaudio",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +39,8 @@ class Claim:
     end: int
 
 
-def _longest_first(words: object) -> str:
-    return "|".join(re.escape(word) for word in sorted(set(words), key=len, reverse=True))  # type: ignore[call-overload]
+def _longest_first(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(set(words), key=len, reverse=True))
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,15 @@ def _read(catalog: Catalog) -> Vocabulary:
             if len(word) > 2:
                 cpus.setdefault(word, set()).update(cpu.isas)
     features = {name for isa in catalog.isas.values() for name in isa.needs}
-    upper = {"FMA": "fma", "F16C": "f16c", "BMI2": "bmi2", "SVE2": "sve2", "SVE": "sve", "VNNI": "avx512_vnni",
-             "BF16": "avx512_bf16"}  # fmt: skip
+    upper = {
+        "FMA": "fma",
+        "F16C": "f16c",
+        "BMI2": "bmi2",
+        "SVE2": "sve2",
+        "SVE": "sve",
+        "VNNI": "avx512_vnni",
+        "BF16": "avx512_bf16",
+    }
     features |= set(catalog.features)
     pattern = re.compile(
         r"(?P<name>\b(?:pytorch\d*|torchvision|torchaudio)-python3\d+-[\w.-]*\w)"
@@ -105,11 +117,14 @@ def _read(catalog: Catalog) -> Vocabulary:
     freeze = {key: frozenset(value) for key, value in parts.items()}
     frozen = {key: frozenset(value) for key, value in generations.items()}
     able = {key: frozenset(value) for key, value in cpus.items()}
-    return Vocabulary(pattern, freeze, frozen, isas | {k: f"={v}" for k, v in upper.items()}, able, frozenset(features))
+    return Vocabulary(
+        pattern, freeze, frozen, isas | {k: f"={v}" for k, v in upper.items()}, able, frozenset(features)
+    )
 
 
 def claims_in(text: str, catalog: Catalog) -> tuple[Claim, ...]:
-    """What a piece of prose claims; what it only sets apart is left out. Recipes say the same again and again."""
+    """What a piece of prose claims; what it only sets apart is left out. Recipes say the same again and
+    again."""
     words = vocabulary(catalog)
     found = words.read.get(text)
     if found is None:
@@ -137,7 +152,7 @@ def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
             start = found.start("package")
         elif kind == "package":
             value = PACKAGES[value.lower()]
-        yield Claim(kind, value, text[start:end], start, end)  # type: ignore[arg-type]
+        yield Claim(kind, value, text[start:end], start, end)
 
 
 Place = tuple[str, Claim, Span]  # comment, description or banner; what it claims; where

@@ -40,7 +40,7 @@ class BuiltRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The recipes of a repository as derivations; `torch` are those of PyTorch recipes in all repositories."""
+    """The recipes of a repository as derivations; `torch` are the PyTorch recipes of all repositories."""
 
     recipes: tuple[BuiltRecipe, ...]
     failed: tuple[tuple[str, str], ...]
@@ -56,7 +56,9 @@ def derivation_findings(
 
     nix = find_nix()
     requests = [
-        Request(folder.show(path), path, _system(path, bench.catalog)) for folder in folders for path in folder.recipes
+        Request(folder.show(path), path, _system(path, bench.catalog))
+        for folder in folders
+        for path in folder.recipes
     ]
     results = evaluate(requests, nix, trees=trees, cache=ResultCache(), instantiate=True)
     shown = show_derivations(nix, [one.evaluated.drv_path for one in results if one.evaluated])
@@ -119,5 +121,3 @@ def _system(path: Path, catalog: Catalog) -> str:
     variant = _variant(path)
     isa = catalog.isas.get(variant.isa) if variant else None
     return isa.platform if isa else ""
-
-

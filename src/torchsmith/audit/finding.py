@@ -37,6 +37,9 @@ class Fix:
     edits: tuple[Edit, ...]
 
 
+SortKey = tuple[Where, int, str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What a rule has to say about one place."""
@@ -51,7 +54,7 @@ class Finding:
     source: str = ""  # the line that it is about
 
     @property
-    def sort_key(self) -> tuple[object, ...]:
+    def sort_key(self) -> SortKey:
         return (self.where, self.severity.rank, self.rule, self.message)
 
     @property

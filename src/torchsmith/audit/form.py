@@ -1,7 +1,9 @@
-"""The form of a recipe: its text with the words of its own GPU blanked, so that recipes for many GPUs are judged once.
+"""The form of a recipe: its text with its own GPU and CPU blanked, so that recipes for many cells are
+judged once.
 
-Rules hold a recipe against the facts of its cell. Where two recipes differ in nothing but each naming its own GPU
-rightly, and all else that rules look at is equal, they get the same judgement.
+Rules hold a recipe against the facts of its cell. Where two recipes differ in nothing but each naming its
+own GPU, instruction set and flags rightly, and all else that rules look at is equal, they get the same
+judgement.
 """
 
 from __future__ import annotations
@@ -9,21 +11,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from torchsmith.catalog import Catalog, CudaToolkit, CudaVersion, Gpu, Sm
+from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa
 from torchsmith.matrix import Accepted, BadName, assess, read_name
 from torchsmith.recipe.header import LINE
+from torchsmith.recipe.values import cpu_words
 
 Key = tuple[object, ...]
-GPU = re.compile(r"-cuda([\d_]+)-(sm\d+)-")
+HEADER_CELL = re.compile(r"variant=\S+")
 MOST = 4096  # judgements that are remembered at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A text with its GPU blanked, and all else that its judgement depends on."""
+    """A text with its own cell blanked, and all else that its judgement depends on."""
 
     text: str
     key: Key
+    flags_line: int = field(default=0, compare=False)  # where the list of flags begins
+    flags_lines: int = field(default=0, compare=False)  # how many lines it has, which differs between cells
 
 
 @dataclass(frozen=True)
@@ -31,68 +36,76 @@ class Forms:
     """Makes forms with the words of one catalog."""
 
     catalog: Catalog
-    _known_words: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _keys: dict[str, Key | None] = field(default_factory=dict)
+    _known: dict[str, tuple[Key, tuple[str, ...], tuple[str, ...]] | None] = field(default_factory=dict)
 
     def of(self, name: str, text: str, line: str | None) -> Form | None:
         """The form of a recipe; None where it must be judged on its own."""
         if "import ./" in text or "import ../" in text or "torchsmith: ignore" in text:
             return None
-        key = self._key(name)
-        if key is None:
+        known = self._cell(name)
+        if known is None or not known[0]:
             return None
         first, _, rest = text.partition("\n")
         header = LINE.search(first)
-        body = rest if header else text
-        return Form(self.blank(name, body), (*key, line, re.sub(r"variant=\S+", "", header[2]) if header else None))
+        body = self.blank(name, rest if header else text)
+        before, flags, inner = body.partition("cpuFlags = [")
+        inner, _, after = inner.partition("]")
+        if flags and tuple(re.findall(r'"([^"\n]*)"', inner)) == known[2] and "#" not in inner:
+            body = f"{before}\0{after}"
+        else:
+            inner = ""
+        said = HEADER_CELL.sub("", header[2]) if header else None
+        top = before.count("\n") + (2 if header else 1)
+        return Form(body, (*known[0], line, said), top, inner.count("\n"))
 
     def blank(self, name: str, text: str) -> str:
-        """A text without the words of the GPU that a name names."""
-        for word in self._words(name):
+        """A text without the words that name its own cell."""
+        known = self._cell(name)
+        for word in known[1] if known else ():
             text = text.replace(word, "\0")
         return text
 
-    def _key(self, name: str) -> Key | None:
-        if name not in self._keys:
-            if len(self._keys) > MOST:
-                self._keys.clear()
-            self._keys[name] = self._made(name)
-        return self._keys[name]
+    def _cell(self, name: str) -> tuple[Key, tuple[str, ...], tuple[str, ...]] | None:
+        """Of the cell that a name names: what else a judgement depends on, its words, its flags."""
+        if name not in self._known:
+            if len(self._known) > MOST:
+                self._known.clear()
+            self._known[name] = self._read(name)
+        return self._known[name]
 
-    def _made(self, name: str) -> Key | None:
+    def _read(self, name: str) -> tuple[Key, tuple[str, ...], tuple[str, ...]] | None:
         try:
             reading = read_name(name)
         except BadName:
             return None
         variant = reading.variant
+        isa = self.catalog.isas.get(variant.isa)
+        gpu = self.catalog.gpus.get(variant.sm) if variant.sm else None
+        toolkit = self.catalog.cuda.get(variant.cuda) if variant.cuda else None
+        if isa is None or (variant.sm and not (gpu and toolkit)):
+            return None
+        words = (variant.cell, *isa_words(isa), *(gpu_words(gpu, toolkit) if gpu and toolkit else ()))
         decision = assess(variant, self.catalog)
         usable = isinstance(decision, Accepted) and decision.usable
         if not reading.canonical or variant.flavor or not usable:
-            return None
-        gpu = self.catalog.gpus[variant.sm] if variant.sm else None
-        return (variant.package, variant.python, variant.cuda, variant.isa, *_kind(gpu))
-
-    def _words(self, name: str) -> tuple[str, ...]:
-        """The words by which recipes name the GPU of a name, and no other."""
-        named = GPU.search(name)
-        if named is None:
-            return ()
-        if named[0] not in self._known_words:
-            gpu = self.catalog.gpus.get(Sm.parse(named[2]))
-            toolkit = self.catalog.cuda.get(CudaVersion.parse(named[1]))
-            self._known_words[named[0]] = words_of(gpu, toolkit) if gpu and toolkit else ()
-        return self._known_words[named[0]]
+            return (), words, isa.flags
+        key = (variant.package, variant.python, variant.cuda, isa.platform, isa.torch_off, *_kind(gpu))
+        return key, words, isa.flags
 
 
 def _kind(gpu: Gpu | None) -> Key:
     """What rules ask of a GPU besides its name."""
-    if gpu is None:
-        return ()
-    return (gpu.platforms, gpu.tegra, gpu.cpus, gpu.never_called)
+    return (gpu.platforms, gpu.tegra, gpu.cpus, gpu.never_called) if gpu else ()
 
 
-def words_of(gpu: Gpu, toolkit: CudaToolkit) -> tuple[str, ...]:
-    """How generated recipes name a GPU: its number, capability, title and generation, and the driver it needs."""
-    number, driver = gpu.sm.number, max(gpu.min_driver, toolkit.min_driver)
-    exact = (f'"{gpu.sm.capability}"', f"SM{number}", f"-sm{number}-", f"version {driver} or newer")
+def isa_words(isa: Isa) -> tuple[str, ...]:
+    """How generated recipes name an instruction set."""
+    return (cpu_words(isa), isa.title)
+
+
+def gpu_words(gpu: Gpu, toolkit: CudaToolkit) -> tuple[str, ...]:
+    """How generated recipes name a GPU: its number, capability, title and generation, and the driver it
+    needs."""
+    driver = max(gpu.min_driver, toolkit.min_driver)
+    exact = (f'"{gpu.sm.capability}"', f"SM{gpu.sm.number}", f"version {driver} or newer")
     return (*exact, gpu.title, gpu.generation)

@@ -13,9 +13,14 @@ from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Variant, read_name
 
-TORCH_SECTION = re.compile(r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE)
+TORCH_SECTION = re.compile(
+    r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE
+)
+FLAGS = re.compile(r"cpuFlags = \[[^\]]*\]")
 # What two recipes of the same build may differ in: names, prose and layout.
-PROSE = re.compile(r"(pname|description|longDescription|variant)\s*=\s*(\"[^\"]*\"|''.*?'')\s*;|echo[^\n]*", re.DOTALL)
+PROSE = re.compile(
+    r"(pname|description|longDescription|variant)\s*=\s*(\"[^\"]*\"|''.*?'')\s*;|echo[^\n]*", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class RecipeFacts:
     torch: str  # of the torch section that a companion embeds, where it has one
 
     def of(self, name: str, file: str) -> RecipeFacts:
-        """The same for a recipe that differs from this one in its GPU alone."""
+        """The same for a recipe that differs from this one in its cell alone."""
         return replace(self, name=name, file=file, variant=read_name(name).variant)
 
 
@@ -53,14 +58,16 @@ class Repo:
 
 
 def facts_of(subject: Subject, forms: Forms) -> RecipeFacts:
-    """The facts of one recipe. Its own GPU is blanked: recipes for many then have equal facts, told apart by name."""
+    """The facts of one recipe. Its own cell is blanked: recipes of many then have equal facts, told apart
+    by name."""
     variant = subject.variant
     body = subject.body
     pins = [pin.rev.value for pin in body.pins if pin.rev]
     given = repr(sorted(body.given.items(), key=str)) if body.given else ""
-    plain = re.sub(r"\s+", " ", PROSE.sub("", forms.blank(subject.name, subject.code))) + given
+    code = FLAGS.sub("", forms.blank(subject.name, subject.code))
+    plain = re.sub(r"\s+", " ", PROSE.sub("", code)) + given
     section = TORCH_SECTION.search(forms.blank(subject.name, body.text))
-    torch = re.sub(r"^[ \t]+", "", section[0], flags=re.MULTILINE) + given if section else ""
+    torch = re.sub(r"^[ \t]+", "", FLAGS.sub("", section[0]), flags=re.MULTILINE) + given if section else ""
     return RecipeFacts(
         file=subject.file,
         name=subject.name,
@@ -68,6 +75,8 @@ def facts_of(subject: Subject, forms: Forms) -> RecipeFacts:
         line=subject.line.name if subject.line else "",
         cuda=str(variant.cuda) if variant and variant.cuda else "",
         pin=pins[0] if pins else "",
-        fingerprint=hashlib.sha256(plain.encode()).hexdigest() if variant and not subject.wraps_nightly else "",
+        fingerprint=hashlib.sha256(plain.encode()).hexdigest()
+        if variant and not subject.wraps_nightly
+        else "",
         torch=hashlib.sha256(torch.encode()).hexdigest() if torch else "",
     )

@@ -75,7 +75,12 @@ def as_markdown(report: Report) -> str:
         return f"{summary(report)}\n"
     lines = [summary(report), ""]
     for file, findings in by_file(report.findings).items():
-        lines += [f"### {file}", "", "| line | rule | | what | what to do |", "| --- | --- | --- | --- | --- |"]
+        lines += [
+            f"### {file}",
+            "",
+            "| line | rule | | what | what to do |",
+            "| --- | --- | --- | --- | --- |",
+        ]
         for one in findings:
             todo = one.hint or (one.fix.title if one.fix else "")
             cells = (one.where.line or "", one.rule, one.severity.value, one.message, todo)

@@ -8,9 +8,9 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from torchsmith.audit.finding import Fix, Severity
+from torchsmith.audit.finding import Edit, Fix, Severity
 
 if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
@@ -50,6 +50,11 @@ class Rule:
         return inspect.getdoc(self.check) or ""
 
 
+def rewrite(span: Span, text: str) -> Fix:
+    """The fix that puts another text in a place."""
+    return Fix(f"write {text}", (Edit(span.start, span.end, text),))
+
+
 _known: dict[str, Rule] = {}
 Check = Callable[..., Iterator[Defect]]
 
@@ -84,7 +89,7 @@ def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:
     return tuple(one for one in all_rules() if one.depth == depth and one.over == over)
 
 
-def documented() -> dict[str, Any]:
+def documented() -> dict[str, list[Rule]]:
     """Rules by group, for the page about them."""
     groups: dict[str, list[Rule]] = {}
     for one in all_rules():

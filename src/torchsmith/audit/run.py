@@ -1,4 +1,5 @@
-"""One audit: read each recipe once, run the rules over it, keep small facts, then run the rules over repositories."""
+"""One audit: read each recipe once, run the rules over it, keep small facts, then run the rules over
+repositories."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from torchsmith.audit.finding import Finding, Severity
+from torchsmith.audit.finding import Finding, Severity, SortKey
 from torchsmith.audit.form import MOST, Form, Forms
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
-from torchsmith.audit.rule import Defect, Rule, rules_of
+from torchsmith.audit.rule import Defect, Over, Rule, rules_of
 from torchsmith.audit.subject import Subject
 from torchsmith.audit.suppress import Choice, muted
 from torchsmith.audit.targets import Folder, find_folders, workspace_of
@@ -77,8 +78,8 @@ class Bench:
         return Forms(self.catalog)
 
     @cached_property
-    def judged(self) -> dict[Form, Judged]:
-        """Judgements of forms that were seen before."""
+    def judged(self) -> dict[Form, tuple[Form, Judged]]:
+        """Judgements of forms that were seen before, each with the form that it was made of."""
         return {}
 
 
@@ -115,10 +116,10 @@ def audit(request: Request) -> Report:
 
 def _unique(findings: Iterable[Finding]) -> list[Finding]:
     """Wrappers of one file find the same things in it."""
-    seen: dict[tuple[object, ...], Finding] = {}
+    seen: dict[SortKey, Finding] = {}
     for one in findings:
         seen.setdefault(one.sort_key, one)
-    return [seen[key] for key in sorted(seen)]  # type: ignore[type-var]
+    return [seen[key] for key in sorted(seen)]
 
 
 Work = tuple[Path, str, bool]
@@ -136,7 +137,9 @@ def _judge_all(
         yield from ((folder, judge_file(*one, bench)) for folder, one in work)
         return
     source = str(workspace.root) if workspace and workspace.root else None
-    with ProcessPoolExecutor(jobs, initializer=_prepare, initargs=(source, bench.choice, bench.lines)) as pool:
+    with ProcessPoolExecutor(
+        jobs, initializer=_prepare, initargs=(source, bench.choice, bench.lines)
+    ) as pool:
         todo = [one for _, one in work]
         chunks = [todo[at : at + CHUNK] for at in range(0, len(todo), CHUNK)]
         homes = iter(folder for folder, _ in work)
@@ -170,8 +173,8 @@ def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
         return Judged(tuple(found))
     form = bench.forms.of(path.stem, text, bench.lines.get(path.stem))
     known = bench.judged.get(form) if form else None
-    if known is not None:
-        return _again(known, path.stem, shown, found)
+    if form is not None and known is not None:
+        return _again(form, *known, path.stem, shown, found)
     try:
         recipe = read_recipe(path)
     except Problem as problem:
@@ -180,13 +183,17 @@ def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
     if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
         if len(bench.judged) > MOST:
             bench.judged.clear()
-        bench.judged[form] = judged
+        bench.judged[form] = (form, judged)
     return judged
 
 
-def _again(known: Judged, name: str, shown: str, found: Sequence[Finding]) -> Judged:
-    """The judgement of a recipe that differs in nothing but its GPU: notes at the same lines."""
-    notes = [replace(one, where=replace(one.where, file=shown)) for one in known.findings]
+def _again(form: Form, first: Form, known: Judged, name: str, shown: str, found: Sequence[Finding]) -> Judged:
+    """The judgement of a recipe that differs in nothing but its cell: notes below its flags move along."""
+    more = form.flags_lines - first.flags_lines
+    notes = []
+    for one in known.findings:
+        line = one.where.line + (more if one.where.line > first.flags_line else 0)
+        notes.append(replace(one, where=replace(one.where, file=shown, line=line)))
     facts = known.facts.of(name, shown) if known.facts else None
     return Judged((*found, *notes), facts)
 
@@ -212,14 +219,16 @@ def _unread(problem: Problem, shown: str, bench: Bench) -> Iterator[Finding]:
 
 
 def _findings(
-    bench: Bench, over: str, shown: str, text: str, ask: Callable[[Rule], Iterator[Defect]]
+    bench: Bench, over: Over, shown: str, text: str, ask: Callable[[Rule], Iterator[Defect]]
 ) -> Iterator[Finding]:
-    for rule in rules_of("text", over):  # type: ignore[arg-type]
+    for rule in rules_of("text", over):
         if not bench.choice.wants(rule.id):
             continue
         for defect in ask(rule):
             line = defect.at.line if defect.at else 0
-            yield made(rule, defect, Where(shown, line, defect.at.column if defect.at else 0), _line(text, line))
+            yield made(
+                rule, defect, Where(shown, line, defect.at.column if defect.at else 0), _line(text, line)
+            )
 
 
 def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
@@ -227,7 +236,9 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     recipe = defect.of or subject.body
     file = subject.file
     if recipe is not subject.recipe and defect.at is not None:
-        file = os.path.normpath(os.path.join(os.path.dirname(file), os.path.relpath(recipe.path, subject.recipe.path.parent)))
+        file = os.path.normpath(
+            os.path.join(os.path.dirname(file), os.path.relpath(recipe.path, subject.recipe.path.parent))
+        )
     line = defect.at.line if defect.at else 0
     where = Where(file, line, defect.at.column if defect.at else 0)
     fix_is_here = recipe is subject.recipe

@@ -1,4 +1,5 @@
-"""One recipe as the rules see it: what its text says, what its name means, and what the catalog expects of it."""
+"""One recipe as the rules see it: what its text says, what its name means, and what the catalog expects of
+it."""
 
 from __future__ import annotations
 
@@ -116,11 +117,16 @@ class Subject:
     def bound(self, name: str) -> tuple[Bound, ...]:
         return self.body.bound(name)
 
+    @property
+    def embeds_torch(self) -> bool:
+        """Whether it builds torch and a companion, each with its name, flags and meta."""
+        return self.companion and self.style != "catalog"
+
     # ---- what the catalog expects
 
     @cached_property
     def line(self) -> Line | None:
-        """The release that the recipe is of: by the workspace, by its header, by its text, else the newest."""
+        """The release that the recipe is of: by workspace, header or text, else the newest."""
         variant = self.variant
         if variant is None:
             return None

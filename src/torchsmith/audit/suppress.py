@@ -51,7 +51,8 @@ def choose(select: Sequence[str], ignore: Sequence[str], baseline: Path | None) 
 
 
 def muted(finding: Finding, comments: Sequence[tuple[int, str]]) -> bool:
-    """Whether a comment in the file says to leave the finding out: on its line, the line above, or for the file."""
+    """Whether a comment in the file says to leave the finding out: on its line, the line above, or for the
+    file."""
     for line, text in comments:
         found = IGNORE.search(text)
         if found is None:

@@ -16,7 +16,8 @@ AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A repository to audit. `whole` is False where single files were named: nothing is said about the rest."""
+    """A repository to audit. `whole` is False where single files were named: nothing is said about the
+    rest."""
 
     root: Path
     shown: str
@@ -42,7 +43,8 @@ def find_folders(paths: Sequence[Path]) -> list[Folder]:
         else:
             raise Problem(f"there is no {path}")
     found += [
-        Folder(root, _shown(root), tuple(sorted(set(named))), (), (), whole=False) for root, named in files.items()
+        Folder(root, _shown(root), tuple(sorted(set(named))), (), (), whole=False)
+        for root, named in files.items()
     ]
     if not any(folder.recipes for folder in found):
         raise Problem(
@@ -83,9 +85,7 @@ def _is_variant(path: Path) -> bool:
 
 
 def _repo(root: Path) -> Folder:
-    recipes = [
-        one for one in sorted((root / PKGS).rglob("*.nix")) if one.is_file() and not one.is_symlink()
-    ]
+    recipes = [one for one in sorted((root / PKGS).rglob("*.nix")) if one.is_file() and not one.is_symlink()]
     others = [*sorted((root / SHARED).glob("*.nix")), *sorted(root.glob("*.nix"))]
     others += [root / name for name in AROUND if (root / name).is_file()]
     pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]
@@ -93,7 +93,8 @@ def _repo(root: Path) -> Folder:
 
 
 def workspace_of(paths: Sequence[Path], named: Path | None) -> Workspace | None:
-    """The workspace that the paths belong to: the one named, or the nearest torchsmith.toml above the first."""
+    """The workspace that the paths belong to: the one named, or the nearest torchsmith.toml above the
+    first."""
     if named is not None:
         return open_workspace(named)
     start = paths[0].resolve()

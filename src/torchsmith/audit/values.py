@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchsmith.audit.finding import Finding
+from torchsmith.audit.form import Form
 from torchsmith.audit.rule import rules_of
 from torchsmith.audit.subject import Subject
 from torchsmith.audit.targets import Folder
+from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
 from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, available
 from torchsmith.recipe.read import read_recipe
@@ -36,8 +38,34 @@ def value_findings(
         if folder.show(path) not in broken
     ]
     with Evaluator() as evaluator:
-        for start in range(0, len(wanted), BATCH):
-            yield from _batch(wanted[start : start + BATCH], bench, evaluator)
+        first, rest = _one_of_each(wanted, bench)
+        for start in range(0, len(first), BATCH):
+            found = list(_batch(first[start : start + BATCH], bench, evaluator))
+            yield from found
+            doubtful = {one.where.file for one in found}
+            again = [
+                one for shown, _ in first[start : start + BATCH] if shown in doubtful for one in rest[shown]
+            ]
+            for at in range(0, len(again), BATCH):
+                yield from _batch(again[at : at + BATCH], bench, evaluator)
+
+
+def _one_of_each(
+    wanted: Sequence[tuple[str, Path]], bench: Bench
+) -> tuple[list[tuple[str, Path]], dict[str, list[tuple[str, Path]]]]:
+    """One recipe of each form, and the others by it: they are asked only where the first gives reason to."""
+    first: list[tuple[str, Path]] = []
+    others: dict[str, list[tuple[str, Path]]] = {}
+    seen: dict[Form, str] = {}
+    for shown, path in wanted:
+        form = bench.forms.of(path.stem, read_text(path), bench.lines.get(path.stem))
+        known = seen.setdefault(form, shown) if form else shown
+        if known == shown:
+            first.append((shown, path))
+            others[shown] = []
+        else:
+            others[known].append((shown, path))
+    return first, others
 
 
 def _batch(wanted: Sequence[tuple[str, Path]], bench: Bench, evaluator: Evaluator) -> Iterator[Finding]:

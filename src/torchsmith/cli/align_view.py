@@ -31,8 +31,12 @@ def print_alignment(alignment: Alignment, *, as_json: bool) -> None:
             there = cell in column.recipes
             line.append(f"{'yes' if there else 'missing':{width}}", style="" if there else "bold red")
         lacking = [column.shown for column in alignment.columns if cell not in column.recipes]
-        console.print(line.append(f"missing in {', '.join(lacking)}" if lacking else "in all"), soft_wrap=True)
-    words = f"{alignment.whole} of {len(alignment.cells)} cells are in all {len(alignment.columns)} repositories"
+        console.print(
+            line.append(f"missing in {', '.join(lacking)}" if lacking else "in all"), soft_wrap=True
+        )
+    words = (
+        f"{alignment.whole} of {len(alignment.cells)} cells are in all {len(alignment.columns)} repositories"
+    )
     hint = "; --create writes what is missing" if alignment.missing else ""
     err().print(words + hint, soft_wrap=True)
 

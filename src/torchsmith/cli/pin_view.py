@@ -11,7 +11,9 @@ from torchsmith.plan.pin import Proposal
 SHOWN = 5
 
 
-def print_proposal(proposal: Proposal, effects: Sequence[Effect] | None, *, written: bool, as_json: bool) -> None:
+def print_proposal(
+    proposal: Proposal, effects: Sequence[Effect] | None, *, written: bool, as_json: bool
+) -> None:
     """Facts, recipes, what is to be learned, and what evaluation says."""
     if as_json:
         print_json(

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json
 from torchsmith.plan.apply import Applied
-from torchsmith.plan.plan import AS_IT_SHOULD_BE, PHASES, Action, Plan
+from torchsmith.plan.plan import AS_IT_SHOULD_BE, KINDS, PHASES, Action, Plan
 
 STYLES = {"keep": "dim", "create": "green", "rewrite": "cyan", "replace": "magenta", "delete": "red"}
 SHOWN = 6  # new files of one phase that are listed one by one
@@ -38,8 +38,12 @@ def _silent(action: Action) -> bool:
     return action.kind == "keep" and action.why == AS_IT_SHOULD_BE
 
 
+def _counted(plan: Plan) -> dict[str, int]:
+    return {kind: len(plan.recipes(kind)) for kind in KINDS}
+
+
 def _counts(plan: Plan) -> str:
-    counts = {kind: len(plan.recipes(kind)) for kind in STYLES}  # type: ignore[arg-type]
+    counts = _counted(plan)
     words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count) or "nothing to do"
     others = [one for one in plan.pending if not one.recipe]
     rest = f"; {len(others)} other files to write" if others else ""
@@ -63,11 +67,10 @@ def _rows(actions: Sequence[Action]) -> list[dict[str, object]]:
 
 def print_plan_json(plan: Plan) -> None:
     """The plan as data, without the texts."""
-    counts = {kind: len(plan.recipes(kind)) for kind in STYLES}  # type: ignore[arg-type]
     print_json(
         {
             "root": str(plan.root),
-            "recipes": {**counts, "afterwards": plan.afterwards},
+            "recipes": _counted(plan) | {"afterwards": plan.afterwards},
             "actions": _rows(plan.actions),
         }
     )
@@ -79,7 +82,9 @@ def print_applied(applied: Applied) -> None:
     for commit in applied.commits:
         console.print(f"{commit.repo}: {commit.revision} {commit.message}", soft_wrap=True)
     for one in applied.left:
-        console.print(Text(f"left    {one.path}", style="yellow").append(f"  {one.kind}: {one.why}", style="dim"))
+        console.print(
+            Text(f"left    {one.path}", style="yellow").append(f"  {one.kind}: {one.why}", style="dim")
+        )
     words = f"{len(applied.done)} files done"
     if applied.left:
         words += f", {len(applied.left)} left to their owner: --adopt takes them over"
@@ -88,5 +93,7 @@ def print_applied(applied: Applied) -> None:
 
 def print_applied_json(applied: Applied) -> None:
     """What was done, as data."""
-    commits = [{"repo": one.repo, "revision": one.revision, "message": one.message} for one in applied.commits]
+    commits = [
+        {"repo": one.repo, "revision": one.revision, "message": one.message} for one in applied.commits
+    ]
     print_json({"done": _rows(applied.done), "left": _rows(applied.left), "commits": commits})

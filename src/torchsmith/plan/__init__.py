@@ -1,1 +1,2 @@
-"""Plans: what torchsmith.toml wants against what lies there, as actions with reasons, and carrying them out."""
+"""Plans: what torchsmith.toml wants against what lies there, as actions with reasons, and carrying them
+out."""

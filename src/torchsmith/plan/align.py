@@ -42,7 +42,9 @@ class Alignment:
     @property
     def missing(self) -> list[tuple[Column, str]]:
         """What one side has and another lacks."""
-        return [(column, cell) for cell in self.cells for column in self.columns if cell not in column.recipes]
+        return [
+            (column, cell) for cell in self.cells for column in self.columns if cell not in column.recipes
+        ]
 
     @property
     def whole(self) -> int:
@@ -126,5 +128,3 @@ def write_missing(made: Sequence[Made]) -> list[Path]:
             write_atomic(one.path, one.text)
             written.append(one.path)
     return written
-
-

@@ -11,6 +11,7 @@ from torchsmith.edge.problem import Exit, Problem
 from torchsmith.plan.plan import Action, Plan, plan_workspace
 from torchsmith.workspace import git
 from torchsmith.workspace.compare import Change
+from torchsmith.workspace.compare import Kind as ChangeKind
 from torchsmith.workspace.generate import Commit, apply, one_at_a_time
 
 Tell = Callable[[Action], None]
@@ -95,9 +96,7 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _batches(
-    actions: Sequence[Action], repo: str, *, per_file: bool
-) -> Iterator[tuple[str, list[Action]]]:
+def _batches(actions: Sequence[Action], repo: str, *, per_file: bool) -> Iterator[tuple[str, list[Action]]]:
     """What goes into one commit: a phase, or a file."""
     mine = [one for one in actions if one.path.startswith(f"{repo}/")]
     if per_file:
@@ -107,18 +106,26 @@ def _batches(
         yield phase, list(group)
 
 
+def _change(action: Action, before: str | None) -> ChangeKind:
+    """What `generate` calls it: a file of somebody else is adopted, which keeps a copy where git has none."""
+    if action.owner == "ours":
+        return "update"
+    return "create" if before is None else "adopt"
+
+
 def _changes(root: Path, action: Action) -> Iterator[Change]:
     before = _read(root / action.path)
     if action.kind in ("create", "rewrite", "replace"):
-        kind = "update" if action.owner == "ours" else "create" if before is None else "adopt"
-        yield Change(kind, action.path, action.why, before, action.text)  # type: ignore[arg-type]
+        yield Change(_change(action, before), action.path, action.why, before, action.text)
     if action.kind == "delete":
         yield Change("delete", action.path, action.why, before)
     if action.old:
         yield Change("delete", action.old, action.why, _read(root / action.old))
 
 
-def _commit(root: Path, repo: str, name: str, actions: Sequence[Action], request: Request) -> Iterator[Commit]:
+def _commit(
+    root: Path, repo: str, name: str, actions: Sequence[Action], request: Request
+) -> Iterator[Commit]:
     paths = [path for action in actions for path in (action.path, action.old) if path]
     inner = [path.removeprefix(f"{repo}/") for path in paths]
     known = git.known_files(root / repo)
@@ -135,9 +142,13 @@ def _commit(root: Path, repo: str, name: str, actions: Sequence[Action], request
 def _message(name: str, actions: Sequence[Action], *, per_file: bool) -> str:
     if per_file:
         return f"{actions[0].kind.capitalize()} {name}\n\n{actions[0].why}\n"
-    counts = {kind: sum(one.kind == kind for one in actions) for kind in ("create", "rewrite", "replace", "delete")}
+    counts = {
+        kind: sum(one.kind == kind for one in actions) for kind in ("create", "rewrite", "replace", "delete")
+    }
     words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
-    body = "\n".join(f"- {one.kind} {Path(one.path).name}: {one.why}" for one in actions if one.kind != "create")
+    body = "\n".join(
+        f"- {one.kind} {Path(one.path).name}: {one.why}" for one in actions if one.kind != "create"
+    )
     return f"{name[0].upper()}{name[1:]}: {words} files\n" + (f"\n{body}\n" if body else "")
 
 
@@ -146,7 +157,9 @@ def _leftovers(plan: Plan, root: Path) -> Iterator[Commit]:
     for repo in plan.repos:
         folder = root / repo.name
         ours = {file.path.removeprefix(f"{repo.name}/"): file.text for file in repo.files}
-        paths = [path for path in git.uncommitted(folder) if path in ours and _read(folder / path) == ours[path]]
+        paths = [
+            path for path in git.uncommitted(folder) if path in ours and _read(folder / path) == ours[path]
+        ]
         gone = [path for path in git.uncommitted(folder) if not (folder / path).exists() and path not in ours]
         if paths or gone:
             git.add(folder, [*paths, *gone])

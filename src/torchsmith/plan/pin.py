@@ -1,4 +1,4 @@
-"""Moving a line to another nixpkgs revision or torch release: facts and recipes in one step, or not at all."""
+"""Moving a line to another nixpkgs or torch release: facts and recipes in one step, or not at all."""
 
 from __future__ import annotations
 
@@ -74,13 +74,17 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
         raise Problem(f"no cell of this workspace is of line {line.name}")
     used = {str(cell.variant.cuda or "cpu") for cell in opened.matrix.cells if cell.line == line.name}
     facts = _facts(line, move, opened.catalog, used)
-    texts = {name: _laid_over(opened.root / "catalog" / f"{name}.toml", table) for name, table in facts.items()}
+    texts = {
+        name: _laid_over(opened.root / "catalog" / f"{name}.toml", table) for name, table in facts.items()
+    }
     layer = Layer(texts, {name: f"catalog/{name}.toml" for name in texts})
     after = replace(opened, catalog=_catalog(opened.root / "catalog", layer))
     repos = wanted_repos(after.matrix, after.settings, after.catalog)
     changes = compare(opened.root, repos, adopt=adopt)
     moved = after.catalog.lines[line.name]
-    return Proposal(opened, after, texts, tuple(repos), tuple(changes), tuple(_to_learn(moved, after.catalog, used)))
+    return Proposal(
+        opened, after, texts, tuple(repos), tuple(changes), tuple(_to_learn(moved, after.catalog, used))
+    )
 
 
 def _catalog(folder: Path, moved: Layer) -> Catalog:
@@ -188,7 +192,9 @@ def _release(line: Line, move: Move, catalog: Catalog) -> Facts:
     return {
         "torch": move.torch,
         **pairs,
-        "hashes": {package.value: hashes.get(package.value, kept.get(package.value, "")) for package in Package},
+        "hashes": {
+            package.value: hashes.get(package.value, kept.get(package.value, "")) for package in Package
+        },
     }
 
 
@@ -198,7 +204,9 @@ def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     pins = {build.pin for name, build in builds.items() if build and build.pin and name in used}
     found = [f"nixpkgs {name}" for name in sorted(pins) if not catalog.pins[name].sha256]
     own = any("torch-source" in build.fixes for build in (line.cpu, *line.cuda.values()) if build)
-    return found + [f"{name} {line.version_of(name)}" for name in line.packages if own and not line.hashes.get(name)]
+    return found + [
+        f"{name} {line.version_of(name)}" for name in line.packages if own and not line.hashes.get(name)
+    ]
 
 
 def _laid_over(path: Path, table: Facts) -> str:
@@ -213,13 +221,18 @@ def _laid_over(path: Path, table: Facts) -> str:
         tomllib.loads(made)
     except tomllib.TOMLDecodeError as error:
         raise Problem(
-            f"{path} has an entry of its own for what is to move: {error}", hint="take it out, then move again"
+            f"{path} has an entry of its own for what is to move: {error}",
+            hint="take it out, then move again",
         ) from error
     return made
 
 
 def _merged(below: Facts, above: Facts) -> Facts:
-    both = {name: _merged(below[name], above[name]) for name in below.keys() & above.keys() if isinstance(above[name], dict)}
+    both = {
+        name: _merged(below[name], above[name])
+        for name in below.keys() & above.keys()
+        if isinstance(above[name], dict)
+    }
     return {**below, **above, **both}
 
 
@@ -249,9 +262,7 @@ def _value(value: str | list[str]) -> str:
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
     """What the move does to every recipe, by derivation."""
-    before = wanted_repos(
-        proposal.workspace.matrix, proposal.workspace.settings, proposal.workspace.catalog
-    )
+    before = wanted_repos(proposal.workspace.matrix, proposal.workspace.settings, proposal.workspace.catalog)
     with tempfile.TemporaryDirectory(prefix="torchsmith-pin-") as place:
         results = []
         for name, repos in (("before", before), ("after", proposal.repos)):

@@ -18,6 +18,7 @@ from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.wanted import PKGS, WantedFile, WantedRepo, wanted_repos
 
 Kind = Literal["keep", "create", "rewrite", "replace", "delete"]
+KINDS: tuple[Kind, ...] = ("keep", "create", "rewrite", "replace", "delete")
 Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
 PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
 AS_IT_SHOULD_BE = "it is as it should be"
@@ -26,7 +27,7 @@ REASONS = 3  # of a broken recipe that are told one by one
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One file: what is to be done, why, and with which text. `old` is the file that a replacement removes."""
+    """One file: what is to be done, why, and with which text. `old` is what a replacement removes."""
 
     kind: Kind
     path: str
@@ -118,7 +119,9 @@ class _Planner:
         for path, reading in extra.items():
             if reading is None:
                 continue
-            cell = Variant(reading.variant.package, reading.variant.python, reading.variant.target, reading.variant.isa)
+            cell = Variant(
+                reading.variant.package, reading.variant.python, reading.variant.target, reading.variant.isa
+            )
             wanted = f"{self.repo.name}/{PKGS}/{cell}.nix"
             if wanted in self.wanted and not (self.root / wanted).exists():
                 found.setdefault(wanted, path)
@@ -143,7 +146,9 @@ class _Planner:
         if before == file.text:
             return Action("keep", file.path, AS_IT_SHOULD_BE, phase, recipe, owner)
         if owner == "ours":
-            return Action("rewrite", file.path, "torchsmith writes it otherwise now", phase, recipe, owner, file.text)
+            return Action(
+                "rewrite", file.path, "torchsmith writes it otherwise now", phase, recipe, owner, file.text
+            )
         if not file.is_recipe and path.suffix == ".md":
             why = "nobody keeps its counts and tables: it is not ours"
             return Action("rewrite", file.path, why, phase, recipe, owner, file.text)

@@ -12,6 +12,7 @@ from torchsmith.audit.subject import Subject
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import BadName, Package, read_name
 
+
 def _of(subject: Subject, *kinds: str) -> Iterator[Place]:
     if subject.variant is not None and not subject.wraps_nightly:
         yield from (one for one in subject.claims if one[1].kind in kinds)
@@ -28,7 +29,9 @@ def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
             claim.value in (gpu.name, gpu.sm.capability) or gpu.name in generations.get(claim.value, ())
         )
         if not right:
-            yield Defect(f"the {place} names {claim.word}; it is {gpu.name if gpu else 'for the CPU alone'}", span)
+            yield Defect(
+                f"the {place} names {claim.word}; it is {gpu.name if gpu else 'for the CPU alone'}", span
+            )
 
 
 @rule("TS602", "prose names another instruction set")
@@ -76,15 +79,18 @@ def prose_names_the_release(subject: Subject) -> Iterator[Defect]:
         else:
             package, _, release = claim.value.partition(" ")
             wanted = version_key(line.version_of(package))
-            right = not line.version_of(package) or wanted[: len(version_key(release))] == version_key(release)
+            right = not line.version_of(package) or wanted[: len(version_key(release))] == version_key(
+                release
+            )
         if not right:
             yield Defect(f"the {place} names {claim.word}, which is not what is built", span)
 
 
 @rule("TS605", "false hardware claim")
 def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
-    """The parts that prose names have the recipe's architecture: an L40S is SM89 and no Hopper, an Orin is SM87
-    and no Thor, a DGX Spark is no datacenter part. CPUs that it names can run the recipe's instruction set."""
+    """The parts that prose names have the recipe's architecture: an L40S is SM89 and no Hopper, an Orin is
+    SM87 and no Thor, a DGX Spark is no datacenter part. CPUs that it names can run the recipe's instruction
+    set."""
     gpu, isa = subject.gpu, subject.isa
     words = vocabulary(subject.catalog)
     for place, claim, span in _of(subject, "part", "cpu", "first"):
@@ -92,7 +98,7 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
             right = gpu is not None and gpu.name in words.parts[claim.value]
             what = f"{claim.word} is {' or '.join(sorted(words.parts[claim.value]))}"
         elif claim.kind == "first":
-            named = [one for one in re.split(r", (?![^(]*\))", claim.value.strip())]
+            named = re.split(r", (?![^(]*\))", claim.value.strip())
             right = isa is None or sorted(named) == sorted(isa.first_cpus)
             what = f"first in {claim.value} is not so: {', '.join(isa.first_cpus) if isa else ''}"
         else:
@@ -139,7 +145,9 @@ def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
         elif place != "comment":
             package = claim.value.split()[0]
             if package not in (variant.package.value, Package.PYTORCH.value):
-                yield Defect(f"the {place} is about {claim.word}, the recipe about {variant.package.label}", span)
+                yield Defect(
+                    f"the {place} is about {claim.word}, the recipe about {variant.package.label}", span
+                )
 
 
 @lru_cache(maxsize=256)
@@ -152,8 +160,8 @@ def _cell(name: str) -> str:
 
 @rule("TS609", "no description of its own", WARNING)
 def description_is_set(subject: Subject) -> Iterator[Defect]:
-    """Without a description of its own a variant goes by nixpkgs' words, which fit every variant; a changelog that
-    is not set again is that of the pin's release."""
+    """Without a description of its own a variant goes by nixpkgs' words, which fit every variant; a
+    changelog that is not set again is that of the pin's release."""
     variant, build = subject.variant, subject.build
     if variant is None or build is None or subject.wraps_nightly:
         return
@@ -175,4 +183,3 @@ def prose_names_the_pin(subject: Subject) -> Iterator[Defect]:
     for place, claim, span in _of(subject, "rev"):
         if claim.value in known and claim.value not in revs:
             yield Defect(f"the {place} names nixpkgs {known[claim.value]}, which is not imported", span)
-

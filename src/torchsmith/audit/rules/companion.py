@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.audit.finding import Edit, Fix
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.matrix import Package
+from torchsmith.recipe.read import Override
 
 
-def _own(subject: Subject, kind: str):  # type: ignore[no-untyped-def]
+def _own(subject: Subject, kind: str) -> list[Override]:
     """The overrides of the companion itself."""
     package = subject.variant.package.attr if subject.variant else ""
     return [one for one in subject.overrides_of(package) if one.kind == kind]
@@ -20,20 +20,24 @@ def _own(subject: Subject, kind: str):  # type: ignore[no-untyped-def]
 
 @rule("TS701", "companion that is not the pair of its torch")
 def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
-    """Each torch release has one torchvision and one torchaudio that are built and tested with it. Another one
-    fails at import, or later."""
+    """Each torch release has one torchvision and one torchaudio that are built and tested with it. Another
+    one fails at import, or later."""
     if not subject.companion or subject.line is None or subject.variant is None or subject.variant.flavor:
         return
     wanted = subject.line.version_of(subject.variant.package.value)
     pin = subject.said_pin or subject.pin
     native = {Package.TORCHVISION: pin.torchvision, Package.TORCHAUDIO: pin.torchaudio} if pin else {}
-    versions = [one for override in _own(subject, "overrideAttrs") if (one := override.arguments.get("version"))]
+    versions = [
+        one for override in _own(subject, "overrideAttrs") if (one := override.arguments.get("version"))
+    ]
     for said in versions:
         if isinstance(said.value, str) and said.value != wanted:
-            fix = Fix(f"write {wanted}", (Edit(said.span.start, said.span.end, wanted),))
+            fix = rewrite(said.span, wanted)
             yield Defect(
                 f"{subject.variant.package} {said.value} is not the pair of torch {subject.line.torch},"
-                f" which is {wanted}", said.span, fix=fix
+                f" which is {wanted}",
+                said.span,
+                fix=fix,
             )
     if not versions and native and native.get(subject.variant.package) != wanted:
         yield Defect(
@@ -45,8 +49,8 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS702", "companion built with another torch")
 def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
-    """A companion is told the torch of its own cell (`override { torch = customPytorch; }`); without that it is
-    built with the pin's, for other GPUs and CPUs."""
+    """A companion is told the torch of its own cell (`override { torch = customPytorch; }`); without that
+    it is built with the pin's, for other GPUs and CPUs."""
     if not subject.companion:
         return
     told = _own(subject, "override")
@@ -74,8 +78,8 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
             hint="propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];",
         )
     modules = subject.bound("requiredPythonModules")
-    said = [subject.body.syntax.data[one.span.start : one.span.end].decode() for one in modules]
-    if not any(re.search(r"\bout\b", text) for text in said):
+    texts = [subject.body.syntax.data[one.span.start : one.span.end].decode() for one in modules]
+    if not any(re.search(r"\bout\b", text) for text in texts):
         yield Defect("requiredPythonModules does not hold customPytorch.out", severity=NOTE)
     if not any(one.owner.endswith("passthru") for one in subject.bound("torch")):
         yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
@@ -84,7 +88,8 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
 @rule("TS704", "companion that compiles torch again", WARNING)
 def companion_shares_torch(subject: Subject) -> Iterator[Defect]:
     """A companion's torch is the PyTorch recipe's derivation when everything that reaches the derivation is
-    equal, its pname first of all. Otherwise each package compiles a torch of its own: three hours instead of one."""
+    equal, its pname first of all. Otherwise each package compiles a torch of its own: three hours instead
+    of one."""
     if not subject.companion or subject.line is None or subject.variant is None:
         return
     wanted = f"{subject.line.prefix}-{subject.variant.cell}"
@@ -93,14 +98,14 @@ def companion_shares_torch(subject: Subject) -> Iterator[Defect]:
         return
     for one in names[:-1]:
         if one.value != wanted:
-            fix = Fix(f"write {wanted}", (Edit(one.span.start, one.span.end, wanted),))
+            fix = rewrite(one.span, wanted)
             yield Defect(f"its torch is called {one.value}, the PyTorch recipe's {wanted}", one.span, fix=fix)
 
 
 @rule("TS705", "torch that differs between repos", WARNING, over="repo")
 def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
-    """Recipes that embed torch embed the same torch: where the section between `# ---- torch` and `# ---- end of
-    torch` differs from the PyTorch recipe's, torch is compiled twice."""
+    """Recipes that embed torch embed the same torch: where the section between `# ---- torch` and `# ----
+    end of torch` differs from the PyTorch recipe's, torch is compiled twice."""
     for recipe in repo.recipes:
         if recipe.variant is None or not recipe.variant.package.companion or not recipe.torch:
             continue

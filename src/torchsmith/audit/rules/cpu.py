@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import ERROR, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Isa
-from torchsmith.recipe.read import FlagList, Unknown
-
-BROAD = ("-march=native", "-mtune=native", "-mcpu=native")
+from torchsmith.recipe.read import FlagList
 
 
 def _lists(subject: Subject) -> Iterator[FlagList]:
@@ -37,9 +35,9 @@ def _contradictions(isa: Isa, flags: tuple[str, ...]) -> list[str]:
 
 @rule("TS501", "flags that are not the instruction set's")
 def flags_are_the_isas(subject: Subject) -> Iterator[Defect]:
-    """The compiler flags are those of the instruction set in the name, no more and no fewer. More means an illegal
-    instruction on the CPUs that the variant is for (FMA in an AVX build stops on Sandy Bridge); fewer means that
-    the name promises what is not there."""
+    """The compiler flags are those of the instruction set in the name, no more and no fewer. More means an
+    illegal instruction on the CPUs that the variant is for (FMA in an AVX build stops on Sandy Bridge);
+    fewer means that the name promises what is not there."""
     isa = subject.isa
     if isa is None or subject.wraps_nightly:
         return
@@ -57,9 +55,7 @@ def flags_are_the_isas(subject: Subject) -> Iterator[Defect]:
         parts = [f"lack {', '.join(missing)}"] if missing else []
         parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
         at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
-        yield Defect(
-            f"the flags {' and '.join(parts)}", at, hint=f"{isa.name} is {' '.join(isa.flags)}"
-        )
+        yield Defect(f"the flags {' and '.join(parts)}", at, hint=f"{isa.name} is {' '.join(isa.flags)}")
 
 
 @rule("TS502", "flags that reach nothing")
@@ -69,16 +65,18 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
     if isa is None or subject.wraps_nightly or subject.body.inner is not None:
         return
     wanted = _enabled(isa.flags)
-    telling = {
-        one.variable: one for one in subject.body.exports if any(flag in one.value for flag in wanted)
-    }
+    telling = {one.variable: one for one in subject.body.exports if any(flag in one.value for flag in wanted)}
     if "NIX_CFLAGS_COMPILE" in telling or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*cpuFlags", subject.code):
         return
     variables = re.findall(r"export (C(?:XX)?FLAGS)=[^\n]*(?:cpuFlags|-m)", subject.code)
-    if not list(_lists(subject)) and not telling and "flags" not in {one.name for one in subject.body.cpu_flags}:
+    if (
+        not list(_lists(subject))
+        and not telling
+        and "flags" not in {one.name for one in subject.body.cpu_flags}
+    ):
         yield Defect(f"no cpuFlags for {isa.name} are set", hint=" ".join(isa.flags))
         return
-    times = 2 if subject.companion and subject.style != "catalog" else 1
+    times = 2 if subject.embeds_torch else 1
     for variable, what in (("CXXFLAGS", "C++"), ("CFLAGS", "C")):
         if variables.count(variable) < times:
             whose = "torch or its companion" if times == 2 else "the build"
@@ -88,14 +86,16 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
 @rule("TS503", "flags for the machine that builds")
 def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
     """`-march=native` compiles for whichever machine builds, whatever the name says."""
-    for found in re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code) if "=native" in subject.code else ():
+    for found in (
+        re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code) if "=native" in subject.code else ()
+    ):
         yield Defect(f"{found[0]} is the builder's CPU, not the one in the name", subject.span(found))
 
 
 @rule("TS504", "parts that run newer instructions")
 def torch_parts_suit_the_isa(subject: Subject) -> Iterator[Defect]:
-    """Some libraries inside PyTorch run AVX2 code without asking the CPU. A build for less switches them off; any
-    other keeps them, because torch is slower without."""
+    """Some libraries inside PyTorch run AVX2 code without asking the CPU. A build for less switches them
+    off; any other keeps them, because torch is slower without."""
     isa, variant = subject.isa, subject.variant
     if isa is None or variant is None or subject.wraps_nightly:
         return
@@ -107,7 +107,9 @@ def torch_parts_suit_the_isa(subject: Subject) -> Iterator[Defect]:
             off.add(name)
             nightly = subject.style == "scratch" and name == "USE_NNPACK"
             if name not in isa.torch_off and not nightly:
-                yield Defect(f"{name} is off, though {isa.name} CPUs run it", subject.span(said), severity=WARNING)
+                yield Defect(
+                    f"{name} is off, though {isa.name} CPUs run it", subject.span(said), severity=WARNING
+                )
     for name in isa.torch_off:
         if name not in off:
             yield Defect(f"{name} is on and runs instructions that {isa.name} CPUs lack", hint=f"{name} = 0;")
@@ -115,8 +117,8 @@ def torch_parts_suit_the_isa(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS505", "platforms that contradict the instruction set")
 def platforms_are_the_isas(subject: Subject) -> Iterator[Defect]:
-    """`meta.platforms` lists the one platform whose compiler knows the flags: avx is no flag of ARM, and armv9
-    none of x86."""
+    """`meta.platforms` lists the one platform whose compiler knows the flags: avx is no flag of ARM, and
+    armv9 none of x86."""
     isa = subject.isa
     if isa is None or subject.wraps_nightly:
         return
@@ -127,15 +129,16 @@ def platforms_are_the_isas(subject: Subject) -> Iterator[Defect]:
         elif not said.value:
             yield Defect("platforms is empty: the package can be built nowhere", said.span)
     said_any = subject.bound("platforms")
-    wanted = 2 if subject.companion and subject.style != "catalog" and not subject.variant.flavor else 1  # type: ignore[union-attr]
+    flavored = subject.variant is not None and bool(subject.variant.flavor)
+    wanted = 2 if subject.embeds_torch and not flavored else 1
     if len(said_any) < wanted:
         yield Defect(f"meta.platforms is not set; it should be {isa.platform}", severity=WARNING)
 
 
 @rule("TS506", "torch parts that are switched off", WARNING)
 def torch_is_whole(subject: Subject) -> Iterator[Defect]:
-    """A variant differs from the others in its GPU and CPU alone. A part that is switched off besides is missing
-    for those who pick it by its name."""
+    """A variant differs from the others in its GPU and CPU alone. A part that is switched off besides is
+    missing for those who pick it by its name."""
     if subject.variant is None or subject.isa is None:
         return
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
@@ -144,15 +147,5 @@ def torch_is_whole(subject: Subject) -> Iterator[Defect]:
     for found in re.finditer(r"(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b", subject.code):
         name = found[1]
         if name not in known and name not in fine and name != "USE_MAGMA":
-            severity = None if name != "USE_CUDA" else subject_error()
+            severity = ERROR if name == "USE_CUDA" else None
             yield Defect(f"{name} is off", subject.span(found), severity=severity)
-
-
-def subject_error():  # type: ignore[no-untyped-def]
-    from torchsmith.audit.finding import Severity
-
-    return Severity.ERROR
-
-
-def _plain(value: object) -> bool:
-    return not isinstance(value, Unknown)

@@ -1,4 +1,5 @@
-"""Derivations: what real Nix makes of the recipes of a repository, held against each other and against names."""
+"""Derivations: what real Nix makes of the recipes of a repository, held against each other and against
+names."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ def nix_evaluates_it(built: Built) -> Iterator[Defect]:
 
 @rule("TS109", "the same derivation twice", WARNING, depth="derivations", over="repo")
 def derivations_differ(built: Built) -> Iterator[Defect]:
-    """Two recipes whose derivations are equal but for the name build the same thing twice, however different their
-    texts look."""
+    """Two recipes whose derivations are equal but for the name build the same thing twice, however
+    different their texts look."""
     seen: dict[str, str] = {}
     for one in sorted(built.recipes, key=lambda one: (len(one.name), one.name)):
         other = seen.setdefault(one.essence, one.name) if one.essence else one.name
@@ -37,8 +38,8 @@ def derivation_compiles_for_its_gpu(built: Built) -> Iterator[Defect]:
 
 @rule("TS722", "companion that compiles a torch of its own", WARNING, depth="derivations", over="repo")
 def companion_builds_on_the_torch_recipe(built: Built) -> Iterator[Defect]:
-    """The torch below a companion is the derivation of the PyTorch recipe of the same cell; else it is compiled
-    twice."""
+    """The torch below a companion is the derivation of the PyTorch recipe of the same cell; else it is
+    compiled twice."""
     for one in built.recipes:
         if one.variant is None or not one.variant.package.companion:
             continue

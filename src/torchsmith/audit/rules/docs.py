@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from torchsmith.audit.claims import claims_in, vocabulary
 from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import WARNING, Defect, rule
-from torchsmith.edge.problem import Problem
 from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem
 from torchsmith.matrix import BadName, Package, read_name
+from torchsmith.recipe.read import Span
 
-COUNT = re.compile(r"\b(\d{1,4}) (?:total )?(?:PyTorch |TorchVision |TorchAudio )?(variants|recipes|builds|packages)\b")
+COUNT = re.compile(
+    r"\b(\d{1,4}) (?:total )?(?:PyTorch |TorchVision |TorchAudio )?(variants|recipes|builds|packages)\b"
+)
 NAME = re.compile(r"\b(?:pytorch|torchvision|torchaudio)-python3\d+-[\w-]+(?:\.\d\w*)?")
 
 
@@ -37,12 +40,12 @@ def counts_are_right(repo: Repo) -> Iterator[Defect]:
         for found in COUNT.finditer(text) if repo.recipes else ():
             before = text[max(0, found.start() - 60) : found.start()].rpartition("\n")[2]
             if int(found[1]) not in counts and not re.search(r"\b(of|GPU|CPU|ARM|x86)\W*$", before):
-                yield Defect(f"says {found[0]}, there are {max(counts)}", file=file, at=_line(text, found.start()))
+                yield Defect(
+                    f"says {found[0]}, there are {max(counts)}", file=file, at=_line(text, found.start())
+                )
 
 
-def _line(text: str, at: int):  # type: ignore[no-untyped-def]
-    from torchsmith.recipe.read import Span
-
+def _line(text: str, at: int) -> Span:
     return Span(at, at, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 

@@ -17,8 +17,8 @@ BUILD_KEYS = ("command", "runtime-packages", "sandbox", "version", "description"
 
 @rule("TS951", "manifest that Flox rejects", over="file")
 def manifest_is_valid(path: Path, text: str) -> Iterator[Defect]:
-    """Flox refuses an environment whose manifest it cannot read: `version = 1`, known sections, and a `command` in
-    every `[build.X]`. Recipes under .flox/pkgs need no entry at all."""
+    """Flox refuses an environment whose manifest it cannot read: `version = 1`, known sections, and a
+    `command` in every `[build.X]`. Recipes under .flox/pkgs need no entry at all."""
     if path.name != "manifest.toml" or ".flox" not in path.parts:
         return
     try:
@@ -59,7 +59,14 @@ def environment_is_valid(path: Path, text: str) -> Iterator[Defect]:
 def every_target_is_a_package(repo: Repo) -> Iterator[Defect]:
     """Every .nix file under .flox/pkgs is a package for Flox; shared code lives outside of it."""
     for recipe in repo.recipes:
-        if recipe.variant is None and recipe.name in ("lib", "common", "shared", "helpers", "overlays", "pins"):
+        if recipe.variant is None and recipe.name in (
+            "lib",
+            "common",
+            "shared",
+            "helpers",
+            "overlays",
+            "pins",
+        ):
             yield Defect(f"Flox offers {recipe.name} as a package", hint="move it to nix/", file=recipe.file)
 
 
@@ -70,4 +77,6 @@ def environment_is_whole(repo: Repo) -> Iterator[Defect]:
         return
     for name in (".flox/env.json", ".flox/env/manifest.toml"):
         if not (repo.root / name).is_file():
-            yield Defect(f"{name} is missing: flox build finds no environment here", file=repo.show(repo.root / name))
+            yield Defect(
+                f"{name} is missing: flox build finds no environment here", file=repo.show(repo.root / name)
+            )

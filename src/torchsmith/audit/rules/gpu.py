@@ -32,8 +32,8 @@ def _sm(word: str) -> Sm | None:
 
 @rule("TS401", "gpu target is not the one in the name")
 def target_is_the_named_one(subject: Subject) -> Iterator[Defect]:
-    """The SM in the name is the one that kernels are compiled for. A recipe for another one gives a package that
-    finds no kernel on the GPU it is named after."""
+    """The SM in the name is the one that kernels are compiled for. A recipe for another one gives a package
+    that finds no kernel on the GPU it is named after."""
     gpu = subject.gpu
     if gpu is None:
         return
@@ -74,8 +74,8 @@ def target_is_a_capability(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS403", "target that its CUDA cannot compile")
 def cuda_compiles_the_target(subject: Subject) -> Iterator[Defect]:
-    """Each CUDA release compiles for a list of architectures, read off its ptxas; torch's pin may ask for more.
-    Outside of it the build stops."""
+    """Each CUDA release compiles for a list of architectures, read off its ptxas; torch's pin may ask for
+    more. Outside of it the build stops."""
     if subject.variant is None or subject.variant.flavor:
         return
     decision = assess(subject.variant, subject.catalog, subject.line.name if subject.line else None)
@@ -118,7 +118,9 @@ def target_is_set(subject: Subject) -> Iterator[Defect]:
             if not said.value:
                 yield Defect("gpuTargets is empty", said.span)
             elif len(said.value) > 1:
-                yield Defect("gpuTargets names several architectures, the name one", said.span, severity=WARNING)
+                yield Defect(
+                    "gpuTargets names several architectures, the name one", said.span, severity=WARNING
+                )
 
 
 @rule("TS406", "the attribute `pytorch`")
@@ -153,13 +155,15 @@ def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
             severity = None if variant.cuda is None else WARNING
             yield Defect("torch is not told cudaSupport", one.span, severity=severity)
         elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
-            yield Defect(f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe", said.span)
+            yield Defect(
+                f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe", said.span
+            )
     if not told and subject.style == "pinned" and not subject.body.inner:
         yield Defect("torch is used as the pin has it: no override tells it its CUDA and GPU")
 
 
 def _nix(value: object) -> str:
-    return {True: "true", False: "false", None: "null"}.get(value, str(value))  # type: ignore[call-overload]
+    return "null" if value is None else str(value).lower()
 
 
 @rule("TS408", "CUDA inside a CPU recipe")
@@ -168,7 +172,8 @@ def cpu_recipe_has_no_cuda(subject: Subject) -> Iterator[Defect]:
     variant = subject.variant
     if variant is None or variant.cuda is not None:
         return
-    signs = r"\bcudaPackages\w*|\bgpuTargets\b|\bTORCH_CUDA_ARCH_LIST\b|\bUSE_CUDA\s*=\s*\"?1|\bcudaCapabilities\b"
+    names = r"\bcudaPackages\w*|\bgpuTargets\b|\bTORCH_CUDA_ARCH_LIST\b|\bcudaCapabilities\b"
+    signs = rf"{names}|\bUSE_CUDA\s*=\s*\"?1"
     for found in re.finditer(signs, subject.code):
         yield Defect(f"{found[0].strip()} in a recipe for the CPU alone", subject.span(found))
     for one in subject.body.imports:
@@ -179,9 +184,9 @@ def cpu_recipe_has_no_cuda(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS409", "architectures of companions", WARNING)
 def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
-    """torchvision and torchaudio compile for `torch.cudaCapabilities`, a passthru, not for gpuTargets. Where it
-    is not set to the one target, a companion of this torch compiles for ten architectures, perhaps without its
-    own."""
+    """torchvision and torchaudio compile for `torch.cudaCapabilities`, a passthru, not for gpuTargets.
+    Where it is not set to the one target, a companion of this torch compiles for ten architectures, perhaps
+    without its own."""
     gpu, variant = subject.gpu, subject.variant
     if gpu is None or variant is None or subject.wraps_nightly:
         return
@@ -202,8 +207,8 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS411", "MAGMA and Triton of another CUDA", WARNING)
 def libraries_follow_the_cuda(subject: Subject) -> Iterator[Defect]:
-    """A torch that takes its packages from a set with another default CUDA tells MAGMA and Triton the same CUDA
-    as itself; torch refuses a MAGMA of another one. A CPU build tells Triton that there is none."""
+    """A torch that takes its packages from a set with another default CUDA tells MAGMA and Triton the same
+    CUDA as itself; torch refuses a MAGMA of another one. A CPU build tells Triton that there is none."""
     variant = subject.variant
     if variant is None or subject.style != "catalog":
         return
@@ -214,8 +219,8 @@ def libraries_follow_the_cuda(subject: Subject) -> Iterator[Defect]:
                 yield Defect(f"torch is not told {name}", told.span)
     wanted = {"cudaSupport": variant.cuda is not None}
     for library in [one for one in subject.overrides_of("magma", "triton") if one.kind == "override"]:
-        names = ("cudaSupport", "cudaPackages") if variant.cuda else ("cudaSupport",)
-        names += ("rocmSupport", "static") if "magma" in library.of else ()
+        names = ["cudaSupport", "cudaPackages"] if variant.cuda else ["cudaSupport"]
+        names += ["rocmSupport", "static"] if "magma" in library.of else []
         for name in names:
             said = library.arguments.get(name)
             if said is None:
@@ -226,8 +231,8 @@ def libraries_follow_the_cuda(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS410", "Jetson part not named")
 def jetson_is_named(subject: Subject) -> Iterator[Defect]:
-    """nixpkgs builds for a Jetson part only when `config.cudaCapabilities` names it; the import stops or leaves
-    its packages out otherwise."""
+    """nixpkgs builds for a Jetson part only when `config.cudaCapabilities` names it; the import stops or
+    leaves its packages out otherwise."""
     gpu, isa = subject.gpu, subject.isa
     if gpu is None or isa is None or not gpu.tegra or isa.platform not in gpu.platforms:
         return

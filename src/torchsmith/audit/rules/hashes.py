@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.audit.finding import Edit, Fix
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog.facts import Patch
-from torchsmith.recipe.read import Said, Source
-from torchsmith.recipe.values import SOURCE_REPOS
 from torchsmith.matrix import Package
+from torchsmith.recipe.read import Said, Source, Value
+from torchsmith.recipe.values import SOURCE_REPOS
 
 GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
 FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
@@ -48,31 +47,27 @@ def _patch(subject: Subject, source: Source) -> Patch | None:
     return next((patch for patch in every if url is not None and patch.url == url.value), None)
 
 
-def _put(said: Said[str], text: str) -> Fix:
-    return Fix(f"write {text}", (Edit(said.span.start, said.span.end, text),))
-
-
 @rule("TS901", "empty hash")
 def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
-    """An empty hash stops the build with the right one in the error. It is a note where nobody knows it yet, as
-    for a new release; hash repair learns it."""
+    """An empty hash stops the build with the right one in the error. It is a note where nobody knows it
+    yet, as for a new release; hash repair learns it."""
     for source in subject.body.sources:
         if source.hash is None or source.hash.value:
             continue
         known = _known_hash(subject, source)
-        fix = _put(source.hash, known) if known else None
+        fix = rewrite(source.hash.span, known) if known else None
         yield Defect("the hash is empty", source.hash.span, fix=fix, severity=None if known else NOTE)
 
 
 @rule("TS902", "malformed hash")
 def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
-    """A hash is `sha256-` with 43 characters of base64 and `=`, or an older spelling of the same length. A fake one
-    is a placeholder that somebody forgot."""
+    """A hash is `sha256-` with 43 characters of base64 and `=`, or an older spelling of the same length. A
+    fake one is a placeholder that somebody forgot."""
     for source in subject.body.sources:
         if source.hash is None or not source.hash.value or "$" in source.hash.value:
             continue
         known = _known_hash(subject, source)
-        fix = _put(source.hash, known) if known else None
+        fix = rewrite(source.hash.span, known) if known else None
         if FAKE.fullmatch(source.hash.value):
             yield Defect("the hash is a placeholder", source.hash.span, fix=fix)
         elif not GOOD.fullmatch(source.hash.value):
@@ -91,7 +86,9 @@ def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
         if FAKE.fullmatch(source.hash.value) or not source.hash.value.startswith("sha256-"):
             continue
         if source.hash.value != known and _release(subject, source):
-            yield Defect("the hash is not that of this source", source.hash.span, fix=_put(source.hash, known))
+            yield Defect(
+                "the hash is not that of this source", source.hash.span, fix=rewrite(source.hash.span, known)
+            )
 
 
 def _release(subject: Subject, source: Source) -> bool:
@@ -110,7 +107,9 @@ def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
     for source in subject.body.sources:
         if source.fetcher != "fetchTarball" and source.hash is None and source.fields:
             known = _known_hash(subject, source)
-            yield Defect(f"{source.fetcher} states no hash", source.span, hint=f"hash = {known!r};" if known else "")
+            yield Defect(
+                f"{source.fetcher} states no hash", source.span, hint=f"hash = {known!r};" if known else ""
+            )
 
 
 @rule("TS905", "source of another release")
@@ -133,7 +132,8 @@ def source_is_the_release(subject: Subject) -> Iterator[Defect]:
 
 def _tag(subject: Subject, source: Source) -> Iterator[Defect]:
     line, variant = subject.line, subject.variant
-    assert line is not None and variant is not None
+    assert line is not None
+    assert variant is not None
     package = _package(source)
     rev = source.fields.get("rev") or source.fields.get("tag")
     for_torch = "torch" in re.split(r"\W", source.owner) or not variant.package.companion
@@ -151,11 +151,11 @@ def _tag(subject: Subject, source: Source) -> Iterator[Defect]:
     elif package is not None and isinstance(rev.value, str) and not variant.flavor and "$" not in rev.value:
         right = f"v{line.version_of(package.value)}"
         if rev.value != right and line.torch:
-            fix = _put(Said(rev.value, rev.span), right) if "${" not in _text(subject, rev) else None
+            fix = rewrite(rev.span, right) if "${" not in _text(subject, rev) else None
             yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
 
 
-def _text(subject: Subject, said: Said) -> str:  # type: ignore[type-arg]
+def _text(subject: Subject, said: Said[Value]) -> str:
     return subject.body.syntax.data[said.span.start : said.span.end].decode()
 
 
@@ -167,7 +167,11 @@ def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
             continue
         said = source.fields.get("fetchSubmodules")
         if said is None or said.value is False:
-            yield Defect("fetchSubmodules is not true", said.span if said else source.span, hint="fetchSubmodules = true;")
+            yield Defect(
+                "fetchSubmodules is not true",
+                said.span if said else source.span,
+                hint="fetchSubmodules = true;",
+            )
 
 
 @rule("TS907", "patch from another place")
@@ -175,18 +179,18 @@ def patch_is_the_known_one(subject: Subject) -> Iterator[Defect]:
     """The patches of known fixes come from the commits that the catalog names."""
     if subject.variant is None or subject.build is None:
         return
-    names = {
-        patch.name: patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()
-    }
+    names = {patch.name: patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()}
     for source in subject.body.sources:
         name, url = source.fields.get("name"), source.fields.get("url")
         patch = names.get(str(name.value)) if name else None
         if patch is not None and url is not None and isinstance(url.value, str) and url.value != patch.url:
-            fix = _put(Said(url.value, url.span), patch.url)
+            fix = rewrite(url.span, patch.url)
             yield Defect(f"{patch.name} comes from another address", url.span, fix=fix)
         known = _patch(subject, source)
         if known is not None and name is not None and name.value != known.name:
-            fix = _put(Said(str(name.value), name.span), known.name)
-            yield Defect(f"the patch is called {name.value}, it is {known.name}", name.span, severity=WARNING, fix=fix)
+            fix = rewrite(name.span, known.name)
+            yield Defect(
+                f"the patch is called {name.value}, it is {known.name}", name.span, severity=WARNING, fix=fix
+            )
         if known is not None and name is None:
             yield Defect(f"the patch has no name; it is {known.name}", source.span, severity=NOTE)

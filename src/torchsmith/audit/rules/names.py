@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from torchsmith.audit.finding import Edit, Fix
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.matrix import BadName, Package, read_name
 from torchsmith.matrix import pname as right_pname
@@ -19,9 +18,9 @@ FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 @rule("TS101", "file name off the convention", WARNING)
 def name_is_readable(subject: Subject) -> Iterator[Defect]:
-    """A recipe of PyTorch, TorchVision or TorchAudio is called
-    `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix`, or `PACKAGE-pythonXYZ-cpu-ISA.nix`. A name that cannot be read says
-    nothing about what is inside, and neither people nor tools can pick the package."""
+    """A recipe of PyTorch, TorchVision or TorchAudio is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix`,
+    or `PACKAGE-pythonXYZ-cpu-ISA.nix`. A name that cannot be read says nothing about what is inside, and
+    neither people nor tools can pick the package."""
     if subject.reading is not None:
         return
     first = subject.name.split("-")[0]
@@ -52,8 +51,8 @@ def name_is_canonical(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS103", "name that Flox cannot reach")
 def name_suits_flox(subject: Subject) -> Iterator[Defect]:
-    """Flox takes the file's name as an attribute name: letters, digits, `_` and `-`, no dot. A name with a dot
-    makes a package that cannot be asked for."""
+    """Flox takes the file's name as an attribute name: letters, digits, `_` and `-`, no dot. A name with a
+    dot makes a package that cannot be asked for."""
     if not FLOX_NAME.fullmatch(subject.name):
         better = re.sub(r"[^A-Za-z0-9_-]", "_", subject.name)
         yield Defect(f"Flox cannot reach a package called {subject.name}", hint=f"call it {better}.nix")
@@ -61,7 +60,8 @@ def name_suits_flox(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS104", "names that collide for Flox", over="repo")
 def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
-    """Flox treats `-` and `_` alike when it links results, so two names that differ in nothing else collide."""
+    """Flox treats `-` and `_` alike when it links results, so two names that differ in nothing else
+    collide."""
     seen: dict[str, str] = {}
     for recipe in repo.recipes:
         other = seen.setdefault(recipe.name.replace("-", "_"), recipe.name)
@@ -72,8 +72,8 @@ def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
 @rule("TS105", "pname of another cell")
 def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
     """The pname is what ends up in the store path and in every list of what is installed. It names the same
-    Python, target and instruction set as the file; torch's starts with its release (`pytorch210-`), a companion's
-    with the package."""
+    Python, target and instruction set as the file; torch's starts with its release (`pytorch210-`), a
+    companion's with the package."""
     variant, line = subject.variant, subject.line
     if variant is None or line is None or subject.wraps_nightly:
         return
@@ -83,18 +83,20 @@ def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
         text = str(one.value)
         if text in wanted:
             continue
-        own = right_pname(variant, line) if one == said[-1] else right_pname(variant.of(Package.PYTORCH), line)
+        own = (
+            right_pname(variant, line) if one == said[-1] else right_pname(variant.of(Package.PYTORCH), line)
+        )
         if _cell_of(text) == variant.cell and _package_of(text) == _package_of(own):
-            yield Defect(f"pname {text} should be {own}", one.span, severity=WARNING, fix=_write(one.span, own))
+            yield Defect(
+                f"pname {text} should be {own}", one.span, severity=WARNING, fix=rewrite(one.span, own)
+            )
         else:
-            yield Defect(f"pname {text} is not that of this recipe, {own}", one.span, fix=_write(one.span, own))
+            yield Defect(
+                f"pname {text} is not that of this recipe, {own}", one.span, fix=rewrite(one.span, own)
+            )
     last = str(said[-1].value) if said else ""
     if said and last in wanted and last != right_pname(variant, line) and subject.companion:
         yield Defect(f"the package itself is called {last}, which is torch's name", said[-1].span)
-
-
-def _write(span: object, text: str) -> Fix:
-    return Fix(f"write {text}", (Edit(span.start, span.end, text),))  # type: ignore[attr-defined]
 
 
 def _cell_of(text: str) -> str:
@@ -114,7 +116,7 @@ def pname_is_set(subject: Subject) -> Iterator[Defect]:
     variant, line = subject.variant, subject.line
     if variant is None or line is None or subject.wraps_nightly:
         return
-    said = [one for one in subject.bound("pname")]
+    said = list(subject.bound("pname"))
     wanted = 2 if variant.package.companion else 1
     if not said:
         yield Defect(f"no pname is set; it should be {right_pname(variant, line)}")
@@ -133,22 +135,27 @@ def recipes_differ(repo: Repo) -> Iterator[Defect]:
     for recipe in sorted(repo.recipes, key=lambda one: (len(one.name), one.name)):
         if not recipe.fingerprint:
             continue
-        gpu = recipe.variant.sm if recipe.variant else None
-        other = seen.setdefault(f"{recipe.fingerprint} {gpu}", recipe.name)
+        cell = recipe.variant.cell if recipe.variant else ""
+        other = seen.setdefault(f"{recipe.fingerprint} {cell}", recipe.name)
         if other != recipe.name:
             yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
 
 
 @rule("TS108", "label of another recipe", WARNING)
 def label_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
-    """The passthru `torchsmith` tells tools which variant and line a derivation is; it must be the file's own."""
+    """The passthru `torchsmith` tells tools which variant and line a derivation is; it must be the file's
+    own."""
     if subject.variant is None or subject.line is None:
         return
     own = {subject.variant.name, subject.variant.of(Package.PYTORCH).name}
     nightly = subject.variant.name.removesuffix("-wrapper")
     for one in subject.bound("variant"):
-        if one.owner.endswith("torchsmith") and isinstance(one.value, str) and one.value not in {*own, nightly}:
-            yield Defect(f"labelled {one.value}", one.span, fix=_write(one.span, subject.variant.name))
+        if (
+            one.owner.endswith("torchsmith")
+            and isinstance(one.value, str)
+            and one.value not in {*own, nightly}
+        ):
+            yield Defect(f"labelled {one.value}", one.span, fix=rewrite(one.span, subject.variant.name))
     labels = [one for one in subject.bound("variant") if one.owner.endswith("torchsmith")]
     if labels and subject.companion and labels[-1].value == subject.variant.of(Package.PYTORCH).name:
         yield Defect("the companion is labelled as its torch", labels[-1].span)

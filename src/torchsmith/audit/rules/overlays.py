@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog.facts import Fix
-from torchsmith.recipe.read import Overlay
+from torchsmith.recipe.read import Overlay, Span
 
 MAGMA_OFF = re.compile(r"filterMagma|USE_MAGMA|agma *= *null")
 ORDER = ("cudaPackages", "magma", "torch")
@@ -20,7 +21,9 @@ def _last(package: str) -> str:
 
 def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
     """What the overlays change, in order."""
-    return [(_last(change.package), overlay) for overlay in subject.body.overlays for change in overlay.changes]
+    return [
+        (_last(change.package), overlay) for overlay in subject.body.overlays for change in overlay.changes
+    ]
 
 
 def _needed(subject: Subject) -> Iterator[Fix]:
@@ -35,8 +38,8 @@ def _needed(subject: Subject) -> Iterator[Fix]:
 
 @rule("TS301", "missing overlay")
 def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
-    """Each torch release on each CUDA needs its own overlays: the CUDA package set, the MAGMA patch, the torch
-    source. Without one of them the recipe builds another CUDA, another torch, or nothing."""
+    """Each torch release on each CUDA needs its own overlays: the CUDA package set, the MAGMA patch, the
+    torch source. Without one of them the recipe builds another CUDA, another torch, or nothing."""
     if subject.style != "pinned":
         return
     changed = {package for package, _ in _changed(subject)}
@@ -46,19 +49,19 @@ def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
         pin, variant = subject.said_pin or subject.pin, subject.variant
         if fix.overlay == "cudaPackages" and pin and variant and pin.default_cuda == variant.cuda:
             continue
-        yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _list(subject), hint=fix.why)
+        yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _import(subject), hint=fix.why)
 
 
-def _list(subject: Subject):  # type: ignore[no-untyped-def]
+def _import(subject: Subject) -> Span | None:
     return subject.body.imports[0].span if subject.body.imports else None
 
 
 @rule("TS302", "overlays out of order", WARNING)
 def overlays_are_in_order(subject: Subject) -> Iterator[Defect]:
-    """CUDA first, then MAGMA, then torch: each overlay builds on the one before. In another order a `prev` means
-    something else than the next reader thinks."""
+    """CUDA first, then MAGMA, then torch: each overlay builds on the one before. In another order a `prev`
+    means something else than the next reader thinks."""
     seen = [(ORDER.index(package), overlay) for package, overlay in _changed(subject) if package in ORDER]
-    for (before, _), (after, overlay) in zip(seen, seen[1:], strict=False):
+    for (before, _), (after, overlay) in pairwise(seen):
         if after < before:
             yield Defect(f"the overlay of {ORDER[after]} comes after that of {ORDER[before]}", overlay.span)
 
@@ -84,8 +87,8 @@ def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS304", "CUDA of another release")
 def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
-    """The package set that the recipe makes its CUDA is the one in the name. `cudaPackages_13` is accepted where
-    the pin's 13 is that release."""
+    """The package set that the recipe makes its CUDA is the one in the name. `cudaPackages_13` is accepted
+    where the pin's 13 is that release."""
     toolkit, build = subject.toolkit, subject.build
     if toolkit is None or build is None:
         return
@@ -106,8 +109,8 @@ def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS305", "MAGMA disabled")
 def magma_is_enabled(subject: Subject) -> Iterator[Defect]:
-    """Every GPU variant has MAGMA: torch.linalg falls back to slow paths without it. Older recipes took it out
-    because CUDA 13 broke it; the patch mends that."""
+    """Every GPU variant has MAGMA: torch.linalg falls back to slow paths without it. Older recipes took it
+    out because CUDA 13 broke it; the patch mends that."""
     if subject.variant is None or subject.variant.cuda is None:
         return
     off = r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false|off)\b|(?:effectiveMagma|magma) *= *null"
@@ -124,8 +127,8 @@ def magma_is_enabled(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS306", "missing fix")
 def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
-    """What is known to break a release on its CUDA is mended in the recipe: version variables, CCCL links, the
-    FindCUDAToolkit stub, OpenCV's patches. Each was met in a real build."""
+    """What is known to break a release on its CUDA is mended in the recipe: version variables, CCCL links,
+    the FindCUDAToolkit stub, OpenCV's patches. Each was met in a real build."""
     for fix in _needed(subject):
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"
@@ -151,10 +154,16 @@ def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
     """A torch from its own source drops the pin's patches (`patches = [ ];`): they are cut for the pin's
     version and stop the build."""
     for override in subject.overrides_of("torch"):
-        if override.kind == "override" or "src" not in override.arguments or "version" not in override.arguments:
+        if (
+            override.kind == "override"
+            or "src" not in override.arguments
+            or "version" not in override.arguments
+        ):
             continue
         patches = override.arguments.get("patches")
         if patches is None:
-            yield Defect("the pin's patches are applied to another source", override.span, hint="patches = [ ];")
+            yield Defect(
+                "the pin's patches are applied to another source", override.span, hint="patches = [ ];"
+            )
         elif patches.value != []:
             yield Defect("patches of another version are kept", patches.span, hint="patches = [ ];")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.audit.finding import Edit, Fix
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 
 
@@ -35,19 +34,18 @@ def pin_is_of_the_line(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS202", "two pins in one recipe")
 def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
-    """Packages of two nixpkgs revisions have different C libraries; a process that loads both fails, or worse."""
+    """Packages of two nixpkgs revisions have different C libraries; a process that loads both fails, or
+    worse."""
     revs = [pin for pin in subject.body.pins if pin.rev and "nixpkgs" in pin.url.value]
     for pin in revs[1:]:
         if pin.rev and revs[0].rev and pin.rev.value != revs[0].rev.value:
-            yield Defect(
-                f"imports nixpkgs {pin.rev.value[:7]} besides {revs[0].rev.value[:7]}", pin.rev.span
-            )
+            yield Defect(f"imports nixpkgs {pin.rev.value[:7]} besides {revs[0].rev.value[:7]}", pin.rev.span)
 
 
 @rule("TS203", "recipes of one line at several pins", WARNING, over="repo")
 def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
-    """Recipes of one release and CUDA share their dependencies only when they share their pin; a repo with two
-    is usually half migrated."""
+    """Recipes of one release and CUDA share their dependencies only when they share their pin; a repo with
+    two is usually half migrated."""
     groups: dict[tuple[str, str], dict[str, list[str]]] = {}
     for recipe in repo.recipes:
         if recipe.pin and recipe.line:
@@ -107,7 +105,7 @@ def system_is_of_the_isa(subject: Subject) -> Iterator[Defect]:
                 severity=WARNING,
             )
         elif one.system.value != isa.platform and not one.system.value.startswith("$"):
-            fix = Fix(f"write {isa.platform}", (Edit(one.system.span.start, one.system.span.end, isa.platform),))
+            fix = rewrite(one.system.span, isa.platform)
             yield Defect(
                 f"{isa.name} is built on {isa.platform}, not {one.system.value}", one.system.span, fix=fix
             )

@@ -10,6 +10,6 @@ from torchsmith.edge.problem import Problem
 
 @rule("TS001", "file that cannot be read", over="unread")
 def file_is_nix(problem: Problem) -> Iterator[Defect]:
-    """A recipe that is not valid Nix cannot be built. Nothing else is said about it: what it means is not guessed
-    at. Where Nix is installed, it is asked about what the grammar here does not know."""
+    """A recipe that is not valid Nix cannot be built. Nothing else is said about it: what it means is not
+    guessed at. Where Nix is installed, it is asked about what the grammar here does not know."""
     yield Defect(problem.message, hint=problem.hint)

@@ -12,8 +12,8 @@ from torchsmith.matrix import Package
 
 @rule("TS801", "CMake flags that reach nothing", NOTE)
 def cmake_flags_reach_nothing(subject: Subject) -> Iterator[Defect]:
-    """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's setup.py
-    forwards variables named CMAKE_*, USE_* and BUILD_* instead."""
+    """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's
+    setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead."""
     if subject.style == "scratch" or subject.variant is None:
         return
     for name in ("cmakeFlags", "ninjaFlags"):
@@ -23,8 +23,8 @@ def cmake_flags_reach_nothing(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS802", "MAX_JOBS that is lost", NOTE)
 def max_jobs_is_lost(subject: Subject) -> Iterator[Defect]:
-    """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: a limit holds only when it is put on
-    NIX_BUILD_CORES."""
+    """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: a limit holds only when it is
+    put on NIX_BUILD_CORES."""
     if subject.style == "scratch" or subject.variant is None:
         return
     limited = re.search(r"NIX_BUILD_CORES=", subject.code)
@@ -61,7 +61,9 @@ def versions_agree(subject: Subject) -> Iterator[Defect]:
             if stated is None:
                 again = "export PYTORCH_BUILD_VERSION" in subject.code
                 severity = NOTE if again else WARNING
-                yield Defect("PYTORCH_BUILD_VERSION keeps the pin's version", override.span, severity=severity)
+                yield Defect(
+                    "PYTORCH_BUILD_VERSION keeps the pin's version", override.span, severity=severity
+                )
         elif override.kind != "override" and said is not None:
             yield Defect("torch states a version, but its source is the pin's", said.span)
 
@@ -95,8 +97,9 @@ def bindings_are_used(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS807", "from-scratch pattern")
 def torch_is_nixpkgs(subject: Subject) -> Iterator[Defect]:
-    """A release is built from nixpkgs' torch by overriding it. A recipe that builds torch from scratch repeats, and
-    misses, what nixpkgs has learned. The nightly is built so on purpose, where torchsmith.toml asks for it."""
+    """A release is built from nixpkgs' torch by overriding it. A recipe that builds torch from scratch
+    repeats, and misses, what nixpkgs has learned. The nightly is built so on purpose, where torchsmith.toml
+    asks for it."""
     variant = subject.variant
     if variant is None or subject.style != "scratch":
         return

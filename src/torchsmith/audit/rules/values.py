@@ -1,4 +1,5 @@
-"""Values: what a recipe evaluates to, where its text alone does not say it. Asked of recipes without an error."""
+"""Values: what a recipe evaluates to, where its text alone does not say it. Asked of recipes without an
+error."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ def recipe_evaluates(subject: Subject, values: Values | NoValues) -> Iterator[De
 @rule("TS421", "evaluated gpu target is not the one in the name", depth="values")
 def target_evaluates_to_the_name(subject: Subject, values: Values | NoValues) -> Iterator[Defect]:
     """However the target is computed, what torch is told is the one architecture of the name."""
-    if isinstance(values, NoValues) or subject.gpu is None or subject.wraps_nightly or subject.style == "scratch":
+    if (
+        isinstance(values, NoValues)
+        or subject.gpu is None
+        or subject.wraps_nightly
+        or subject.style == "scratch"
+    ):
         return
     wanted = (subject.gpu.sm.capability,)
     if values.gpu_targets and values.gpu_targets != wanted:

@@ -14,7 +14,8 @@ EXAMPLE = "torchsmith align build-pytorch build-torchvision build-torchaudio"
 
 def run(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[REPO]...", help="Repositories, or a folder that holds them.")
+        list[Path] | None,
+        typer.Argument(metavar="[REPO]...", help="Repositories, or a folder that holds them."),
     ] = None,
     workspace: WorkspaceOption = None,
     create: Annotated[bool, typer.Option("--create", help="Write the recipes that are missing.")] = False,
@@ -22,8 +23,8 @@ def run(
 ) -> None:
     """Print the cells of several repositories side by side, and mark what is missing on which side.
 
-    The exit code is 1 when something is missing. With [bold]--create[/bold] it is written, of the release that its
-    siblings are of; what cannot be built is said, with the reason.
+    The exit code is 1 when something is missing. With [bold]--create[/bold] it is written, of the release
+    that its siblings are of; what cannot be built is said, with the reason.
     """
     from torchsmith.cli import align_view as view
     from torchsmith.plan.align import align, make_missing, write_missing

@@ -14,11 +14,16 @@ EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 def run(
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; list what would be done.")] = False,
-    adopt: Annotated[
-        bool, typer.Option("--adopt", help="Rewrite, replace and delete files that are not torchsmith's, too.")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; list what would be done.")
     ] = False,
-    per_file: Annotated[bool, typer.Option("--per-file", help="A commit for each file, not each phase.")] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Rewrite, replace and delete files that are not torchsmith's, too."),
+    ] = False,
+    per_file: Annotated[
+        bool, typer.Option("--per-file", help="A commit for each file, not each phase.")
+    ] = False,
     commit: Annotated[bool, typer.Option("--commit/--no-commit", help="Commit in each repository.")] = True,
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="Go on although something is not committed.")

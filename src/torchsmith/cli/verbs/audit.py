@@ -30,16 +30,21 @@ def run(
     ] = None,
     workspace: WorkspaceOption = None,
     format: Annotated[Format, typer.Option("--format", "-f", help="How to print.")] = Format.TABLE,
-    select: Annotated[list[str] | None, typer.Option("--select", help="Only these rules: TS401, or TS4.")] = None,
+    select: Annotated[
+        list[str] | None, typer.Option("--select", help="Only these rules: TS401, or TS4.")
+    ] = None,
     ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Not these rules.")] = None,
     notes: Annotated[bool, typer.Option("--notes", help="Show what could be better, too.")] = False,
     values: Annotated[
-        bool | None, typer.Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed.")
+        bool | None,
+        typer.Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed."),
     ] = None,
     evaluate: Annotated[bool, typer.Option("--eval", help="Evaluate derivations with Nix.")] = False,
     nixpkgs: NixpkgsOption = None,
     fix: Annotated[bool, typer.Option("--fix", help="Make the safe fixes; prints them as a diff.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff and write nothing.")] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Print the safe fixes as a diff and write nothing.")
+    ] = False,
     baseline: Annotated[
         Path | None, typer.Option("--baseline", help="A file of known findings, which do not count.")
     ] = None,
@@ -52,8 +57,8 @@ def run(
     """Say for every recipe whether it is right, why not, and what to do.
 
     Recipes may be anybody's: each is judged by its own name and text against the catalog, and where a
-    torchsmith.toml lies above it, by what that asks for. A comment [bold]# torchsmith: ignore TS401[/bold] on a line
-    or the line before it silences a rule there. The exit code is 1 when there are errors.
+    torchsmith.toml lies above it, by what that asks for. A comment [bold]# torchsmith: ignore TS401[/bold]
+    on a line or the line before it silences a rule there. The exit code is 1 when there are errors.
     """
     from torchsmith.audit import suppress
     from torchsmith.audit.finding import Severity
@@ -67,15 +72,19 @@ def run(
     choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline)
     trees = read_trees(nixpkgs or [])
     asked = tuple(paths or (Path(),))
-    report = audit(Request(asked, workspace, choice, values, evaluate, trees, jobs))
+    request = Request(asked, workspace, choice, values, evaluate, trees, jobs)
+    report = audit(request)
     if write_baseline and baseline is not None:
         suppress.write_baseline(baseline, report.findings)
         view.say(f"{len(report.findings)} findings written to {baseline}")
         return
-    shown = report if notes else report.without(Severity.NOTE)
-    if fix or diff:
-        view.print_fixes(report, write=fix)
+    if diff:
+        view.print_fixes(report, write=False)
         return
+    if fix:
+        view.print_fixes(report, write=True)
+        report = audit(request)
+    shown = report if notes else report.without(Severity.NOTE)
     view.print_report(shown, "json" if json else format.value)
     if report.of(Severity.ERROR):
         raise typer.Exit(1)

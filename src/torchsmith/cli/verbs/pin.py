@@ -9,7 +9,7 @@ import typer
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
+EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
 
 
 def run(
@@ -18,20 +18,26 @@ def run(
     rev: Annotated[str, typer.Option("--rev", help="The nixpkgs revision: 40 digits, or a pin's name.")] = "",
     sha256: Annotated[str, typer.Option("--sha256", help="The hash of its tarball, where it is known.")] = "",
     torch: Annotated[str, typer.Option("--torch", help="The torch release, such as 2.10.1.")] = "",
-    torchvision: Annotated[str, typer.Option("--torchvision", help="Its pair, where the catalog has none.")] = "",
-    torchaudio: Annotated[str, typer.Option("--torchaudio", help="Its pair, where the catalog has none.")] = "",
+    torchvision: Annotated[
+        str, typer.Option("--torchvision", help="Its pair, where the catalog has none.")
+    ] = "",
+    torchaudio: Annotated[
+        str, typer.Option("--torchaudio", help="Its pair, where the catalog has none.")
+    ] = "",
     evaluate: Annotated[bool, typer.Option("--eval", help="Evaluate before and after with Nix.")] = False,
     nixpkgs: NixpkgsOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")] = False,
-    adopt: Annotated[bool, typer.Option("--adopt", help="Take over recipes that are not torchsmith's.")] = False,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take over recipes that are not torchsmith's.")
+    ] = False,
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Move a line to another nixpkgs revision or torch release: every recipe of it, or none.
 
-    The move is written into the workspace's own catalog, pairs and hashes that are known with it; hashes that
-    are not known are left empty and listed, for the first build to tell. With [bold]--eval[/bold] Nix says what
-    changes, derivation by derivation.
+    The move is written into the workspace's own catalog, pairs and hashes that are known with it; hashes
+    that are not known are left empty and listed, for the first build to tell. With [bold]--eval[/bold] Nix
+    says what changes, derivation by derivation.
     """
     from torchsmith.cli import pin_view as view
     from torchsmith.cli.nix_options import evaluation

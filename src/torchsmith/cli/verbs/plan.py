@@ -19,8 +19,8 @@ def run(
 ) -> None:
     """Say for every file whether to keep, create, rewrite, replace or delete it, and why.
 
-    Recipes that are not torchsmith's are judged as [bold]audit[/bold] judges them: kept where they are wanted and
-    without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
+    Recipes that are not torchsmith's are judged as [bold]audit[/bold] judges them: kept where they are
+    wanted and without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
     """
     from torchsmith.cli import plan_view as view
     from torchsmith.plan.plan import plan_workspace

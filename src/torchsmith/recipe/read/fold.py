@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from torchsmith.recipe.read.said import Unknown, Value
-from torchsmith.recipe.read.scope import attr_names, lookup, static_name, statements
+from torchsmith.recipe.read.scope import attr_names, lookup, statements, static_name
 from torchsmith.recipe.read.syntax import Syntax
 
 if TYPE_CHECKING:

@@ -87,7 +87,9 @@ class Syntax:
         """Every place that reads a variable."""
         from tree_sitter import QueryCursor
 
-        return QueryCursor(_query("(variable_expression) @name")).captures(self.tree.root_node).get("name", [])
+        return (
+            QueryCursor(_query("(variable_expression) @name")).captures(self.tree.root_node).get("name", [])
+        )
 
     @cached_property
     def bound_names(self) -> set[str]:

@@ -1,0 +1,70 @@
+"""Auditing: all rules over a thousand recipes, against the maintainers' own three shell checks over the
+same files."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.measure import Row, in_turn
+from torchsmith.audit.run import Request, audit
+from torchsmith.workspace.run import Request as GenerateRequest
+from torchsmith.workspace.run import generate
+
+RECIPES = 1000
+# Three patterns in every GPU recipe, one and no CUDA in every CPU recipe, and the old pin nowhere.
+CHECKS = r"""
+for f in */.flox/pkgs/*-cuda*.nix; do
+  count=$(grep -c 'cudaPackages_13\|cuda-13.0-clockrate-fix.patch\|version = "2.10.0"' "$f")
+  if [ "$count" -ne 3 ]; then echo "BROKEN: $f (expected 3 patterns, found $count)"; fi
+done
+for f in */.flox/pkgs/*-cpu-*.nix; do
+  count=$(grep -c 'version = "2.10.0"' "$f")
+  cuda=$(grep -c 'cudaPackages_13' "$f")
+  if [ "$count" -ne 1 ] || [ "$cuda" -ne 0 ]; then echo "BROKEN: $f"; fi
+done
+grep -l 'fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3' */.flox/pkgs/*.nix
+true
+"""
+TOML = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.12", "3.13"]
+cuda = ["cpu", "12.8", "12.9", "13.0"]
+sm = ["sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "sm103", "sm120"]
+isa = ["avx2", "avx512", "avx512vnni", "avx512bf16", "armv8_2", "armv9"]
+"""
+
+
+def rows() -> Iterator[Row]:
+    """Text rules at most once the rival's time, value rules at most three times."""
+    with tempfile.TemporaryDirectory(prefix="torchsmith-bench-") as folder:
+        root = Path(folder)
+        (root / "torchsmith.toml").write_text(TOML)
+        generate(GenerateRequest(workspace=root, git=False))
+        recipes = sorted(root.glob("*/.flox/pkgs/*.nix"))
+        for extra in recipes[RECIPES:]:
+            extra.unlink()
+        count = len(recipes[:RECIPES])
+        for what, values, goal in (("text rules", False, 1.0), ("text and value rules", True, 3.0)):
+            ours, theirs = in_turn(_audit(root, values=values), _checks(root), repeats=5)
+            each = ours.median / count * 1000
+            rival = theirs.median / count * 1000
+            note = f"{count} recipes, {each:.2f} ms each on all processors, against {rival:.2f} ms"
+            yield Row(f"audit: {what}", "three shell checks", ours, theirs, goal, "lower", note)
+
+
+def _audit(root: Path, *, values: bool) -> Callable[[], None]:
+    def work() -> None:
+        audit(Request((root,), values=values))
+
+    return work
+
+
+def _checks(root: Path) -> Callable[[], None]:
+    def work() -> None:
+        subprocess.run(["bash", "-c", CHECKS], cwd=root, check=True, stdout=subprocess.DEVNULL)
+
+    return work
