@@ -130,6 +130,32 @@ def test_a_rule_speaks_of_a_name(rule: str, name: str) -> None:
     assert rule not in {one.rule for one in findings_of(NAME, RIGHT[NAME])}
 
 
+CATALOG_STYLE = """{{ python3Packages, lib, cudaPackages }}:
+let
+  gpuArch = "{arch}"; # {about}
+  cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ];
+in python3Packages.{attr}.overrideAttrs (oldAttrs: {{
+  pname = "pytorch-python313-{cuda}-sm90-avx2";
+  preConfigure = ''
+    export TORCH_CUDA_ARCH_LIST="${{gpuArch}}"
+    export CXXFLAGS="$CXXFLAGS ${{lib.concatStringsSep " " cpuFlags}}"
+    export CFLAGS="$CFLAGS ${{lib.concatStringsSep " " cpuFlags}}"
+  '';
+  meta = oldAttrs.meta // {{ description = "PyTorch for {about}"; platforms = [ "x86_64-linux" ]; }};
+}})
+"""
+
+
+def test_recipes_that_take_their_packages_from_flox_are_judged_in_their_own_style() -> None:
+    wrong = CATALOG_STYLE.format(arch="sm_90", about="H100, L40S", attr="pytorch", cuda="cuda12_9")
+    rules = {one.rule for one in findings_of("pytorch-python313-cuda12_9-sm90-avx2", wrong)}
+    assert {"TS402", "TS406", "TS605", "TS407", "TS309"} <= rules
+    assert not {"TS201", "TS205", "TS301", "TS306", "TS405"} & rules
+    right = CATALOG_STYLE.format(arch="9.0", about="H100", attr="torch", cuda="cuda12_8")
+    told = findings_of("pytorch-python313-cuda12_8-sm90-avx2", right)
+    assert {one.rule for one in told if one.severity.value != "note"} == {"TS407"}
+
+
 def test_overlays_out_of_order_are_noticed() -> None:
     (swapped,) = run(
         [

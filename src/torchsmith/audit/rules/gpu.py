@@ -158,6 +158,12 @@ def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
             yield Defect(
                 f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe", said.span
             )
+    if not told and subject.style == "catalog" and variant.cuda:
+        yield Defect(
+            "no override tells torch its CUDA: it is built as the package set has it",
+            hint="torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }",
+            severity=WARNING,
+        )
     if not told and subject.style == "pinned" and not subject.body.inner:
         yield Defect("torch is used as the pin has it: no override tells it its CUDA and GPU")
 

@@ -107,6 +107,23 @@ def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
             )
 
 
+@rule("TS309", "CUDA that follows the package set")
+def cuda_set_is_named(subject: Subject) -> Iterator[Defect]:
+    """A recipe that takes plain `cudaPackages` from its caller gets the default of that package set, whatever
+    CUDA its name says; the set of a release has its own name."""
+    toolkit = subject.toolkit
+    if toolkit is None or subject.style != "catalog":
+        return
+    usual = {pin.default_cuda for pin in subject.catalog.pins.values()}
+    for argument in subject.body.arguments:
+        if argument.name == "cudaPackages" and toolkit.version not in usual:
+            yield Defect(
+                f"cudaPackages is not CUDA {toolkit.version} in any package set here",
+                argument.span,
+                hint=f"take {toolkit.attr}",
+            )
+
+
 @rule("TS305", "MAGMA disabled")
 def magma_is_enabled(subject: Subject) -> Iterator[Defect]:
     """Every GPU variant has MAGMA: torch.linalg falls back to slow paths without it. Older recipes took it

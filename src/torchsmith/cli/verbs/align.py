@@ -9,7 +9,7 @@ import typer
 
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith align build-pytorch build-torchvision build-torchaudio"
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
 
 
 def run(

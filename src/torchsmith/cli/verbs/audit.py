@@ -11,7 +11,7 @@ import typer
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith audit build-pytorch"
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
 
 
 class Format(StrEnum):
