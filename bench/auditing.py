@@ -31,7 +31,7 @@ true
 TOML = """format = 1
 [[matrix]]
 line = "2.10"
-python = ["3.12", "3.13"]
+python = ["3.11", "3.12", "3.13"]
 cuda = ["cpu", "12.8", "12.9", "13.0"]
 sm = ["sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "sm103", "sm120"]
 isa = ["avx2", "avx512", "avx512vnni", "avx512bf16", "armv8_2", "armv9"]

@@ -166,9 +166,19 @@ def claims_of(recipe: Recipe, catalog: Catalog) -> tuple[Place, ...]:
         if "torchsmith: format=" not in comment.value:
             found += [("comment", claim, comment.span) for claim in claims_in(comment.value, catalog)]
     for text in recipe.descriptions:
-        found += [("description", claim, text.span) for claim in claims_in(text.value, catalog)]
+        for claim in claims_in(text.value, catalog):
+            found.append(("description", claim, _line_of(recipe, text.span, text.value, claim.start)))
     for phase in recipe.phases:
         for line in ECHO.finditer(phase.text):
             banner = line[1].replace("(TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)", "")
-            found += [("banner", claim, phase.span) for claim in claims_in(banner, catalog)]
+            place = _line_of(recipe, phase.span, phase.text, line.start())
+            found += [("banner", claim, place) for claim in claims_in(banner, catalog)]
     return tuple(found)
+
+
+def _line_of(recipe: Recipe, span: Span, text: str, at: int) -> Span:
+    """The line of a string over several lines in which a character of its text stands."""
+    if not recipe.syntax.data.startswith(b"''\n", span.start):
+        return span
+    line = span.line + 1 + text.count("\n", 0, at)
+    return Span(span.start, span.end, line, 1)

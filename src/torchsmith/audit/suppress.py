@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchsmith.audit.finding import Finding
 from torchsmith.edge.files import read_text, write_atomic
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Problem, nearest
 
 IGNORE = re.compile(r"torchsmith: ignore(-file)?((?:[ ,]+TS\d{3,4})*)")
 
@@ -41,7 +41,9 @@ def choose(select: Sequence[str], ignore: Sequence[str], baseline: Path | None) 
     words = [word for part in (*select, *ignore) for word in re.split(r"[\s,]+", part) if word]
     for word in words:
         if not any(id.startswith(word) for id in ids):
-            raise Problem(f"no rule is called {word}", hint=did_you_mean(word, ids))
+            near = nearest(word, ids)
+            hint = f"did you mean {near}?" if near else "docs/rules.md lists them: TS001 to TS963"
+            raise Problem(f"no rule is called {word}", hint=hint)
 
     def split(parts: Sequence[str]) -> tuple[str, ...]:
         return tuple(word for part in parts for word in re.split(r"[\s,]+", part) if word)

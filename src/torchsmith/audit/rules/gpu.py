@@ -174,12 +174,12 @@ def _nix(value: object) -> str:
 
 @rule("TS408", "CUDA inside a CPU recipe")
 def cpu_recipe_has_no_cuda(subject: Subject) -> Iterator[Defect]:
-    """A CPU recipe builds and links nothing of CUDA."""
+    """A CPU recipe builds and links nothing of CUDA, nor of ROCm."""
     variant = subject.variant
     if variant is None or variant.cuda is not None:
         return
     names = r"\bcudaPackages\w*|\bgpuTargets\b|\bTORCH_CUDA_ARCH_LIST\b|\bcudaCapabilities\b"
-    signs = rf"{names}|\bUSE_CUDA\s*=\s*\"?1"
+    signs = rf"{names}|\bUSE_CUDA\s*=\s*\"?1|\brocmSupport = true"
     for found in re.finditer(signs, subject.code):
         yield Defect(f"{found[0].strip()} in a recipe for the CPU alone", subject.span(found))
     for one in subject.body.imports:
