@@ -20,6 +20,7 @@ from torchsmith.audit.targets import Folder, find_folders, workspace_of
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.nix.parse import canonical_text
 from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.load import Workspace
 
@@ -176,7 +177,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
     if form is not None and known is not None:
         return _again(form, *known, path.stem, shown, found)
     try:
-        recipe = read_recipe(path)
+        recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
         return Judged(tuple(found + list(_unread(problem, shown, bench))))
     judged = judge_recipe(recipe, shown, bench, found)
@@ -234,6 +235,9 @@ def _findings(
 def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     """A defect of a recipe, placed in its file."""
     recipe = defect.of or subject.body
+    if not recipe.syntax.exact:
+        # Nix told what the text means, and its positions are not the file's.
+        return made(rule, defect, Where(subject.file), "", keep_fix=False)
     file = subject.file
     if recipe is not subject.recipe and defect.at is not None:
         file = os.path.normpath(
