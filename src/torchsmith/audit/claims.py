@@ -20,6 +20,7 @@ APART = re.compile(
     re.IGNORECASE,
 )
 REMEMBERED = 2000
+SHORTEST = 3  # letters of a CPU's name
 PACKAGES = {
     "pytorch": "pytorch",
     "torch": "pytorch",
@@ -52,7 +53,7 @@ class Vocabulary:
     generations: dict[str, frozenset[str]]
     isas: dict[str, str]
     cpus: dict[str, frozenset[str]]
-    features: frozenset[str]
+    features: dict[str, str]
     read: dict[str, tuple[Claim, ...]] = field(default_factory=dict)  # texts that were read before
 
 
@@ -75,37 +76,49 @@ def _read(catalog: Catalog) -> Vocabulary:
     for gpu in catalog.gpus.values():
         for part in (*gpu.parts, *gpu.also_called):
             parts.setdefault(part, set()).add(gpu.name)
-        generations.setdefault(gpu.generation, set()).add(gpu.name)
-        generations.setdefault(gpu.generation.split()[0], set()).add(gpu.name)
-    isas = {word: isa.name for isa in catalog.isas.values() for word in (isa.title, *isa.words)}
+        for word in (gpu.generation, gpu.generation.split()[0]):
+            generations.setdefault(word, set()).add(gpu.name)
     cpus: dict[str, set[str]] = {}
     for cpu in catalog.cpus.values():
-        for word in re.findall(r"[^,()]+", cpu.title):
-            word = word.strip()
-            if len(word) > 2:
+        for word in map(str.strip, re.findall(r"[^,()]+", cpu.title)):
+            if len(word) >= SHORTEST:
                 cpus.setdefault(word, set()).update(cpu.isas)
-    features = {name for isa in catalog.isas.values() for name in isa.needs}
-    upper = {
-        "FMA": "fma",
-        "F16C": "f16c",
-        "BMI2": "bmi2",
-        "SVE2": "sve2",
-        "SVE": "sve",
-        "VNNI": "avx512_vnni",
-        "BF16": "avx512_bf16",
-    }
-    features |= set(catalog.features)
-    pattern = re.compile(
+    isas = {word: isa.name for isa in catalog.isas.values() for word in (isa.title, *isa.words)}
+    features = {name: name for isa in catalog.isas.values() for name in isa.needs}
+    for feature in catalog.features.values():
+        features |= dict.fromkeys((feature.name, *feature.words), feature.name)
+    return Vocabulary(
+        _pattern(parts, generations, isas, [word for word in cpus if word not in parts], features),
+        _frozen(parts),
+        _frozen(generations),
+        isas,
+        _frozen(cpus),
+        features,
+    )
+
+
+def _frozen(table: dict[str, set[str]]) -> dict[str, frozenset[str]]:
+    return {word: frozenset(values) for word, values in table.items()}
+
+
+def _pattern(
+    parts: Iterable[str],
+    generations: Iterable[str],
+    isas: Iterable[str],
+    cpus: Iterable[str],
+    features: Iterable[str],
+) -> re.Pattern[str]:
+    """One pattern for every kind of claim; the group that matched is the kind."""
+    return re.compile(
         r"(?P<name>\b(?:pytorch\d*|torchvision|torchaudio)-python3\d+-[\w.-]*\w)"
         r"|(?P<rev>\b[0-9a-f]{40}\b)"
         r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
         r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
         r"|\b(?:[Cc]apabilit(?:y|ies)|GPU Target:) ?(?P<capability>\d{1,2}\.\d)\b"
-        rf"|\b(?P<cpu>{_longest_first(word for word in cpus if word not in parts)})(?![\w])"
+        rf"|\b(?P<cpu>{_longest_first(cpus)})(?![\w])"
         rf"|\b(?P<part>{_longest_first(parts)})(?![\w-])"
         rf"|\b(?P<generation>{_longest_first(generations)})\b"
         rf"|\b(?P<isa>{_longest_first(isas)})(?![\w.])"
-        rf"|\b(?P<upper>{_longest_first(upper)})\b"
         rf"|(?<![\w/.-])(?P<feature>{_longest_first(features)})(?![\w/.-]*\w)"
         r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
         r"|\b(?P<package>PyTorch|torch|TorchVision|torchvision|TorchAudio|torchaudio)"
@@ -113,12 +126,6 @@ def _read(catalog: Catalog) -> Vocabulary:
         r"|\bPython:? ?(?P<python>3\.\d+)"
         r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
         r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux)?|64-bit ARM)\b"
-    )
-    freeze = {key: frozenset(value) for key, value in parts.items()}
-    frozen = {key: frozenset(value) for key, value in generations.items()}
-    able = {key: frozenset(value) for key, value in cpus.items()}
-    return Vocabulary(
-        pattern, freeze, frozen, isas | {k: f"={v}" for k, v in upper.items()}, able, frozenset(features)
     )
 
 
@@ -143,8 +150,8 @@ def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
         line_start = text.rfind("\n", 0, start) + 1
         if kind not in ("name", "rev") and APART.search(text[line_start:start]):
             continue
-        if kind == "upper":
-            kind, value = "feature", words.isas[value].removeprefix("=")
+        if kind == "feature":
+            value = words.features[value]
         elif kind == "sm":
             value = str(Sm(int(value)))
         elif kind == "release":

@@ -70,6 +70,7 @@ class Feature(Entry, frozen=True, kw_only=True):
     name: str
     platform: Platform
     macro: str
+    words: tuple[str, ...] = ()  # how prose names it
 
 
 class Cpu(Entry, frozen=True, kw_only=True):
