@@ -25,7 +25,7 @@ from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.load import Workspace
 
 WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
-CHUNK = 24
+CHUNK, MOST_CHUNK = 24, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,14 @@ def _judge_all(
         yield from ((folder, judge_file(*one, bench)) for folder, one in work)
         return
     source = str(workspace.root) if workspace and workspace.root else None
+    _bench[:] = [bench]
     with ProcessPoolExecutor(
         jobs, initializer=_prepare, initargs=(source, bench.choice, bench.lines)
     ) as pool:
         todo = [one for _, one in work]
-        chunks = [todo[at : at + CHUNK] for at in range(0, len(todo), CHUNK)]
+        # Neighbours are alike: a process that judges many of them finds most of them judged already.
+        size = min(MOST_CHUNK, max(CHUNK, len(todo) // (jobs * 2) + 1))
+        chunks = [todo[at : at + size] for at in range(0, len(todo), size)]
         homes = iter(folder for folder, _ in work)
         for judged in pool.map(_judge_chunk, chunks):
             yield from ((next(homes), one) for one in judged)
@@ -152,7 +155,9 @@ _bench: list[Bench] = []
 
 
 def _prepare(workspace: str | None, choice: Choice, lines: dict[str, str]) -> None:
-    """Each process reads the catalog once."""
+    """Each process reads the catalog once, where it did not inherit it."""
+    if _bench:
+        return
     from torchsmith.workspace.load import open_workspace
 
     catalog = open_workspace(Path(workspace)).catalog if workspace else builtin_catalog()
