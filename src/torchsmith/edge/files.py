@@ -10,10 +10,10 @@ from pathlib import Path
 from torchsmith.edge.problem import Exit, Problem, Where
 
 
-def read_text(path: Path) -> str:
-    """The text of a file, or a Problem that says why it cannot be read."""
+def read_text(path: Path, *, lenient: bool = False) -> str:
+    """The text of a file, or a Problem that says why it cannot be read; `lenient` takes any bytes."""
     try:
-        return path.read_bytes().decode()
+        return path.read_bytes().decode(errors="replace" if lenient else "strict")
     except UnicodeDecodeError as error:
         raise Problem(f"not UTF-8 text (byte {error.start})", where=Where(str(path))) from error
     except OSError as error:

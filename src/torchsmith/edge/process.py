@@ -104,28 +104,38 @@ def _rest(child: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 class Running:
-    """A command that is still running: the lines it writes to stderr, its memory, and a way to end it."""
+    """A command that is still running: the lines it writes to stderr, its memory, and a way to end it.
+
+    With `both`, what it writes to stdout comes among those lines.
+    """
 
     def __init__(
-        self, argv: Sequence[str | os.PathLike[str]], *, env: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        both: bool = False,
     ) -> None:
         self.argv = tuple(os.fspath(word) for word in argv)
         try:
             self._child = subprocess.Popen(
                 self.argv,
                 env=dict(env) if env is not None else None,
+                cwd=cwd,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stdout=subprocess.PIPE if both else subprocess.DEVNULL,
+                stderr=subprocess.STDOUT if both else subprocess.PIPE,
                 start_new_session=True,
             )
         except (FileNotFoundError, PermissionError) as error:
             raise Problem(f"cannot run {self.argv[0]}: {error.strerror}", exit=Exit.LACKING) from error
+        self._stream = self._child.stdout if both else self._child.stderr
         self._rest = b""
 
     def lines(self, tick: float) -> Iterator[str | None]:
         """Each line as it comes; None whenever `tick` seconds pass without one."""
-        stream = self._child.stderr
+        stream = self._stream
         assert stream is not None
         with selectors.DefaultSelector() as selector:
             selector.register(stream, selectors.EVENT_READ)
@@ -152,11 +162,17 @@ class Running:
     def wait(self) -> int:
         return self._child.wait()
 
+    def interrupt(self) -> None:
+        """Ask it to end, as Ctrl-C does: Nix then ends the builds that it started itself."""
+        if self._child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGINT)
+
     def end(self) -> None:
         """End it and everything that it started; harmless when it has ended by itself."""
         if self._child.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
             self._child.wait()
-        if self._child.stderr is not None:
-            self._child.stderr.close()
+        if self._stream is not None:
+            self._stream.close()

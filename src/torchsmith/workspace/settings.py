@@ -77,6 +77,18 @@ class NightlySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     self_contained: bool = False
 
 
+class BuilderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A machine that Nix may build on, reached over ssh."""
+
+    address: Annotated[str, msgspec.Meta(pattern=r"^(ssh(-ng)?://)?[0-9A-Za-z@._:\[\]-]+$")]
+    systems: tuple[Literal["x86_64-linux", "aarch64-linux"], ...]
+    max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    speed: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    features: tuple[str, ...] = ("big-parallel",)
+    isa: tuple[str, ...] | None = None  # instruction sets that its CPU runs; left out: it is asked
+    ssh_key: str = ""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -88,6 +100,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
     cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
     nightly: NightlySettings | None = None
+    builder: tuple[BuilderSettings, ...] = ()
     usable: bool = False
     matrix: tuple[MatrixBlock, ...] = ()
     include: tuple[str, ...] = ()

@@ -1,0 +1,154 @@
+"""The builders: what each can build, in Nix' own terms and by the instruction set that its CPU runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.build.job import Job
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Exit, Problem, Where
+from torchsmith.workspace.settings import BuilderSettings
+
+MACHINES = Path("/etc/nix/machines")
+LOCAL = ""  # this machine's address
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """A machine that Nix may build on; an empty address is this one."""
+
+    address: str
+    systems: frozenset[str]
+    max_jobs: int = 1
+    speed: float = 1.0
+    features: frozenset[str] = frozenset()
+    mandatory: frozenset[str] = frozenset()
+    isas: frozenset[str] | None = None  # None: not stated and not asked yet
+    ssh_key: str = ""
+    host_key: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.address or "this machine"
+
+    @property
+    def line(self) -> str:
+        """As Nix' list of machines spells it."""
+        fields = [
+            self.address,
+            ",".join(sorted(self.systems)),
+            self.ssh_key,
+            str(self.max_jobs),
+            f"{self.speed:g}" if self.speed >= 1 else "1",
+            ",".join(sorted(self.features)),
+            ",".join(sorted(self.mandatory)),
+            self.host_key,
+        ]
+        return " ".join(field or "-" for field in fields)
+
+    def refusal(self, job: Job) -> str:
+        """Why this machine cannot build a job; empty where it can."""
+        if job.system not in self.systems:
+            return f"builds for {', '.join(sorted(self.systems))}"
+        offered = self.features | self.mandatory
+        missing = sorted(job.features - offered)
+        if missing:
+            return f"lacks the feature {', '.join(missing)}"
+        if self.mandatory - job.features:
+            return f"builds only what needs {', '.join(sorted(self.mandatory))}"
+        if job.isa and self.isas is not None and job.isa not in self.isas:
+            runs = ", ".join(sorted(self.isas)) or "none of the catalog's instruction sets"
+            return f"cannot run {job.isa} (it runs {runs}), and the import check runs there"
+        return ""
+
+
+def able(builders: Iterable[Builder], job: Job) -> list[Builder]:
+    """The builders that can build a job."""
+    return [builder for builder in builders if not builder.refusal(job)]
+
+
+def refusals(builders: Sequence[Builder], jobs: Iterable[Job]) -> dict[str, str]:
+    """Jobs that no builder can build, each with the reason of every builder."""
+    found: dict[str, str] = {}
+    for job in jobs:
+        if not able(builders, job):
+            reasons = [f"{builder.name} {builder.refusal(job)}" for builder in builders]
+            found[job.name] = "; ".join(reasons) or "there is no builder"
+    return found
+
+
+def machines_option(builders: Iterable[Builder]) -> str:
+    """The value of Nix' `builders` setting; this machine is not in it."""
+    return " ; ".join(builder.line for builder in builders if builder.address)
+
+
+def from_settings(rows: Iterable[BuilderSettings]) -> list[Builder]:
+    """The builders that torchsmith.toml names."""
+    return [
+        Builder(
+            row.address if "://" in row.address else f"ssh://{row.address}",
+            frozenset(row.systems),
+            row.max_jobs,
+            row.speed,
+            frozenset(row.features),
+            isas=frozenset(row.isa) if row.isa is not None else None,
+            ssh_key=row.ssh_key,
+        )
+        for row in rows
+    ]
+
+
+def read_machines(text: str, file: str, isas: Mapping[str, Sequence[str]] | None = None) -> list[Builder]:
+    """Nix' own list of machines, line by line."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        for entry in line.partition("#")[0].split(";"):
+            words = entry.split()
+            if words and not words[0].startswith("@"):
+                found.append(_machine(words, Where(file, number)))
+    return found
+
+
+def _machine(words: Sequence[str], where: Where) -> Builder:
+    given = [*("" if word == "-" else word for word in words), *[""] * 8]
+    address, systems, key, jobs, speed, features, mandatory, host_key = given[:8]
+    if not systems:
+        raise Problem(
+            f"builder {address} names no system", hint="the second word, such as x86_64-linux", where=where
+        )
+    if not re.fullmatch(r"\d*", jobs) or not re.fullmatch(r"\d*(\.\d+)?", speed):
+        raise Problem(f"builder {address}: jobs and speed must be numbers", where=where)
+    return Builder(
+        address if "://" in address else f"ssh://{address}",
+        frozenset(systems.split(",")),
+        int(jobs or 1),
+        float(speed or 1),
+        frozenset(filter(None, features.split(","))),
+        frozenset(filter(None, mandatory.split(","))),
+        ssh_key=key,
+        host_key=host_key,
+    )
+
+
+def configured(rows: Sequence[BuilderSettings], machines: Path = MACHINES) -> list[Builder]:
+    """Builders of torchsmith.toml; without any, those of /etc/nix/machines."""
+    if rows:
+        return from_settings(rows)
+    return read_machines(read_text(machines), str(machines)) if machines.is_file() else []
+
+
+def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
+    """A Problem that names every job without a capable builder, and why."""
+    refused = refusals(builders, jobs)
+    if not refused:
+        return
+    shown = [f"{name}: {why}" for name, why in list(refused.items())[:6]]
+    more = [f"and {len(refused) - 6} more"] if len(refused) > 6 else []
+    raise Problem(
+        f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join([*shown, *more]),
+        hint="add a [[builder]] to torchsmith.toml that can, or select other cells",
+        exit=Exit.LACKING,
+    )

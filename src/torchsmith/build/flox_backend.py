@@ -1,0 +1,111 @@
+"""Building with Flox: one `flox build NAME` a job, and its result links told from those of an older build."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.build.backend import Outcome, Tell
+from torchsmith.build.events import Event
+from torchsmith.build.job import Job
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.process import Running, find
+from torchsmith.edge.secrets import Redact, redactor
+from torchsmith.nix.log import NINJA
+
+TICK = 0.2
+Link = tuple[str, int]  # what a link points to, and when it was made
+
+
+def require_flox() -> Path:
+    """Where flox is, or a Problem."""
+    program = find("flox")
+    if program is None:
+        raise Problem(
+            "Flox is not installed, and this backend needs it",
+            hint="install Flox, or build with --backend nix",
+            exit=Exit.LACKING,
+        )
+    return program
+
+
+@dataclass
+class FloxBackend:
+    """Flox builds a repository's packages one after the other, so each repository has one job at a time."""
+
+    root: Path  # the workspace
+    program: Path = Path("flox")
+    env: Mapping[str, str] | None = None
+    redact: Redact = field(default_factory=redactor)
+    _locks: dict[str, threading.Lock] = field(default_factory=dict)
+    _running: set[Running] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: bool = False
+
+    @property
+    def name(self) -> str:
+        return "flox"
+
+    def command(self, job: Job, cores: int) -> list[str]:
+        stability = ["--stability", job.stability] if job.stability else []
+        return [str(self.program), "build", "-d", str(self.root / job.repo), *stability, *job.targets]
+
+    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+        """Build, then believe the link rather than the exit code."""
+        with self._repository(job.repo):
+            before = self.links(job)
+            code = self._run(job, cores, log, tell)
+            after = self.links(job)
+        fresh = bool(after) and after != before
+        outputs = tuple(target for target, _ in after.values())
+        if code == 0:
+            return Outcome(bool(after), outputs, note="" if after else "flox left no result link")
+        if fresh:
+            return Outcome(True, outputs, note=f"flox ended with {code} after it had linked a new result")
+        return Outcome(False)
+
+    def links(self, job: Job) -> dict[str, Link]:
+        """The result links of a package by name, `result-NAME` first; its log is none of them."""
+        folder = self.root / job.repo
+        first = f"result-{job.targets[0]}"
+        found: dict[str, Link] = {}
+        for path in sorted(folder.glob(f"{first}*")):
+            named = path.name == first or path.name.startswith(f"{first}-")
+            if named and path.is_symlink() and path.name != f"{first}-log":
+                found[path.name] = (str(path.readlink()), path.lstat().st_mtime_ns)
+        return found
+
+    def _repository(self, repo: str) -> threading.Lock:
+        with self._lock:
+            return self._locks.setdefault(repo, threading.Lock())
+
+    def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
+        with self._lock:
+            if self._stopped:
+                raise KeyboardInterrupt
+            running = Running(self.command(job, cores), env=self.env, both=True)
+            self._running.add(running)
+        try:
+            with log.open("a", encoding="utf-8") as file:
+                for line in running.lines(TICK):
+                    if line is None:
+                        continue
+                    text = self.redact(line)
+                    file.write(f"{text}\n")
+                    file.flush()
+                    steps = NINJA.search(text.partition("> ")[2] or text)
+                    if steps:
+                        tell(Event(kind="steps", job=job.key, done=int(steps[1]), total=int(steps[2])))
+            return running.wait()
+        finally:
+            running.end()
+            with self._lock:
+                self._running.discard(running)
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for running in self._running:
+                running.interrupt()

@@ -1,0 +1,31 @@
+"""One job: something that is handed to a backend as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchsmith.record import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A recipe's build, a long build that recipes share, or a bundle of small ones that several jobs need."""
+
+    key: str
+    name: str
+    targets: tuple[str, ...]  # derivations for Nix, a package name for Flox
+    package: str  # the kind of build, as the catalog's estimates call it
+    gpu: bool
+    system: str
+    needs: frozenset[str] = frozenset()  # keys of jobs that come first
+    recipes: tuple[str, ...] = ()  # the names that it builds; empty for what recipes share
+    outputs: tuple[str, ...] = ()
+    features: frozenset[str] = frozenset()  # what Nix asks of the builder, such as big-parallel
+    isa: str = ""  # the instruction set that runs in its checks
+    repo: str = ""  # the folder of its recipe
+    stability: str = ""  # what `flox build --stability` needs
+    size: int = 1  # derivations in it
+
+    @property
+    def work(self) -> Work:
+        return Work(self.name, self.package, self.gpu, self.system)

@@ -1,0 +1,203 @@
+"""From the graph of derivations to jobs: recipes and long builds on their own, small ones folded in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torchsmith.build.job import Job
+from torchsmith.catalog import Catalog
+from torchsmith.matrix import Cell, Package
+from torchsmith.nix.derivation import Derivation
+from torchsmith.nix.graph import Graph, kind_of
+from torchsmith.record.estimate import OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The recipes that a derivation is, and their cells where the workspace has them."""
+
+    names: tuple[str, ...]
+    cell: Cell | None
+
+
+def jobs_of(
+    graph: Graph, to_build: Collection[str], cells: Mapping[str, Cell], *, bundles: bool = True
+) -> list[Job]:
+    """The jobs that build `to_build`, dependencies first. Without `bundles`, small builds are left out."""
+    named = _named(graph, cells)
+    wanted = {path for path in to_build if path in graph.derivations}
+    explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path]) is not None}
+    above = _nearest_above(graph, wanted, explicit)
+    home = _homes(explicit, wanted, above)
+    members: dict[str, list[str]] = defaultdict(list)
+    for path in _dependencies_first(graph, wanted):
+        if path in home:
+            members[home[path]].append(path)
+    jobs = {key: _job(key, paths, graph, explicit, named) for key, paths in members.items()}
+    found = [replace(job, needs=_needs(job.key, members, graph, home)) for job in jobs.values()]
+    ordered = _distinct_names(_ordered(found))
+    return ordered if bundles else _without_bundles(ordered)
+
+
+def _named(graph: Graph, cells: Mapping[str, Cell]) -> dict[str, _Names]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, path in graph.recipes.items():
+        found[path].append(name)
+    return {
+        path: _Names(tuple(names), next((cells[name] for name in names if name in cells), None))
+        for path, names in found.items()
+    }
+
+
+def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[str, frozenset[str]]:
+    """For each build the explicit jobs that need it without another explicit job in between."""
+    users: dict[str, set[str]] = defaultdict(set)
+    for path in reversed(_dependencies_first(graph, wanted)):
+        passed_on = {path} if path in explicit else users[path]
+        for below in graph.derivations[path].inputs:
+            if below in wanted:
+                users[below] |= passed_on
+    return {path: frozenset(found) for path, found in users.items()}
+
+
+def _homes(explicit: set[str], wanted: set[str], above: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """The job that each build belongs to: itself, the only job that needs it, or a bundle for several."""
+    home = {path: path for path in explicit}
+    for path in wanted - explicit:
+        users = above.get(path, frozenset())
+        if len(users) == 1:
+            home[path] = next(iter(users))
+        elif users:
+            digest = hashlib.sha256("\n".join(sorted(users)).encode()).hexdigest()[:12]
+            home[path] = f"shared-{digest}"
+    return home
+
+
+def _needs(
+    key: str, members: Mapping[str, Sequence[str]], graph: Graph, home: Mapping[str, str]
+) -> frozenset[str]:
+    below = (home.get(one) for path in members[key] for one in graph.derivations[path].inputs)
+    return frozenset(one for one in below if one is not None and one != key)
+
+
+def _job(
+    key: str, paths: Sequence[str], graph: Graph, explicit: set[str], named: Mapping[str, _Names]
+) -> Job:
+    if key not in explicit:
+        first = graph.derivations[paths[-1]]
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        return Job(key, f"{first.name}{more}", tuple(paths), OTHER, False, first.system, size=len(paths))
+    derivation = graph.derivations[key]
+    names = named.get(key, _Names((), None))
+    kind = kind_of(derivation) or OTHER
+    package = Package.PYTORCH.value if kind == "torch" else kind
+    gpu = kind not in (OTHER, "torch")
+    isa = repo = ""
+    if names.cell is not None:
+        variant = names.cell.variant
+        package, gpu, isa, repo = (
+            variant.package.value,
+            variant.cuda is not None,
+            variant.isa,
+            variant.package.repo,
+        )
+    return Job(
+        key,
+        names.names[0] if names.names else derivation.name,
+        (key,),
+        package,
+        gpu,
+        derivation.system,
+        recipes=names.names,
+        outputs=_outputs(derivation),
+        features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
+        isa=isa,
+        repo=repo,
+        size=len(paths),
+    )
+
+
+def _outputs(derivation: Derivation) -> tuple[str, ...]:
+    """Output paths, `out` first."""
+    found = sorted(derivation.outputs.items(), key=lambda item: item[0] != "out")
+    return tuple(output.path for _, output in found if output.path)
+
+
+def _dependencies_first(graph: Graph, wanted: set[str]) -> list[str]:
+    done: dict[str, None] = {}
+    for start in sorted(wanted):
+        stack = [(start, False)]
+        while stack:
+            path, ready = stack.pop()
+            if path in done:
+                continue
+            if ready:
+                done[path] = None
+                continue
+            stack.append((path, True))
+            below = [one for one in graph.derivations[path].inputs if one in wanted and one not in done]
+            stack += [(one, False) for one in sorted(below)]
+    return list(done)
+
+
+def _ordered(jobs: Iterable[Job]) -> list[Job]:
+    """Dependencies before what needs them, otherwise by name."""
+    left = {job.key: job for job in sorted(jobs, key=lambda job: job.name)}
+    ordered: list[Job] = []
+    while left:
+        ready = [job for job in left.values() if not job.needs & left.keys()]
+        assert ready, "jobs depend on each other in a circle"
+        ordered += ready
+        for job in ready:
+            del left[job.key]
+    return ordered
+
+
+def _distinct_names(jobs: Sequence[Job]) -> list[Job]:
+    """A name tells its job: with its system where two have the same, and at last with its key."""
+    for tell in (lambda job: job.system, lambda job: re.sub(r"^.*/|shared-", "", job.key)[:8]):
+        counts = Counter(job.name for job in jobs)
+        jobs = [
+            replace(job, name=f"{job.name} ({tell(job)})") if counts[job.name] > 1 else job for job in jobs
+        ]
+    return list(jobs)
+
+
+def _without_bundles(jobs: Sequence[Job]) -> list[Job]:
+    """Recipes and long builds alone; what they need through a small build they need themselves."""
+    needs: dict[str, frozenset[str]] = {}
+    light = {job.key for job in jobs if job.package == OTHER and not job.recipes}
+    for job in jobs:
+        through = (needs[key] if key in light else frozenset((key,)) for key in job.needs)
+        needs[job.key] = frozenset().union(*through)
+    return [replace(job, needs=needs[job.key]) for job in jobs if job.key not in light]
+
+
+def jobs_of_cells(cells: Sequence[Cell], catalog: Catalog) -> list[Job]:
+    """Jobs without derivations, for Flox: one a cell, a companion after its torch if that is asked for."""
+    names = {cell.name for cell in cells}
+    jobs = []
+    for cell in cells:
+        variant = cell.variant
+        torch = variant.of(Package.PYTORCH).name
+        build = catalog.lines[cell.line].build_for(variant.cuda)
+        jobs.append(
+            Job(
+                cell.name,
+                cell.name,
+                (cell.name,),
+                variant.package.value,
+                variant.cuda is not None,
+                catalog.isas[variant.isa].platform,
+                needs=frozenset((torch,)) if torch != cell.name and torch in names else frozenset(),
+                recipes=(cell.name,),
+                isa=variant.isa,
+                repo=variant.package.repo,
+                stability=build.stability if build else "",
+            )
+        )
+    return _ordered(jobs)

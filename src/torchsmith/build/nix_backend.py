@@ -1,0 +1,121 @@
+"""Building with Nix: one `nix-store --realise` a job, its events read as they come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TextIO
+
+from torchsmith.build.backend import Outcome, Tell
+from torchsmith.build.events import Event
+from torchsmith.build.farm import Builder, able, machines_option
+from torchsmith.build.job import Job
+from torchsmith.edge.process import Running
+from torchsmith.edge.secrets import Redact, redactor
+from torchsmith.nix.derivation import name_of
+from torchsmith.nix.log import Building, Ended, Failure, Line, LogEvent, LogReader, Phase, Steps
+from torchsmith.nix.store import StoreOptions, realise_command
+from torchsmith.nix.tool import Nix
+
+TICK = 0.2
+
+
+@dataclass
+class NixBackend:
+    """Hands derivations to Nix, with the builders that can build them; Nix decides where."""
+
+    nix: Nix
+    options: StoreOptions
+    results: Path  # links that keep results from being collected
+    builders: Sequence[Builder] = ()
+    redact: Redact = field(default_factory=redactor)
+    _running: set[Running] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: bool = False
+
+    @property
+    def name(self) -> str:
+        return "nix"
+
+    def command(self, job: Job, cores: int) -> list[str]:
+        options = self.options
+        if self.builders:
+            capable = able(self.builders, job)
+            here = any(not builder.address for builder in capable)
+            options = replace(
+                options, builders=machines_option(capable), max_jobs=options.max_jobs if here else 0
+            )
+        root = self.results / job.recipes[0] if job.recipes else None
+        return realise_command(self.nix, job.targets, options, cores=cores, root=root)
+
+    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+        """Run Nix to its end, writing the log and telling of phases and steps."""
+        self.results.mkdir(parents=True, exist_ok=True)
+        running = self._start(self.command(job, cores))
+        reader, watched = LogReader(), _Watched(job, tell)
+        try:
+            with log.open("a", encoding="utf-8") as file:
+                for line in running.lines(TICK):
+                    for event in reader.read(self.redact(line)) if line is not None else ():
+                        _write(file, event, job)
+                        watched.take(event)
+            code = running.wait()
+        finally:
+            running.end()
+            with self._lock:
+                self._running.discard(running)
+        return Outcome(code == 0, job.outputs, watched.builder)
+
+    def _start(self, command: Sequence[str]) -> Running:
+        with self._lock:
+            if self._stopped:
+                raise KeyboardInterrupt
+            running = Running(command, env=self.nix.environment())
+            self._running.add(running)
+            return running
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for running in self._running:
+                running.interrupt()
+
+
+@dataclass
+class _Watched:
+    """A job's events out of Nix' ones: the last builder counts, and steps of the job's own build."""
+
+    job: Job
+    tell: Callable[[Event], None]
+    builder: str = ""
+
+    def take(self, event: LogEvent) -> None:
+        key = self.job.key
+        match event:
+            case Building(derivation, builder):
+                if derivation in self.job.targets:
+                    self.builder = builder
+                self.tell(Event(kind="building", job=key, derivation=name_of(derivation), builder=builder))
+            case Phase(derivation, phase):
+                self.tell(Event(kind="phase", job=key, derivation=name_of(derivation), phase=phase))
+            case Steps(derivation, done, total) if derivation in self.job.targets:
+                self.tell(Event(kind="steps", job=key, done=done, total=total))
+            case _:
+                pass
+
+
+def _write(file: TextIO, event: LogEvent, job: Job) -> None:
+    """A log that reads like Nix' own: other builds' lines carry their name."""
+    match event:
+        case Line(derivation, text):
+            own = derivation in job.targets or not derivation
+            file.write(f"{text}\n" if own else f"{name_of(derivation)}> {text}\n")
+        case Building(derivation, builder):
+            file.write(f"building {name_of(derivation)}{f' on {builder}' if builder else ''}\n")
+        case Failure(text):
+            file.write(f"{text}\n")
+        case Phase() | Steps() | Ended():
+            return
+    file.flush()

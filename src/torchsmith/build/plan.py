@@ -1,0 +1,189 @@
+"""The plan: what must be built, what is there already, what a binary cache has, and what it will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.build.job import Job
+from torchsmith.build.jobs import jobs_of, jobs_of_cells
+from torchsmith.build.machine import Machine, Share, share_out
+from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix import Cell
+from torchsmith.nix.cache import ResultCache
+from torchsmith.nix.derivation import show_derivations
+from torchsmith.nix.evaluate import Listener, Request, Result, default_workers, evaluate
+from torchsmith.nix.graph import Graph
+from torchsmith.nix.store import Outlook, StoreOptions, outlook
+from torchsmith.nix.tool import Nix
+from torchsmith.nix.worker import Limits
+from torchsmith.record import Expected, Past, expect
+from torchsmith.record.estimate import memory_per_core
+from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.wanted import PKGS
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A recipe that does not evaluate, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in the order of their dependencies, and what stands beside them."""
+
+    jobs: tuple[Job, ...]
+    expected: Mapping[str, Expected]
+    share: Share
+    per_core_gb: float
+    recipes: tuple[str, ...] = ()  # all that were asked for
+    present: tuple[str, ...] = ()  # in the store already
+    fetched: tuple[str, ...] = ()  # in a binary cache
+    broken: tuple[Broken, ...] = ()
+    download_mib: float = 0.0
+    graph: Graph | None = None
+
+    @property
+    def seconds_of_work(self) -> float:
+        return sum(one.seconds for one in self.expected.values())
+
+    def of(self, job: Job) -> Expected:
+        return self.expected[job.key]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Recipes as derivations: the graph below those that evaluate, and the others with their reasons."""
+
+    graph: Graph
+    broken: tuple[Broken, ...] = ()
+    results: Sequence[Result] = field(default_factory=tuple)
+
+
+def recipe_files(workspace: Workspace, cells: Sequence[Cell]) -> dict[str, Path]:
+    """Where the recipes of cells lie; a Problem where one was never generated."""
+    if workspace.root is None:
+        raise Problem(
+            "there is no torchsmith.toml here or above, so there are no recipes to build",
+            hint="torchsmith init writes one, then torchsmith generate",
+        )
+    files = {
+        cell.name: workspace.root / cell.variant.package.repo / PKGS / f"{cell.name}.nix" for cell in cells
+    }
+    missing = [name for name, path in files.items() if not path.is_file()]
+    if missing:
+        more = f" (and {len(missing) - 1} more have none)" if len(missing) > 1 else ""
+        raise Problem(f"{missing[0]} has no recipe yet{more}", hint="torchsmith generate writes it")
+    return files
+
+
+def evaluate_recipes(
+    nix: Nix,
+    files: Mapping[str, Path],
+    cells: Mapping[str, Cell],
+    catalog: Catalog,
+    trees: Mapping[str, Path],
+    tell: Listener = lambda _: None,
+) -> Evaluation:
+    """Evaluate recipes and put their derivations into the store."""
+    requests = [
+        Request(name, path, catalog.isas[cells[name].variant.isa].platform if name in cells else "")
+        for name, path in files.items()
+    ]
+    results = evaluate(
+        requests,
+        nix,
+        trees=trees,
+        limits=Limits(workers=default_workers()),
+        cache=ResultCache(),
+        tell=tell,
+        instantiate=True,
+    )
+    recipes = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
+    broken = tuple(
+        Broken(
+            result.name, f"{f'{result.cause.where}: ' if result.cause.where else ''}{result.cause.message}"
+        )
+        for result in results
+        if result.cause is not None
+    )
+    derivations = show_derivations(nix, list(recipes.values()), recursive=True) if recipes else {}
+    return Evaluation(Graph(derivations, recipes), broken, results)
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the user gave a run: jobs side by side, cores and memory in all."""
+
+    jobs: int | None = None
+    cores: int | None = None
+    memory_gb: float | None = None
+
+
+def plan_with_nix(
+    nix: Nix,
+    evaluation: Evaluation,
+    cells: Mapping[str, Cell],
+    catalog: Catalog,
+    past: Sequence[Past],
+    machine: Machine,
+    means: Means,
+    options: StoreOptions,
+) -> Plan:
+    """Hold the graph against the store and the binary caches, and estimate what is left."""
+    graph = evaluation.graph
+    found = outlook(nix, list(graph.recipes.values()), options)
+    jobs = jobs_of(graph, found.build, cells)
+    present, fetched = _already(graph, found)
+    return _plan(
+        jobs,
+        catalog,
+        past,
+        machine,
+        means,
+        recipes=tuple(graph.recipes),
+        present=present,
+        fetched=fetched,
+        broken=evaluation.broken,
+        download_mib=found.download_mib,
+        graph=graph,
+    )
+
+
+def _already(graph: Graph, found: Outlook) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Recipes that need no build: in the store, and in a cache."""
+    present: list[str] = []
+    fetched: list[str] = []
+    for name, path in graph.recipes.items():
+        if path in found.build:
+            continue
+        outputs = {output.path for output in graph.derivations[path].outputs.values()}
+        (fetched if outputs & found.fetch else present).append(name)
+    return tuple(present), tuple(fetched)
+
+
+def plan_with_flox(
+    cells: Sequence[Cell], catalog: Catalog, past: Sequence[Past], machine: Machine, means: Means
+) -> Plan:
+    """One job a cell: what Flox shares or fetches, it does not tell beforehand."""
+    jobs = jobs_of_cells(cells, catalog)
+    return _plan(jobs, catalog, past, machine, means, recipes=tuple(cell.name for cell in cells))
+
+
+def _plan(
+    jobs: Sequence[Job],
+    catalog: Catalog,
+    past: Sequence[Past],
+    machine: Machine,
+    means: Means,
+    **rest: object,
+) -> Plan:
+    per_core = memory_per_core(catalog, [job.work for job in jobs])
+    share = share_out(machine, per_core, means.jobs, means.cores, means.memory_gb)
+    expected = {job.key: expect(job.work, past, catalog, share.cores) for job in jobs}
+    return Plan(tuple(jobs), expected, share, per_core, **rest)  # type: ignore[arg-type]

@@ -1,0 +1,303 @@
+"""One run: jobs handed out in order within what the machine gives, retried by policy, written down."""
+
+from __future__ import annotations
+
+import queue
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.build.backend import Backend, Outcome, Tell
+from torchsmith.build.events import Event
+from torchsmith.build.job import Job
+from torchsmith.build.schedule import Chains, Task, longest_chain_first
+from torchsmith.catalog import KnownError
+from torchsmith.edge.clock import Clock
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.secrets import Redact, redactor
+from torchsmith.record import Attempt, Expected, JobRow, Record, RunState
+from torchsmith.repair.diagnose import Diagnosis, diagnose
+
+ATTEMPTS = 3  # of a job whose failure may pass: network, a lost builder, memory
+PAUSE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may run at once: jobs of each system, and for builds on this machine their memory."""
+
+    slots: Mapping[str, int]  # by system; jobs of a system that is not here do not start
+    total: int
+    cores: int  # of each job
+    memory_gb: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a run ended."""
+
+    state: RunState
+    done: tuple[str, ...] = ()
+    failed: Mapping[str, Diagnosis] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()  # interrupted, or never started
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Run:
+    """The state of a run in memory; the record holds the same on disk."""
+
+    jobs: Sequence[Job]
+    expected: Mapping[str, Expected]
+    backend: Backend
+    limits: Limits
+    record: Record
+    number: int
+    logs: Path
+    errors: Collection[KnownError]
+    tell: Tell
+    clock: Clock
+    after: Callable[[Job, Outcome], str] = lambda job, outcome: (
+        ""
+    )  # e.g. copy to a cache; returns what went wrong
+    keep_going: bool = True
+    redact: Redact = field(default_factory=redactor)
+
+    def __post_init__(self) -> None:
+        self.waiting = {job.key: job for job in self.jobs}
+        self.running: dict[str, tuple[Job, float, int]] = {}
+        self.done: dict[str, Job] = {}
+        self.failed: dict[str, Diagnosis] = {}
+        self.skipped: dict[str, Job] = {}
+        self.cores = {job.key: self.limits.cores for job in self.jobs}
+        self.attempts = dict.fromkeys(self.waiting, 0)
+        self.notes: list[str] = []
+        tasks = [
+            Task(job.key, job.name, self.expected[job.key].seconds, job.system, job.needs)
+            for job in self.jobs
+        ]
+        priority = longest_chain_first(Chains(tasks))
+        ranked = sorted(tasks, key=priority)
+        self.rank = {task.key: index for index, task in enumerate(ranked)}
+        self.events: queue.SimpleQueue[Event | tuple[Job, Outcome | BaseException]] = queue.SimpleQueue()
+
+    def go(self) -> Finished:
+        """Build until nothing is left that can be; an interrupt ends what runs and leaves the rest."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._write_down()
+        self._say(kind="run-started", counts=self._counts())
+        pool = ThreadPoolExecutor(max(1, self.limits.total), thread_name_prefix="job")
+        state: RunState = "stopped"
+        try:
+            self._loop(pool)
+            state = "failed" if self.failed or self.skipped or self.waiting else "done"
+        except KeyboardInterrupt:
+            self.backend.stop()
+            for job, _, _ in self.running.values():
+                self.record.job_ended(self.number, job.key, Attempt(state="lost", error="interrupted"))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            self.record.end_run(self.number, state)
+        self._say(kind="run-ended", state=state, counts=self._counts())
+        left = [*self.waiting.values(), *(job for job, _, _ in self.running.values())]
+        return Finished(
+            state,
+            tuple(job.name for job in self.done.values()),
+            {self._name(key): found for key, found in self.failed.items()},
+            tuple(job.name for job in self.skipped.values()),
+            tuple(job.name for job in left) if state == "stopped" else (),
+            tuple(self.notes),
+        )
+
+    def _name(self, key: str) -> str:
+        return next(job.name for job in self.jobs if job.key == key)
+
+    def log_of(self, job: Job) -> Path:
+        """Where a job's log is: its name, without what a file's name should not hold."""
+        return self.logs / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', job.name).strip('-')}.log"
+
+    def _write_down(self) -> None:
+        self.record.add_jobs(
+            JobRow(
+                run=self.number,
+                key=job.key,
+                name=job.name,
+                package=job.package,
+                gpu=job.gpu,
+                system=job.system,
+                targets=job.targets,
+                state="waiting",
+                log=str(self.log_of(job)),
+            )
+            for job in self.jobs
+        )
+
+    def _loop(self, pool: ThreadPoolExecutor) -> None:
+        while True:
+            if not (self.failed and not self.keep_going):
+                for job in self.startable():
+                    self._start(job, pool)
+            if not self.running:
+                return
+            try:
+                item = self.events.get(timeout=PAUSE)
+            except queue.Empty:
+                self.tell(Event(kind="note", at=self.clock.now()))
+                continue
+            if isinstance(item, Event):
+                self.tell(item)
+            else:
+                self._ended(*item)
+
+    def startable(self) -> list[Job]:
+        """The jobs to start now: ready ones in their order, as far as slots and memory reach."""
+        chosen: list[Job] = []
+        held = list(self.running.values())
+        used = {system: sum(job.system == system for job, _, _ in held) for system in self.limits.slots}
+        memory = sum(self._memory(job) for job, _, _ in held)
+        count = len(held)
+        for job in sorted(self.waiting.values(), key=lambda one: self.rank[one.key]):
+            if any(need in self.waiting or need in self.running for need in job.needs):
+                continue
+            fits = memory + self._memory(job) <= self.limits.memory_gb or not (held or chosen)
+            if (
+                count >= self.limits.total
+                or used.get(job.system, 0) >= self.limits.slots.get(job.system, 0)
+                or not fits
+            ):
+                continue
+            chosen.append(job)
+            used[job.system] += 1
+            memory += self._memory(job)
+            count += 1
+        return chosen
+
+    def _memory(self, job: Job) -> float:
+        return self.expected[job.key].memory_gb * self.cores[job.key] / max(self.limits.cores, 1)
+
+    def _start(self, job: Job, pool: ThreadPoolExecutor) -> None:
+        del self.waiting[job.key]
+        cores = self.cores[job.key]
+        self.attempts[job.key] += 1
+        self.running[job.key] = (job, self.clock.monotonic(), cores)
+        self.record.job_started(self.number, job.key, cores)
+        self._say(
+            kind="job-started",
+            job=job.key,
+            name=job.name,
+            cores=cores,
+            attempt=self.attempts[job.key],
+            expected=self.expected[job.key].seconds,
+        )
+        log = self.log_of(job)
+        if self.attempts[job.key] == 1:
+            log.write_text("")
+        pool.submit(self._work, job, cores, log)
+
+    def _work(self, job: Job, cores: int, log: Path) -> None:
+        try:
+            outcome: Outcome | BaseException = self.backend.build(job, cores, log, self.events.put)
+        except BaseException as error:
+            outcome = error
+        self.events.put((job, outcome))
+
+    def _ended(self, job: Job, outcome: Outcome | BaseException) -> None:
+        _, began, _ = self.running.pop(job.key)
+        seconds = self.clock.monotonic() - began
+        if isinstance(outcome, KeyboardInterrupt):
+            self.running[job.key] = (job, began, 0)
+            raise outcome
+        if isinstance(outcome, Problem):
+            outcome = self._refused(job, outcome)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if outcome.ok:
+            self._succeeded(job, outcome, seconds)
+        else:
+            self._failed(job, outcome, seconds)
+
+    def _refused(self, job: Job, problem: Problem) -> Outcome:
+        with self.log_of(job).open("a", encoding="utf-8") as log:
+            log.write(f"error: {self.redact(str(problem))}\n")
+        return Outcome(False)
+
+    def _succeeded(self, job: Job, outcome: Outcome, seconds: float) -> None:
+        self.done[job.key] = job
+        ended = Attempt(state="done", outputs=outcome.outputs, builder=outcome.builder)
+        self.record.job_ended(self.number, job.key, ended)
+        self._say(
+            kind="job-ended",
+            job=job.key,
+            name=job.name,
+            state="done",
+            seconds=seconds,
+            outputs=outcome.outputs,
+            builder=outcome.builder,
+            counts=self._counts(),
+        )
+        for words in (outcome.note, self.after(job, outcome)):
+            if words:
+                self.notes.append(f"{job.name}: {self.redact(words)}")
+                self._say(kind="note", job=job.key, name=job.name, words=self.redact(words))
+
+    def _failed(self, job: Job, outcome: Outcome, seconds: float) -> None:
+        found = diagnose(read_text(self.log_of(job), lenient=True), self.errors)
+        again = found.policy != "stop" and self.attempts[job.key] < ATTEMPTS
+        state = "waiting" if again else "failed"
+        self.record.job_ended(
+            self.number,
+            job.key,
+            Attempt(state=state, builder=outcome.builder, error=found.summary),  # type: ignore[arg-type]
+        )
+        if again:
+            self._again(job, found)
+            return
+        self.failed[job.key] = found
+        self._say(
+            kind="job-ended", job=job.key, name=job.name, state="failed", seconds=seconds, words=found.summary
+        )
+        self._skip_users(job)
+
+    def _again(self, job: Job, found: Diagnosis) -> None:
+        if found.policy == "retry-fewer-jobs":
+            self.cores[job.key] = max(1, self.cores[job.key] // 2)
+        self.waiting[job.key] = job
+        self._say(
+            kind="retry",
+            job=job.key,
+            name=job.name,
+            words=found.summary,
+            attempt=self.attempts[job.key] + 1,
+            cores=self.cores[job.key],
+        )
+        # What is told again must not be taken for the next attempt's own failure.
+        log = self.log_of(job)
+        log.replace(log.with_suffix(f".attempt{self.attempts[job.key]}.log"))
+        log.write_text("")
+
+    def _skip_users(self, failed: Job) -> None:
+        """What needs a failed job is not tried."""
+        gone = {failed.key}
+        for job in self.jobs:
+            if job.key in self.waiting and job.needs & gone:
+                gone.add(job.key)
+                self.skipped[job.key] = self.waiting.pop(job.key)
+                ended = Attempt(state="skipped", error=f"needs {failed.name}, which failed")
+                self.record.job_ended(self.number, job.key, ended)
+                self._say(kind="job-ended", job=job.key, name=job.name, state="skipped", words=ended.error)
+
+    def _counts(self) -> dict[str, int]:
+        return {
+            "done": len(self.done),
+            "running": len(self.running),
+            "waiting": len(self.waiting),
+            "failed": len(self.failed),
+            "skipped": len(self.skipped),
+        }
+
+    def _say(self, **fields: object) -> None:
+        self.tell(Event(at=self.clock.now(), **fields))  # type: ignore[arg-type]

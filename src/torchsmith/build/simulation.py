@@ -1,0 +1,96 @@
+"""How long the whole matrix takes on some builders: our order, Nix' own, and the bound that none can beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torchsmith.build.job import Job
+from torchsmith.build.jobs import jobs_of
+from torchsmith.build.schedule import (
+    Chains,
+    Slot,
+    Task,
+    longest_chain_first,
+    lower_bound,
+    nix_order,
+    simulate,
+)
+from torchsmith.catalog import Catalog
+from torchsmith.matrix import Cell
+from torchsmith.nix.derivation import name_of
+from torchsmith.nix.graph import Graph
+from torchsmith.record import Past, expect
+
+CORES = 16  # of a simulated builder, as the catalog's estimates have
+X86, ARM = "x86_64-linux", "aarch64-linux"
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """One farm: the time of both orders in hours, and the bounds by system."""
+
+    farm: str
+    ours: float
+    nix: float
+    bounds: dict[str, float]
+
+    @property
+    def bound(self) -> float:
+        return max(self.bounds.values(), default=0.0)
+
+    @property
+    def gap(self) -> float:
+        return self.ours / self.bound - 1 if self.bound else 0.0
+
+    @property
+    def nix_gap(self) -> float:
+        return self.nix / self.bound - 1 if self.bound else 0.0
+
+
+def simulated_jobs(graph: Graph, cells: dict[str, Cell]) -> list[Job]:
+    """Everything that takes long, built from nothing; the rest comes from a binary cache."""
+    return jobs_of(graph, graph.derivations.keys(), cells, bundles=False)
+
+
+def tasks_of(jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past]) -> list[Task]:
+    """Jobs with their expected durations, named as Nix names them."""
+    return [
+        Task(
+            job.key,
+            name_of(job.key),
+            expect(job.work, past, catalog, CORES).seconds,
+            job.system,
+            job.needs,
+        )
+        for job in jobs
+    ]
+
+
+def farms(tasks: Sequence[Task], counts: Sequence[int]) -> dict[str, list[Slot]]:
+    """So many builders for everything; with ARM cells also so many with ARM builders beside them."""
+    systems = frozenset(task.system for task in tasks)
+    found = {_words(count): [Slot(f"builder {i}", systems) for i in range(count)] for count in counts}
+    if systems == {X86, ARM}:
+        for count in counts:
+            arm = max(1, count // 8)
+            slots = [Slot(f"x86 {i}", frozenset((X86,))) for i in range(count)]
+            slots += [Slot(f"arm {i}", frozenset((ARM,))) for i in range(arm)]
+            found[f"{count} x86 + {arm} ARM"] = slots
+    return found
+
+
+def _words(count: int) -> str:
+    return f"{count} builder" if count == 1 else f"{count} builders"
+
+
+def simulate_farms(tasks: Sequence[Task], counts: Sequence[int]) -> list[Simulated]:
+    """Both orders on each farm, against the bound."""
+    chains = Chains(tasks)
+    rows = []
+    for name, slots in farms(tasks, counts).items():
+        ours = simulate(tasks, slots, longest_chain_first(chains)).makespan
+        theirs = simulate(tasks, slots, nix_order).makespan
+        bounds = {system: seconds / 3600 for system, seconds in lower_bound(tasks, slots).items()}
+        rows.append(Simulated(name, ours / 3600, theirs / 3600, bounds))
+    return rows

@@ -1,0 +1,260 @@
+"""`build` as a whole: open the workspace, plan, check, run; and how a run that was cut off goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from torchsmith.build.backend import Backend, Outcome, Tell
+from torchsmith.build.farm import LOCAL, Builder, configured, require_able
+from torchsmith.build.flox_backend import FloxBackend, require_flox
+from torchsmith.build.job import Job
+from torchsmith.build.machine import Machine, require_room, this_machine
+from torchsmith.build.nix_backend import NixBackend
+from torchsmith.build.plan import (
+    Means,
+    Plan,
+    evaluate_recipes,
+    plan_with_flox,
+    plan_with_nix,
+    recipe_files,
+)
+from torchsmith.build.run import Finished, Limits, Run
+from torchsmith.edge.clock import Clock, SystemClock
+from torchsmith.edge.lock import exclusive
+from torchsmith.edge.problem import Problem
+from torchsmith.nix.evaluate import Listener
+from torchsmith.nix.settings import nix_settings
+from torchsmith.nix.store import StoreOptions, copy_to_cache, public_key
+from torchsmith.nix.tool import Nix, find_nix
+from torchsmith.record import Record, open_record
+from torchsmith.workspace.generate import STATE
+from torchsmith.workspace.load import Workspace, open_workspace
+
+BackendName = Literal["nix", "flox"]
+Isas = Callable[[Builder], frozenset[str] | None]  # asks a builder which instruction sets its CPU runs
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What was asked for."""
+
+    workspace: Path | None = None
+    selectors: tuple[str, ...] = ()
+    backend: BackendName = "nix"
+    nixpkgs: Path | None = None
+    means: Means = field(default_factory=Means)
+    cache: str = ""
+    sign: Path | None = None
+    local: bool = False  # use no other machine
+    keep_going: bool = True
+
+    def options(self) -> dict[str, str]:
+        """What --resume needs to go on the same way; nothing here is secret."""
+        found = {
+            "nixpkgs": str(self.nixpkgs.resolve()) if self.nixpkgs else "",
+            "cache": self.cache,
+            "sign": str(self.sign.resolve()) if self.sign else "",
+            "local": "yes" if self.local else "",
+            **{name: str(value) for name, value in asdict(self.means).items() if value is not None},
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def resumed(record: Record, workspace: Path | None) -> BuildRequest:
+    """The request of the last run, where it left something undone."""
+    last = record.unfinished()
+    if last is None:
+        raise Problem("there is nothing to resume", hint="torchsmith status tells of the last run")
+    told = last.options
+    return BuildRequest(
+        workspace=workspace,
+        selectors=last.selection,
+        backend="flox" if last.backend == "flox" else "nix",
+        nixpkgs=Path(told["nixpkgs"]) if "nixpkgs" in told else None,
+        means=Means(
+            jobs=int(told["jobs"]) if "jobs" in told else None,
+            cores=int(told["cores"]) if "cores" in told else None,
+            memory_gb=float(told["memory_gb"]) if "memory_gb" in told else None,
+        ),
+        cache=told.get("cache", ""),
+        sign=Path(told["sign"]) if "sign" in told else None,
+        local="local" in told,
+    )
+
+
+def state_folder(workspace: Workspace) -> Path:
+    """Where a workspace's record and logs are; a Problem for the embedded default, which is nowhere."""
+    if workspace.root is None:
+        raise Problem("there is no torchsmith.toml here or above", hint="torchsmith init writes one")
+    return workspace.root / STATE
+
+
+@contextmanager
+def workspace_record(path: Path | None) -> Iterator[tuple[Workspace, Record]]:
+    """A workspace with its record."""
+    workspace = open_workspace(path)
+    record = open_record(state_folder(workspace).parent)
+    try:
+        yield workspace, record
+    finally:
+        record.close()
+
+
+@dataclass
+class Prepared:
+    """A planned run, ready to start."""
+
+    request: BuildRequest
+    workspace: Workspace
+    record: Record
+    plan: Plan
+    machine: Machine
+    nix: Nix | None = None
+    options: StoreOptions = field(default_factory=StoreOptions)
+    builders: Sequence[Builder] = field(default_factory=tuple)
+
+    @property
+    def folder(self) -> Path:
+        return state_folder(self.workspace)
+
+    def check(self) -> None:
+        """Refuse what cannot work, with reasons and numbers."""
+        if not self.builders or any(not builder.address for builder in self.builders):
+            expected = list(self.plan.expected.values())
+            require_room(self.machine, self.plan.share, expected, self.plan.per_core_gb)
+        if self.builders:
+            require_able(self.builders, self.plan.jobs)
+
+    def backend(self) -> Backend:
+        if self.nix is None:
+            assert self.workspace.root is not None
+            return FloxBackend(self.workspace.root, require_flox())
+        remote = [builder for builder in self.builders if builder.address]
+        return NixBackend(self.nix, self.options, self.folder / "results", self.builders if remote else ())
+
+    def limits(self) -> Limits:
+        """How many jobs each system has room for."""
+        share = self.plan.share
+        systems = {job.system for job in self.plan.jobs}
+        remote = [builder for builder in self.builders if builder.address]
+        if not remote:
+            return Limits(dict.fromkeys(systems, share.jobs), share.jobs, share.cores, share.memory_gb)
+        slots = {
+            system: sum(
+                builder.max_jobs if builder.address else share.jobs
+                for builder in self.builders
+                if system in builder.systems
+            )
+            for system in systems
+        }
+        return Limits(slots, max(1, sum(slots.values())), share.cores)
+
+    def run(self, tell: Tell, clock: Clock | None = None) -> Finished:
+        """Build; two runs of a workspace exclude each other."""
+        lock = self.folder / "build.lock"
+        with exclusive(lock, what=f"building in {self.workspace.root}"):
+            backend = self.backend()
+            number = self.record.start_run(backend.name, self.request.selectors, self.request.options())
+            return Run(
+                jobs=self.plan.jobs,
+                expected=self.plan.expected,
+                backend=backend,
+                limits=self.limits(),
+                record=self.record,
+                number=number,
+                logs=self.folder / "logs" / str(number),
+                errors=self.workspace.catalog.errors.values(),
+                tell=tell,
+                clock=clock or SystemClock(),
+                after=self._copy,
+                keep_going=self.request.keep_going,
+            ).go()
+
+    def _copy(self, job: Job, outcome: Outcome) -> str:
+        if not self.request.cache or self.nix is None or not job.recipes:
+            return ""
+        try:
+            copy_to_cache(self.nix, outcome.outputs, self.request.cache, self.request.sign)
+        except Problem as problem:
+            return str(problem)
+        return ""
+
+
+def prepare(
+    request: BuildRequest,
+    workspace: Workspace,
+    record: Record,
+    *,
+    tell: Listener = lambda _: None,
+    isas: Isas = lambda _: None,
+) -> Prepared:
+    """Evaluate and plan; builds nothing."""
+    if urlsplit(request.cache).password:
+        raise Problem(
+            "the cache's address holds a password", hint="put it into the netrc file that Nix reads"
+        )
+    cells = list(workspace.select(request.selectors).cells)
+    files = recipe_files(workspace, cells)
+    past = record.past()
+    if request.backend == "flox":
+        require_flox()
+        machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
+        plan = plan_with_flox(cells, workspace.catalog, past, machine, request.means)
+        return Prepared(request, workspace, record, plan, machine)
+    nix = find_nix()
+    options = _store_options(nix, request)
+    named = {cell.name: cell for cell in cells}
+    evaluation = evaluate_recipes(nix, files, named, workspace.catalog, _trees(request), tell)
+    machine = this_machine(_store_of(nix, evaluation.graph.recipes), Path(os.environ.get("TMPDIR", "/tmp")))
+    plan = plan_with_nix(nix, evaluation, named, workspace.catalog, past, machine, request.means, options)
+    builders = _builders(request, workspace, nix, plan, isas)
+    return Prepared(request, workspace, record, plan, machine, nix, options, builders)
+
+
+def _trees(request: BuildRequest) -> dict[str, Path]:
+    return {"default": request.nixpkgs} if request.nixpkgs else {}
+
+
+def _store_of(nix: Nix, recipes: Mapping[str, str]) -> Path:
+    first = next(iter(recipes.values()), "/nix/store/none")
+    return nix.store_file(first).parent
+
+
+def _store_options(nix: Nix, request: BuildRequest) -> StoreOptions:
+    keys = (public_key(nix, request.sign),) if request.sign else ()
+    caches = (request.cache,) if request.cache else ()
+    return StoreOptions(caches, keys, builders="")
+
+
+def _builders(request: BuildRequest, workspace: Workspace, nix: Nix, plan: Plan, isas: Isas) -> list[Builder]:
+    """This machine, and those that Nix may build on besides, with the instruction sets that they run."""
+    remote = [] if request.local else configured(workspace.settings.builder)
+    here = nix_settings(nix)
+    own = [Builder(LOCAL, here.systems, plan.share.jobs, features=here.features)]
+    if request.means.jobs == 0:
+        if not remote:
+            raise Problem(
+                "--jobs 0 builds nothing here, and there is no other builder",
+                hint="add [[builder]] to torchsmith.toml; torchsmith farm check tries them",
+            )
+        own = []
+    return [_with_isas(builder, isas, workspace, nix) for builder in [*own, *remote]]
+
+
+def _with_isas(builder: Builder, isas: Isas, workspace: Workspace, nix: Nix) -> Builder:
+    """A builder with the instruction sets that it runs; what this machine only emulates counts as run."""
+    found = isas(builder) if builder.isas is None else None
+    if found is None:
+        return builder
+    emulated = {
+        isa.name
+        for isa in workspace.catalog.isas.values()
+        if not builder.address and isa.platform != nix.current_system
+    }
+    return replace(builder, isas=found | emulated)

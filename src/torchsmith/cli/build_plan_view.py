@@ -1,0 +1,104 @@
+"""A plan for people: what is built, fetched or there already, and what it will cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from torchsmith.build.plan import Plan
+from torchsmith.build.simulation import Simulated
+from torchsmith.cli.build_view import duration
+
+SHOWN = 40
+
+
+def print_plan(console: Console, plan: Plan) -> None:
+    """A row a job, then the sums."""
+    users = Counter(need for job in plan.jobs for need in job.needs)
+    if plan.jobs:
+        console.print(Text("   hours  memory    disk  job", style="cyan"))
+    for job in plan.jobs[:SHOWN]:
+        cost = plan.of(job)
+        row = Text(f"{cost.seconds / 3600:8.2f} {cost.memory_gb:4.0f} GB {cost.build_gb:4.0f} GB  {job.name}")
+        facts = [f"{job.size} builds" if job.size > 1 else "", job.system]
+        facts += [f"needed by {users[job.key]} jobs" if users[job.key] > 1 else "", f"by {cost.basis}"]
+        row.append(f"  {', '.join(filter(None, facts))}", style="dim")
+        console.print(row, soft_wrap=True)
+    if len(plan.jobs) > SHOWN:
+        console.print(Text(f"… and {len(plan.jobs) - SHOWN} more jobs", style="dim"))
+    _print_sums(console, plan)
+
+
+def _print_sums(console: Console, plan: Plan) -> None:
+    recipes = len(plan.recipes)
+    to_build = sum(len(job.recipes) for job in plan.jobs)
+    console.print(
+        f"{recipes} recipes: {to_build} to build, {len(plan.present)} in the store, "
+        f"{len(plan.fetched)} in a binary cache ({plan.download_mib:.0f} MiB to fetch)",
+        soft_wrap=True,
+    )
+    for broken in plan.broken:
+        console.print(Text(f"✗ {broken.name}: {broken.why}", style="red"), soft_wrap=True)
+    if not plan.jobs:
+        return
+    store = sum(one.store_gb for one in plan.expected.values())
+    largest = sorted((one.build_gb for one in plan.expected.values()), reverse=True)[: plan.share.jobs]
+    console.print(
+        f"{len(plan.jobs)} jobs, {duration(plan.seconds_of_work)} of work one after the other; "
+        f"{plan.share.jobs} at once with {plan.share.cores} cores each; "
+        f"{store:.0f} GB of store, {sum(largest):.0f} GB to build in, "
+        f"{plan.per_core_gb:.1f} GB of memory for each compiler",
+        soft_wrap=True,
+    )
+
+
+def plan_json(plan: Plan) -> dict[str, object]:
+    """The plan as data."""
+    return {
+        "recipes": plan.recipes,
+        "present": plan.present,
+        "fetched": plan.fetched,
+        "download_mib": plan.download_mib,
+        "broken": plan.broken,
+        "share": plan.share,
+        "jobs": [
+            {
+                "name": job.name,
+                "targets": job.targets,
+                "recipes": job.recipes,
+                "system": job.system,
+                "needs": sorted(one.name for one in plan.jobs if one.key in job.needs),
+                "expected": plan.of(job),
+            }
+            for job in plan.jobs
+        ],
+    }
+
+
+def print_simulation(console: Console, rows: list[Simulated], jobs: int, basis: str) -> None:
+    """Makespans in hours against the bound."""
+    table = Table(box=None, pad_edge=False, header_style="cyan")
+    table.add_column("farm", no_wrap=True)
+    for column in ("torchsmith", "above bound", "Nix' order", "above bound", "lower bound"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("bound by system", style="dim")
+    for row in rows:
+        bounds = ", ".join(
+            f"{name.replace('-linux', '')} {hours:.1f} h" for name, hours in row.bounds.items()
+        )
+        table.add_row(
+            row.farm,
+            f"{row.ours:.2f} h",
+            f"{row.gap:.1%}",
+            f"{row.nix:.2f} h",
+            f"{row.nix_gap:.1%}",
+            f"{row.bound:.2f} h",
+            bounds,
+        )
+    console.print(
+        f"{jobs} long builds from nothing, one at a time on each 16-core builder; durations: {basis}"
+    )
+    console.print(table)

@@ -1,0 +1,90 @@
+"""What `build` does between its options and its answer: plan, show, run, and tell how it went."""
+
+from __future__ import annotations
+
+from torchsmith.build.farm_check import ask_isas
+from torchsmith.build.run import Finished
+from torchsmith.build.start import BuildRequest, Prepared, prepare
+from torchsmith.cli.build_view import watching
+from torchsmith.cli.console import err, out, print_json
+from torchsmith.cli.diagnosis_view import print_diagnosis
+from torchsmith.cli.build_plan_view import plan_json, print_plan, print_simulation
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.record import Record
+from torchsmith.workspace.load import Workspace
+
+
+def prepared(request: BuildRequest, workspace: Workspace, record: Record) -> Prepared:
+    """The plan, with a word on the terminal while recipes are evaluated."""
+    with err().status("evaluating recipes") as status:
+        return prepare(
+            request,
+            workspace,
+            record,
+            tell=lambda result: status.update(f"evaluated {result.name}"),
+            isas=lambda builder: ask_isas(builder, workspace.catalog),
+        )
+
+
+def carry_out(
+    request: BuildRequest, workspace: Workspace, record: Record, *, dry_run: bool, as_json: bool
+) -> bool:
+    """Plan and build; False when something did not work out."""
+    ready = prepared(request, workspace, record)
+    plan = ready.plan
+    if dry_run:
+        if as_json:
+            print_json(plan_json(plan))
+        else:
+            print_plan(out(), plan)
+        ready.check()
+        return not plan.broken
+    if not as_json:
+        print_plan(err(), plan)
+    ready.check()
+    with watching(plan, err(), as_json=as_json) as view:
+        finished = ready.run(view.tell)
+    if not as_json:
+        _print_end(ready, finished)
+    return finished.state == "done" and not plan.broken and not finished.notes
+
+
+def _print_end(ready: Prepared, finished: Finished) -> None:
+    console = err()
+    for name, found in finished.failed.items():
+        print_diagnosis(console, found, name)
+        console.print(f"  torchsmith log {name}", style="dim", markup=False)
+    if finished.skipped:
+        console.print(
+            f"not tried, because what they need failed: {', '.join(finished.skipped)}", soft_wrap=True
+        )
+    console.print(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done")
+    if finished.state == "stopped":
+        console.print("stopped; torchsmith build --resume goes on")
+
+
+def show_simulation(request: BuildRequest, workspace: Workspace, record: Record, *, as_json: bool) -> None:
+    """Our order against Nix' own and the bound."""
+    from torchsmith.build.simulation import simulate_farms, simulated_jobs, tasks_of
+
+    plan = prepared(request, workspace, record).plan
+    if plan.graph is None:
+        raise Problem(
+            "a simulation needs derivations, which only Nix gives", hint="--backend nix", exit=Exit.LACKING
+        )
+    jobs = simulated_jobs(plan.graph, {cell.name: cell for cell in workspace.matrix.cells})
+    past = record.past()
+    rows = simulate_farms(tasks_of(jobs, workspace.catalog, past), (1, 4, 16))
+    if as_json:
+        print_json(
+            [{**_fields(row), "bound": row.bound, "gap": row.gap, "nix_gap": row.nix_gap} for row in rows]
+        )
+    else:
+        basis = f"{len(past)} builds on record, else the catalog's" if past else "the catalog's estimates"
+        print_simulation(out(), rows, len(jobs), basis)
+
+
+def _fields(row: object) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return asdict(row)  # type: ignore[call-overload, no-any-return]

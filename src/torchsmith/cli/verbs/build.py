@@ -1,0 +1,89 @@
+"""`torchsmith build`: the selected cells, built with the fewest compilations."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, Selectors, WorkspaceOption
+
+EXAMPLE = "torchsmith build sm120 avx512 --dry-run"
+
+
+def run(
+    selectors: Selectors = None,
+    workspace: WorkspaceOption = None,
+    backend: Annotated[str, typer.Option("--backend", help="nix or flox.")] = "nix",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the last run, as it was asked for.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=0, help="Jobs side by side here; 0: only other builders."),
+    ] = None,
+    cores: Annotated[int | None, typer.Option("--cores", min=1, help="Cores for all jobs together.")] = None,
+    memory: Annotated[
+        float | None, typer.Option("--memory", min=0.1, help="GB for all jobs together.")
+    ] = None,
+    nixpkgs: Annotated[
+        Path | None, typer.Option("--nixpkgs", help="A nixpkgs tree in place of the pinned download.")
+    ] = None,
+    cache: Annotated[
+        str, typer.Option("--cache", help="Binary cache to take from and copy to.")
+    ] = "",
+    sign: Annotated[Path | None, typer.Option("--sign", help="Secret key that signs what is copied.")] = None,
+    local: Annotated[bool, typer.Option("--local", help="Build on this machine alone.")] = False,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Start nothing more after a failure.")
+    ] = False,
+    fix_hashes: Annotated[
+        bool, typer.Option("--fix-hashes", help="First learn and write wrong hashes.")
+    ] = False,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Build nothing; compare orders on 1, 4 and 16 builders.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Build the selected cells, each derivation once, the longest chains first.
+
+    What is in the store or in a binary cache is not built again. A run survives being killed:
+    [bold]--resume[/bold] goes on with what is left. The exit code is 1 when something failed, 3 when memory, disk
+    or builders cannot suffice.
+    """
+    from torchsmith.build.plan import Means
+    from torchsmith.build.start import BuildRequest, resumed, workspace_record
+    from torchsmith.cli.build_run import carry_out, show_simulation
+    from torchsmith.edge.problem import Problem
+
+    if backend not in ("nix", "flox"):
+        raise Problem(f"unknown backend {backend!r}", hint="known: nix, flox")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with workspace_record(workspace) as (opened, record):
+        if resume:
+            if selectors:
+                raise Problem("--resume goes on with the last run; it takes no selector")
+            request = resumed(record, workspace)
+        else:
+            request = BuildRequest(
+                workspace=workspace,
+                selectors=tuple(selectors or ()),
+                backend="flox" if backend == "flox" else "nix",
+                nixpkgs=nixpkgs,
+                means=Means(jobs, cores, memory),
+                cache=cache,
+                sign=sign,
+                local=local,
+                keep_going=not fail_fast,
+            )
+        if fix_hashes:
+            from torchsmith.cli.hash_run import mend
+
+            mend(opened, record, request.selectors, request.nixpkgs, accept=False)
+        if simulate:
+            show_simulation(request, opened, record, as_json=json)
+        elif not carry_out(request, opened, record, dry_run=dry_run, as_json=json):
+            raise typer.Exit(1)

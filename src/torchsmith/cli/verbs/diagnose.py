@@ -1,0 +1,41 @@
+"""`torchsmith diagnose LOG`: why a build failed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "nix log /nix/store/...-torch-2.10.0.drv | torchsmith diagnose -"
+
+
+def run(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="A build's log; - for standard input.", allow_dash=True)
+    ],
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say why a build failed: the known error, its cause and cure, and the ten lines that matter.
+
+    The known errors are the catalog's; a workspace adds its own in [bold]catalog/errors.toml[/bold]. The exit
+    code is 1 when no known error matches.
+    """
+    from torchsmith.cli.console import out, print_json
+    from torchsmith.cli.diagnosis_view import print_diagnosis
+    from torchsmith.edge.files import read_text
+    from torchsmith.repair.diagnose import diagnose
+    from torchsmith.workspace.load import open_workspace
+
+    errors = open_workspace(workspace).catalog.errors.values()
+    found = diagnose(sys.stdin.read() if str(log) == "-" else read_text(log, lenient=True), errors)
+    if json:
+        print_json(found)
+    else:
+        print_diagnosis(out(), found)
+    if not found.error:
+        raise typer.Exit(1)

@@ -1,0 +1,22 @@
+"""`torchsmith status`: how the last run stands."""
+
+from __future__ import annotations
+
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith status"
+
+
+def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
+    """Show the last run: what is done, running, failed and left, with the results of what is done."""
+    from torchsmith.build.start import workspace_record
+    from torchsmith.cli.console import print_json
+    from torchsmith.cli.record_view import print_status, status_json
+
+    with workspace_record(workspace) as (_, record):
+        last = next(iter(record.runs(1)), None)
+        jobs = record.jobs(last.id) if last else []
+        if json:
+            print_json(status_json(last, jobs))
+        else:
+            print_status(last, jobs)

@@ -1,0 +1,110 @@
+"""What Nix says while it builds (`--log-format internal-json`), as typed events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchsmith.nix.errors import parse_event, plain
+
+BUILD, LOG_LINE, PHASE = 105, 101, 104  # Nix' numbers for an activity and for two results
+COPY = (100, 103)  # copying a path, and downloading one
+ERRORS, NOTICES = 0, 3
+NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """A build began; `builder` is empty on this machine."""
+
+    derivation: str
+    builder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A build ended, well or not."""
+
+    derivation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A build entered a phase."""
+
+    derivation: str
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a build's log, or of Nix itself where `derivation` is empty."""
+
+    derivation: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Ninja has done `done` of `total` steps."""
+
+    derivation: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Nix gave up, in its own words."""
+
+    text: str
+
+
+LogEvent = Building | Ended | Phase | Line | Steps | Failure
+
+
+@dataclass
+class LogReader:
+    """Turns lines into events; remembers which activity is which build."""
+
+    _builds: dict[int, str] = field(default_factory=dict)
+
+    def read(self, line: str) -> Iterator[LogEvent]:
+        """The events of one line; a line that is none of Nix' own is passed on."""
+        event = parse_event(line)
+        if event is None:
+            if line.strip():
+                yield Line("", plain(line))
+            return
+        action, number = event.get("action"), event.get("id", 0)
+        if action == "start" and event.get("type") == BUILD:
+            drv, builder = [*map(str, event.get("fields", ())), "", ""][:2]
+            self._builds[number] = drv
+            yield Building(drv, builder)
+        elif action == "stop" and number in self._builds:
+            yield Ended(self._builds.pop(number))
+        elif action == "result":
+            yield from self._result(event, self._builds.get(number, ""))
+        elif action == "msg":
+            yield from _message(event)
+
+    def _result(self, event: Any, derivation: str) -> Iterator[LogEvent]:
+        fields = event.get("fields", ())
+        if event.get("type") == PHASE and fields:
+            yield Phase(derivation, str(fields[0]))
+        elif event.get("type") == LOG_LINE and fields:
+            text = plain(str(fields[0]))
+            yield Line(derivation, text)
+            steps = NINJA.match(text)
+            if steps:
+                yield Steps(derivation, int(steps[1]), int(steps[2]))
+
+
+def _message(event: Any) -> Iterator[LogEvent]:
+    text = plain(str(event.get("msg", ""))).strip()
+    if event.get("level") == ERRORS and text.startswith("error:"):
+        yield Failure(text)
+    elif text and event.get("level", NOTICES) < NOTICES and "--add-root" not in text:
+        yield Line("", text)

@@ -1,0 +1,148 @@
+"""The store: what would be built or fetched, how to realise derivations, and copying to binary caches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.process import run
+from torchsmith.nix.errors import shorten
+from torchsmith.nix.tool import Nix
+
+_UNITS = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What realising some derivations would take."""
+
+    build: frozenset[str]  # derivations
+    fetch: frozenset[str]  # store paths
+    download_mib: float = 0.0
+    unpacked_mib: float = 0.0
+    unknown: tuple[str, ...] = ()  # paths that Nix can neither build nor fetch
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How realising is to be done, beyond the user's own nix.conf."""
+
+    caches: tuple[str, ...] = ()
+    public_keys: tuple[str, ...] = ()
+    builders: str | None = None  # Nix' own list of machines; None: as nix.conf says
+    max_jobs: int | None = None  # builds on this machine
+    substitute: bool = True
+    extra: tuple[tuple[str, str], ...] = field(default_factory=tuple)
+
+    def words(self) -> list[str]:
+        """As command line options."""
+        chosen: list[tuple[str, str]] = list(self.extra)
+        if self.caches:
+            chosen.append(("extra-substituters", " ".join(self.caches)))
+        if self.public_keys:
+            chosen.append(("extra-trusted-public-keys", " ".join(self.public_keys)))
+        if self.builders is not None:
+            chosen += [("builders", self.builders), ("builders-use-substitutes", "true")]
+        if self.max_jobs is not None:
+            chosen.append(("max-jobs", str(self.max_jobs)))
+        if not self.substitute:
+            chosen.append(("substitute", "false"))
+        return [word for name, value in chosen for word in ("--option", name, value)]
+
+
+def read_outlook(text: str) -> Outlook:
+    """What `nix-store --realise --dry-run` says it would do."""
+    build: set[str] = set()
+    fetch: set[str] = set()
+    unknown: list[str] = []
+    sizes = (0.0, 0.0)
+    into: set[str] | list[str] | None = None
+    for line in text.splitlines():
+        if re.match(r"(this|these)( \d+)? derivations? will be built:", line):
+            into = build
+        elif re.match(r"(this|these)( \d+)? paths? will be fetched", line):
+            into = fetch
+            sizes = _sizes(line)
+        elif line.startswith("don't know how to build"):
+            into = unknown
+        elif line.startswith("  /") and into is not None:
+            into.add(line.strip()) if isinstance(into, set) else into.append(line.strip())
+        elif line.strip():
+            into = None
+    return Outlook(frozenset(build), frozenset(fetch), *sizes, tuple(unknown))
+
+
+def _sizes(line: str) -> tuple[float, float]:
+    found = re.findall(r"([\d.]+) (KiB|MiB|GiB) (download|unpacked)", line)
+    mib = {what: float(number) * _UNITS[unit] for number, unit, what in found}
+    return mib.get("download", 0.0), mib.get("unpacked", 0.0)
+
+
+def outlook(nix: Nix, derivations: Sequence[str], options: StoreOptions) -> Outlook:
+    """Ask Nix what it would build and fetch."""
+    if not derivations:
+        return Outlook(frozenset(), frozenset())
+    done = nix.run(nix.command("nix-store", "--realise", "--dry-run", *options.words(), *derivations))
+    if not done.ok:
+        raise Problem(f"Nix cannot plan the build: {shorten(done.stderr).message}", exit=Exit.LACKING)
+    return read_outlook(done.stderr)
+
+
+def realise_command(
+    nix: Nix,
+    derivations: Sequence[str],
+    options: StoreOptions,
+    *,
+    cores: int | None = None,
+    root: Path | None = None,
+    keep_going: bool = False,
+) -> list[str]:
+    """Build derivations, with a link that keeps the result from being collected."""
+    words = ["--realise", "--log-format", "internal-json", "-v", *options.words()]
+    if cores is not None:
+        words += ["--option", "cores", str(cores)]
+    if keep_going:
+        words.append("--keep-going")
+    if root is not None:
+        words += ["--add-root", str(root)]
+    return nix.command("nix-store", *words, *derivations)
+
+
+def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:
+    """Those of the paths that are in the store."""
+    wanted = list(paths)
+    if not wanted:
+        return set()
+    done = nix.run(nix.command("nix-store", "--check-validity", "--print-invalid", *wanted))
+    return set(wanted) - set(done.stdout.split())
+
+
+def copy_to_cache(nix: Nix, paths: Sequence[str], cache: str, secret_key: Path | None = None) -> None:
+    """Copy outputs and all that they need to a binary cache, signed where a key is given."""
+    address = cache
+    if secret_key is not None:
+        address += f"{'&' if '?' in cache else '?'}secret-key={secret_key}"
+    done = nix.run(nix.nix("copy", "--to", address, *paths))
+    if not done.ok:
+        raise Problem(
+            f"cannot copy to the cache {cache}: {shorten(done.stderr).message}",
+            hint="the build itself is kept; run the command again once the cache answers",
+            exit=Exit.LACKING,
+        )
+
+
+def public_key(nix: Nix, secret_key: Path) -> str:
+    """The public half of a signing key."""
+    try:
+        secret = secret_key.read_text()
+    except OSError as error:
+        raise Problem(f"cannot read the signing key {secret_key}: {error.strerror}") from error
+    done = run(nix.nix("key", "convert-secret-to-public"), env=nix.environment(), stdin=secret)
+    if not done.ok:
+        raise Problem(
+            f"{secret_key} is not a signing key of Nix", hint="nix-store --generate-binary-cache-key"
+        )
+    return done.stdout.strip()

@@ -1,0 +1,21 @@
+"""What happened in a workspace: runs, builds and their durations, verdicts, hashes, packages published."""
+
+from torchsmith.record.database import Record, open_record
+from torchsmith.record.estimate import Expected, Past, Work, expect
+from torchsmith.record.rows import Attempt, JobRow, JobState, Published, RunRow, RunState, Verdict
+
+__all__ = [
+    "Attempt",
+    "Expected",
+    "JobRow",
+    "JobState",
+    "Past",
+    "Published",
+    "Record",
+    "RunRow",
+    "RunState",
+    "Verdict",
+    "Work",
+    "expect",
+    "open_record",
+]

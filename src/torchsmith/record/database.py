@@ -1,0 +1,268 @@
+"""The record on disk: one SQLite file below the workspace, whole after a kill at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from torchsmith.edge.clock import Clock, SystemClock
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.record.estimate import Past
+from torchsmith.record.rows import UNFINISHED, Attempt, JobRow, Published, RunRow, RunState, Verdict
+
+FILE = "record.sqlite"
+FORMAT = 1  # raised with the tables; an older file is brought up to it
+TABLES = """
+create table runs (
+  id integer primary key, started real not null, ended real, state text not null, backend text not null,
+  selection text not null, options text not null, process integer not null
+);
+create table jobs (
+  run integer not null references runs(id), key text not null, name text not null, package text not null,
+  gpu integer not null, system text not null, targets text not null, state text not null,
+  attempts integer not null default 0, started real, ended real, cores integer not null default 0,
+  builder text not null default '', outputs text not null default '[]', error text not null default '',
+  log text not null default '', primary key (run, key)
+);
+create index jobs_by_name on jobs(name, state);
+create table verdicts (
+  output text primary key, name text not null, ok integer not null, detail text, at real
+);
+create table proved (source text primary key, hash text not null, at real not null);
+create table published (
+  name text not null, org text not null, revision text not null, at real not null,
+  primary key (name, org, revision)
+);
+"""
+T = TypeVar("T")
+
+
+def open_record(root: Path, clock: Clock | None = None) -> Record:
+    """The record of the workspace at `root`, made where there is none."""
+    return Record(root / ".torchsmith" / FILE, clock or SystemClock())
+
+
+class Record:
+    """Everything that is written down about builds. Each method is one transaction."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
+            self._db.row_factory = sqlite3.Row
+            self._db.execute("pragma journal_mode = wal")
+            self._bring_up_to_date()
+        except (sqlite3.Error, OSError) as error:
+            raise Problem(
+                f"cannot use the record {path}: {error}",
+                hint="move it away to start a new one; what is in the Nix store stays there",
+                exit=Exit.LACKING,
+            ) from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _bring_up_to_date(self) -> None:
+        with self._transaction():
+            found = int(self._db.execute("pragma user_version").fetchone()[0])
+            if found > FORMAT:
+                raise sqlite3.DatabaseError(f"it was written by a newer torchsmith (format {found})")
+            if found < FORMAT:
+                for statement in filter(str.strip, TABLES.split(";")):
+                    self._db.execute(statement)
+                self._db.execute(f"pragma user_version = {FORMAT}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("rollback")
+            raise
+        self._db.execute("commit")
+
+    def start_run(self, backend: str, selection: Sequence[str], options: Mapping[str, str]) -> int:
+        """A new run; what an earlier one left running is lost, and says so."""
+        with self._transaction():
+            self._db.execute("update runs set state = 'stopped' where state = 'running'")
+            self._db.execute("update jobs set state = 'lost' where state = 'running'")
+            done = self._db.execute(
+                "insert into runs (started, state, backend, selection, options, process)"
+                " values (?, 'running', ?, ?, ?, ?)",
+                (
+                    self._clock.now(),
+                    backend,
+                    json.dumps(list(selection)),
+                    json.dumps(dict(options)),
+                    os.getpid(),
+                ),
+            )
+            return int(done.lastrowid or 0)
+
+    def add_jobs(self, jobs: Iterable[JobRow]) -> None:
+        """Write down what a run has to do."""
+        with self._transaction():
+            self._db.executemany(
+                "insert into jobs (run, key, name, package, gpu, system, targets, state, log)"
+                " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        job.run,
+                        job.key,
+                        job.name,
+                        job.package,
+                        int(job.gpu),
+                        job.system,
+                        json.dumps(job.targets),
+                        job.state,
+                        job.log,
+                    )
+                    for job in jobs
+                ],
+            )
+
+    def job_started(self, run: int, key: str, cores: int) -> None:
+        """A job was handed to the backend."""
+        with self._transaction():
+            self._db.execute(
+                "update jobs set state = 'running', attempts = attempts + 1, started = ?, ended = null,"
+                " cores = ? where run = ? and key = ?",
+                (self._clock.now(), cores, run, key),
+            )
+
+    def job_ended(self, run: int, key: str, attempt: Attempt) -> None:
+        """An attempt at a job is over."""
+        with self._transaction():
+            self._db.execute(
+                "update jobs set state = ?, ended = ?, outputs = ?, builder = ?, error = ?"
+                " where run = ? and key = ?",
+                (
+                    attempt.state,
+                    self._clock.now(),
+                    json.dumps(list(attempt.outputs)),
+                    attempt.builder,
+                    attempt.error,
+                    run,
+                    key,
+                ),
+            )
+
+    def end_run(self, run: int, state: RunState) -> None:
+        with self._transaction():
+            self._db.execute(
+                "update runs set state = ?, ended = ? where id = ?", (state, self._clock.now(), run)
+            )
+
+    def runs(self, limit: int = 20) -> list[RunRow]:
+        """The last runs, newest first."""
+        found = self._db.execute("select * from runs order by id desc limit ?", (limit,))
+        return [_typed(row, RunRow, ("selection", "options")) for row in found]
+
+    def jobs(self, run: int) -> list[JobRow]:
+        """The jobs of a run, in the order in which they were planned."""
+        found = self._db.execute("select * from jobs where run = ? order by rowid", (run,))
+        return [_job(row) for row in found]
+
+    def unfinished(self) -> RunRow | None:
+        """The last run, where it left something undone."""
+        last = next(iter(self.runs(1)), None)
+        if last is None or last.state == "done":
+            return None
+        return last
+
+    def left(self, run: int) -> list[JobRow]:
+        """What a run has not done: waiting, interrupted or failed."""
+        return [job for job in self.jobs(run) if job.state in (*UNFINISHED, "failed", "skipped")]
+
+    def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
+        """Attempts that ended, newest first; of one job where it is named."""
+        found = self._db.execute(
+            "select * from jobs where ended is not null and (? = '' or name = ?) order by ended desc limit ?",
+            (name, name, limit),
+        )
+        return [_job(row) for row in found]
+
+    def past(self) -> list[Past]:
+        """Builds that succeeded, for estimates."""
+        found = self._db.execute(
+            "select name, package, gpu, system, cores, ended - started as seconds from jobs"
+            " where state = 'done' and started is not null and ended is not null order by ended"
+        )
+        return [_typed(row, Past, ()) for row in found]
+
+    def last_log(self, name: str) -> JobRow | None:
+        """The newest row of a job that has a log."""
+        found = self._db.execute(
+            "select * from jobs where name = ? and attempts > 0 order by run desc limit 1", (name,)
+        ).fetchone()
+        return _job(found) if found else None
+
+    def logged_names(self) -> list[str]:
+        """Every job that was ever started."""
+        found = self._db.execute("select distinct name from jobs where attempts > 0 order by name")
+        return [str(row[0]) for row in found]
+
+    def note_verdict(self, verdict: Verdict) -> None:
+        """Write down what verification said about an output; the newest word counts."""
+        with self._transaction():
+            self._db.execute(
+                "insert or replace into verdicts (output, name, ok, detail, at) values (?, ?, ?, ?, ?)",
+                (verdict.output, verdict.name, int(verdict.ok), verdict.detail, self._clock.now()),
+            )
+
+    def verdict(self, output: str) -> Verdict | None:
+        found = self._db.execute("select * from verdicts where output = ?", (output,)).fetchone()
+        return _typed(found, Verdict, ()) if found else None
+
+    def outputs_of(self, name: str) -> tuple[str, ...]:
+        """What the newest successful build of a job made."""
+        found = self._db.execute(
+            "select * from jobs where name = ? and state = 'done' order by ended desc limit 1", (name,)
+        ).fetchone()
+        return _job(found).outputs if found else ()
+
+    def note_proved(self, hashes: Mapping[str, str]) -> None:
+        """Sources whose hash was seen to be right."""
+        with self._transaction():
+            self._db.executemany(
+                "insert or replace into proved (source, hash, at) values (?, ?, ?)",
+                [(source, proved, self._clock.now()) for source, proved in hashes.items()],
+            )
+
+    def proved(self) -> dict[str, str]:
+        """Hashes by the source that they were proved for."""
+        return {str(row[0]): str(row[1]) for row in self._db.execute("select source, hash from proved")}
+
+    def note_published(self, name: str, org: str, revision: str) -> None:
+        with self._transaction():
+            self._db.execute(
+                "insert or replace into published (name, org, revision, at) values (?, ?, ?, ?)",
+                (name, org, revision, self._clock.now()),
+            )
+
+    def published(self) -> list[Published]:
+        """Packages that were published, newest first."""
+        found = self._db.execute("select * from published order by at desc")
+        return [_typed(row, Published, ()) for row in found]
+
+
+def _job(row: sqlite3.Row) -> JobRow:
+    return _typed(row, JobRow, ("targets", "outputs"))
+
+
+def _typed(row: sqlite3.Row, kind: type[T], as_json: Sequence[str]) -> T:
+    """A row as a value; columns in `as_json` hold JSON, and SQLite's 0 and 1 stand for no and yes."""
+    data: dict[str, Any] = dict(row)
+    for column in as_json:
+        data[column] = json.loads(data[column])
+    return msgspec.convert(data, kind, strict=False)

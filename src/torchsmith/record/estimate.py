@@ -1,0 +1,87 @@
+"""What a build will cost: from builds of the same thing, else from the catalog's table."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from torchsmith.catalog import Catalog, Estimate
+
+Basis = Literal["this build", "its kind", "catalog"]
+RECENT = 5  # builds that an estimate looks back on
+OTHER = "other"  # the catalog's entry for builds that have none of their own
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """A build that succeeded, and how long it took."""
+
+    name: str
+    package: str
+    gpu: bool
+    system: str
+    cores: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A build to estimate; `package` is the catalog's word for its kind."""
+
+    name: str
+    package: str
+    gpu: bool
+    system: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a build takes on a given number of cores, and what that is based on."""
+
+    seconds: float
+    memory_gb: float
+    build_gb: float
+    store_gb: float
+    basis: Basis
+
+
+def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Expected:
+    """The same build's median on record, else that of its kind and system, else the catalog's figure."""
+    row = estimate_row(catalog, work.package, work.gpu)
+    share = cores / row.cores
+    memory = row.memory_gb * share
+    same = [one for one in past if one.name == work.name and one.system == work.system]
+    kind = [
+        one
+        for one in past
+        if (one.package, one.gpu, one.system) == (work.package, work.gpu, work.system)
+        and one.package != OTHER
+    ]
+    for found, basis in ((same, "this build"), (kind, "its kind")):
+        if found:
+            seconds = _median(found, cores)
+            return Expected(seconds, memory, row.build_gb, row.store_gb, basis)  # type: ignore[arg-type]
+    return Expected(row.hours * 3600 / share, memory, row.build_gb, row.store_gb, "catalog")
+
+
+def _median(found: Sequence[Past], cores: int) -> float:
+    """The middle of the last few, as core-seconds spread over the cores at hand."""
+    return statistics.median(one.seconds * max(one.cores, 1) / cores for one in found[-RECENT:])
+
+
+def estimate_row(catalog: Catalog, package: str, gpu: bool) -> Estimate:
+    """The catalog's figures for a kind of build; those of `other` where it has none."""
+    rows = list(catalog.estimates.values())
+    for row in rows:
+        if row.package == package and row.gpu == gpu:
+            return row
+    return next((row for row in rows if row.package == package), catalog.estimates[OTHER])
+
+
+def memory_per_core(catalog: Catalog, works: Iterable[Work]) -> float:
+    """GB that the hungriest of these builds takes for each compiler that runs."""
+    rows = [estimate_row(catalog, work.package, work.gpu) for work in works]
+    return max((row.memory_gb / row.cores for row in rows), default=0.0)

@@ -1,0 +1,81 @@
+"""The rows of the record as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+RunState = Literal["running", "done", "failed", "stopped"]
+JobState = Literal["waiting", "running", "done", "failed", "skipped", "lost"]
+UNFINISHED: tuple[JobState, ...] = ("waiting", "running", "lost")
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of `build`: what was asked for, by which backend, and how it stands."""
+
+    id: int
+    started: float
+    ended: float | None
+    state: RunState
+    backend: str
+    selection: tuple[str, ...]
+    options: dict[str, str]
+    process: int
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a run: a build that was handed to the backend, or waits to be."""
+
+    run: int
+    key: str
+    name: str
+    package: str
+    gpu: bool
+    system: str
+    targets: tuple[str, ...]
+    state: JobState
+    attempts: int = 0
+    started: float | None = None
+    ended: float | None = None
+    cores: int = 0
+    builder: str = ""
+    outputs: tuple[str, ...] = ()
+    error: str = ""
+    log: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or has taken; 0 before it starts."""
+        if self.started is None or self.ended is None:
+            return 0.0
+        return max(0.0, self.ended - self.started)
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """How one attempt at a job ended."""
+
+    state: JobState
+    outputs: Sequence[str] = ()
+    builder: str = ""
+    error: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What verification said about an output."""
+
+    output: str
+    name: str
+    ok: bool
+    detail: str = ""
+    at: float = 0.0
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """A package that was published: from which commit, to whom."""
+
+    name: str
+    org: str
+    revision: str
+    at: float
