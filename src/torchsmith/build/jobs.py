@@ -7,28 +7,27 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from torchsmith.build.job import Job
-from torchsmith.catalog import Catalog
-from torchsmith.matrix import Cell, Package
+from torchsmith.matrix import BadName, Package, Variant, read_name
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
 from torchsmith.record.estimate import OTHER
+from torchsmith.workspace.recipes import RecipeFile
 
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The recipes that a derivation is, and their cells where the workspace has them."""
+    """The recipes that a derivation is, and the variant that the first readable name says."""
 
     names: tuple[str, ...]
-    cell: Cell | None
+    variant: Variant | None
 
 
-def jobs_of(
-    graph: Graph, to_build: Collection[str], cells: Mapping[str, Cell], *, bundles: bool = True
-) -> list[Job]:
+def jobs_of(graph: Graph, to_build: Collection[str], *, bundles: bool = True) -> list[Job]:
     """The jobs that build `to_build`, dependencies first. Without `bundles`, small builds are left out."""
-    named = _named(graph, cells)
+    named = _named(graph)
     wanted = {path for path in to_build if path in graph.derivations}
     explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path]) is not None}
     above = _nearest_above(graph, wanted, explicit)
@@ -43,12 +42,20 @@ def jobs_of(
     return ordered if bundles else _without_bundles(ordered)
 
 
-def _named(graph: Graph, cells: Mapping[str, Cell]) -> dict[str, _Names]:
+def variant_of(name: str) -> Variant | None:
+    """The variant that a recipe's name says; None for names that say none."""
+    try:
+        return read_name(name.rpartition("/")[2]).variant
+    except BadName:
+        return None
+
+
+def _named(graph: Graph) -> dict[str, _Names]:
     found: dict[str, list[str]] = defaultdict(list)
     for name, path in graph.recipes.items():
         found[path].append(name)
     return {
-        path: _Names(tuple(names), next((cells[name] for name in names if name in cells), None))
+        path: _Names(tuple(names), next(filter(None, map(variant_of, names)), None))
         for path, names in found.items()
     }
 
@@ -97,8 +104,8 @@ def _job(
     package = Package.PYTORCH.value if kind == "torch" else kind
     gpu = kind not in (OTHER, "torch")
     isa = repo = ""
-    if names.cell is not None:
-        variant = names.cell.variant
+    if names.variant is not None:
+        variant = names.variant
         package, gpu, isa, repo = (
             variant.package.value,
             variant.cuda is not None,
@@ -177,27 +184,27 @@ def _without_bundles(jobs: Sequence[Job]) -> list[Job]:
     return [replace(job, needs=needs[job.key]) for job in jobs if job.key not in light]
 
 
-def jobs_of_cells(cells: Sequence[Cell], catalog: Catalog) -> list[Job]:
-    """Jobs without derivations, for Flox: one a cell, a companion after its torch if that is asked for."""
-    names = {cell.name for cell in cells}
+def jobs_of_recipes(recipes: Sequence[RecipeFile], root: Path, stabilities: Mapping[str, str]) -> list[Job]:
+    """Jobs without derivations, for Flox: one a recipe, a companion after its torch if that is asked for."""
+    names = {recipe.name for recipe in recipes}
     jobs = []
-    for cell in cells:
-        variant = cell.variant
-        torch = variant.of(Package.PYTORCH).name
-        build = catalog.lines[cell.line].build_for(variant.cuda)
+    for recipe in recipes:
+        variant = variant_of(recipe.name)
+        torch = variant.of(Package.PYTORCH).name if variant else recipe.name
+        repo = next(folder for folder in recipe.path.parents if folder.name == ".flox").parent
         jobs.append(
             Job(
-                cell.name,
-                cell.name,
-                (cell.name,),
-                variant.package.value,
-                variant.cuda is not None,
-                catalog.isas[variant.isa].platform,
-                needs=frozenset((torch,)) if torch != cell.name and torch in names else frozenset(),
-                recipes=(cell.name,),
-                isa=variant.isa,
-                repo=variant.package.repo,
-                stability=build.stability if build else "",
+                recipe.name,
+                recipe.name,
+                (recipe.name.rpartition("/")[2],),
+                variant.package.value if variant else OTHER,
+                variant is not None and variant.cuda is not None,
+                recipe.system,
+                needs=frozenset((torch,)) if torch != recipe.name and torch in names else frozenset(),
+                recipes=(recipe.name,),
+                isa=variant.isa if variant else "",
+                repo=str(repo.resolve().relative_to(root.resolve())),
+                stability=stabilities.get(recipe.name, ""),
             )
         )
     return _ordered(jobs)

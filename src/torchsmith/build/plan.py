@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchsmith.build.job import Job
-from torchsmith.build.jobs import jobs_of, jobs_of_cells
+from torchsmith.build.jobs import jobs_of, jobs_of_recipes
 from torchsmith.build.machine import Machine, Share, share_out
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Cell
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import show_derivations
 from torchsmith.nix.evaluate import Listener, Request, Result, default_workers, evaluate
@@ -22,7 +20,7 @@ from torchsmith.nix.worker import Limits
 from torchsmith.record import Expected, Past, expect
 from torchsmith.record.estimate import memory_per_core
 from torchsmith.workspace.load import Workspace
-from torchsmith.workspace.wanted import PKGS
+from torchsmith.workspace.recipes import RecipeFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,36 +63,14 @@ class Evaluation:
     results: Sequence[Result] = field(default_factory=tuple)
 
 
-def recipe_files(workspace: Workspace, cells: Sequence[Cell]) -> dict[str, Path]:
-    """Where the recipes of cells lie; a Problem where one was never generated."""
-    if workspace.root is None:
-        raise Problem(
-            "there is no torchsmith.toml here or above, so there are no recipes to build",
-            hint="torchsmith init writes one, then torchsmith generate",
-        )
-    files = {
-        cell.name: workspace.root / cell.variant.package.repo / PKGS / f"{cell.name}.nix" for cell in cells
-    }
-    missing = [name for name, path in files.items() if not path.is_file()]
-    if missing:
-        more = f" (and {len(missing) - 1} more have none)" if len(missing) > 1 else ""
-        raise Problem(f"{missing[0]} has no recipe yet{more}", hint="torchsmith generate writes it")
-    return files
-
-
 def evaluate_recipes(
     nix: Nix,
-    files: Mapping[str, Path],
-    cells: Mapping[str, Cell],
-    catalog: Catalog,
+    recipes: Sequence[RecipeFile],
     trees: Mapping[str, Path],
     tell: Listener = lambda _: None,
 ) -> Evaluation:
     """Evaluate recipes and put their derivations into the store."""
-    requests = [
-        Request(name, path, catalog.isas[cells[name].variant.isa].platform if name in cells else "")
-        for name, path in files.items()
-    ]
+    requests = [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes]
     results = evaluate(
         requests,
         nix,
@@ -104,7 +80,7 @@ def evaluate_recipes(
         tell=tell,
         instantiate=True,
     )
-    recipes = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
+    made = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
     broken = tuple(
         Broken(
             result.name, f"{f'{result.cause.where}: ' if result.cause.where else ''}{result.cause.message}"
@@ -112,8 +88,8 @@ def evaluate_recipes(
         for result in results
         if result.cause is not None
     )
-    derivations = show_derivations(nix, list(recipes.values()), recursive=True) if recipes else {}
-    return Evaluation(Graph(derivations, recipes), broken, results)
+    derivations = show_derivations(nix, list(made.values()), recursive=True) if made else {}
+    return Evaluation(Graph(derivations, made), broken, results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +104,6 @@ class Means:
 def plan_with_nix(
     nix: Nix,
     evaluation: Evaluation,
-    cells: Mapping[str, Cell],
     catalog: Catalog,
     past: Sequence[Past],
     machine: Machine,
@@ -138,7 +113,7 @@ def plan_with_nix(
     """Hold the graph against the store and the binary caches, and estimate what is left."""
     graph = evaluation.graph
     found = outlook(nix, list(graph.recipes.values()), options)
-    jobs = jobs_of(graph, found.build, cells)
+    jobs = jobs_of(graph, found.build)
     present, fetched = _already(graph, found)
     return _plan(
         jobs,
@@ -168,11 +143,21 @@ def _already(graph: Graph, found: Outlook) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def plan_with_flox(
-    cells: Sequence[Cell], catalog: Catalog, past: Sequence[Past], machine: Machine, means: Means
+    recipes: Sequence[RecipeFile],
+    workspace: Workspace,
+    root: Path,
+    past: Sequence[Past],
+    machine: Machine,
+    means: Means,
 ) -> Plan:
-    """One job a cell: what Flox shares or fetches, it does not tell beforehand."""
-    jobs = jobs_of_cells(cells, catalog)
-    return _plan(jobs, catalog, past, machine, means, recipes=tuple(cell.name for cell in cells))
+    """One job a recipe: what Flox shares or fetches, it does not tell beforehand."""
+    catalog = workspace.catalog
+    builds = {
+        cell.name: catalog.lines[cell.line].build_for(cell.variant.cuda) for cell in workspace.matrix.cells
+    }
+    stabilities = {name: build.stability for name, build in builds.items() if build}
+    jobs = jobs_of_recipes(recipes, root, stabilities)
+    return _plan(jobs, catalog, past, machine, means, recipes=tuple(recipe.name for recipe in recipes))
 
 
 def _plan(

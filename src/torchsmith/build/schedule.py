@@ -158,9 +158,9 @@ def lower_bound(tasks: Sequence[Task], slots: Sequence[Slot]) -> dict[str, float
     """No order can be faster than this: for each system and, where slots run several, all together.
 
     Tasks of a group wait for what they need (heads) and leave work behind them (tails). However they are
-    placed, the m slots of a group stay idle for at least its m shortest heads and tails, so their sum and the work
-    itself, shared out over m slots, bound the time; and one slot has to run several of the longest. The bound
-    is taken for every group that thresholds on heads and tails cut out.
+    placed, the m slots of a group stay idle for at least its m shortest heads and tails, so their sum and the
+    work itself, shared out over m slots, bound the time; and one slot has to run several of the longest. The
+    bound is taken for every group that thresholds on heads and tails cut out.
     """
     chains = Chains(tasks)
     systems = sorted({task.system for task in tasks})

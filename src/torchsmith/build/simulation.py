@@ -17,7 +17,6 @@ from torchsmith.build.schedule import (
     simulate,
 )
 from torchsmith.catalog import Catalog
-from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.graph import Graph
 from torchsmith.record import Past, expect
@@ -48,9 +47,9 @@ class Simulated:
         return self.nix / self.bound - 1 if self.bound else 0.0
 
 
-def simulated_jobs(graph: Graph, cells: dict[str, Cell]) -> list[Job]:
+def simulated_jobs(graph: Graph) -> list[Job]:
     """Everything that takes long, built from nothing; the rest comes from a binary cache."""
-    return jobs_of(graph, graph.derivations.keys(), cells, bundles=False)
+    return jobs_of(graph, graph.derivations.keys(), bundles=False)
 
 
 def tasks_of(jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past]) -> list[Task]:

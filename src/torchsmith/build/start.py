@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,6 @@ from torchsmith.build.plan import (
     evaluate_recipes,
     plan_with_flox,
     plan_with_nix,
-    recipe_files,
 )
 from torchsmith.build.run import Finished, Limits, Run
 from torchsmith.edge.clock import Clock, SystemClock
@@ -35,6 +35,7 @@ from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.record import Record, open_record
 from torchsmith.workspace.generate import STATE
 from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.recipes import choose_recipes
 
 BackendName = Literal["nix", "flox"]
 Isas = Callable[[Builder], frozenset[str] | None]  # asks a builder which instruction sets its CPU runs
@@ -47,7 +48,7 @@ class BuildRequest:
     workspace: Path | None = None
     selectors: tuple[str, ...] = ()
     backend: BackendName = "nix"
-    nixpkgs: Path | None = None
+    trees: Mapping[str, Path] = field(default_factory=dict)  # nixpkgs trees in place of downloads
     means: Means = field(default_factory=Means)
     cache: str = ""
     sign: Path | None = None
@@ -57,7 +58,7 @@ class BuildRequest:
     def options(self) -> dict[str, str]:
         """What --resume needs to go on the same way; nothing here is secret."""
         found = {
-            "nixpkgs": str(self.nixpkgs.resolve()) if self.nixpkgs else "",
+            "trees": json.dumps({rev: str(path.resolve()) for rev, path in self.trees.items()}),
             "cache": self.cache,
             "sign": str(self.sign.resolve()) if self.sign else "",
             "local": "yes" if self.local else "",
@@ -76,7 +77,7 @@ def resumed(record: Record, workspace: Path | None) -> BuildRequest:
         workspace=workspace,
         selectors=last.selection,
         backend="flox" if last.backend == "flox" else "nix",
-        nixpkgs=Path(told["nixpkgs"]) if "nixpkgs" in told else None,
+        trees={rev: Path(path) for rev, path in json.loads(told["trees"]).items()},
         means=Means(
             jobs=int(told["jobs"]) if "jobs" in told else None,
             cores=int(told["cores"]) if "cores" in told else None,
@@ -199,26 +200,21 @@ def prepare(
         raise Problem(
             "the cache's address holds a password", hint="put it into the netrc file that Nix reads"
         )
-    cells = list(workspace.select(request.selectors).cells)
-    files = recipe_files(workspace, cells)
+    root = state_folder(workspace).parent
+    recipes = choose_recipes(request.selectors, root, workspace.catalog)
     past = record.past()
     if request.backend == "flox":
         require_flox()
         machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
-        plan = plan_with_flox(cells, workspace.catalog, past, machine, request.means)
+        plan = plan_with_flox(recipes, workspace, root, past, machine, request.means)
         return Prepared(request, workspace, record, plan, machine)
     nix = find_nix()
     options = _store_options(nix, request)
-    named = {cell.name: cell for cell in cells}
-    evaluation = evaluate_recipes(nix, files, named, workspace.catalog, _trees(request), tell)
+    evaluation = evaluate_recipes(nix, recipes, request.trees, tell)
     machine = this_machine(_store_of(nix, evaluation.graph.recipes), Path(os.environ.get("TMPDIR", "/tmp")))
-    plan = plan_with_nix(nix, evaluation, named, workspace.catalog, past, machine, request.means, options)
+    plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
     builders = _builders(request, workspace, nix, plan, isas)
     return Prepared(request, workspace, record, plan, machine, nix, options, builders)
-
-
-def _trees(request: BuildRequest) -> dict[str, Path]:
-    return {"default": request.nixpkgs} if request.nixpkgs else {}
 
 
 def _store_of(nix: Nix, recipes: Mapping[str, str]) -> Path:

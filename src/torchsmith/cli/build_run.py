@@ -72,7 +72,7 @@ def show_simulation(request: BuildRequest, workspace: Workspace, record: Record,
         raise Problem(
             "a simulation needs derivations, which only Nix gives", hint="--backend nix", exit=Exit.LACKING
         )
-    jobs = simulated_jobs(plan.graph, {cell.name: cell for cell in workspace.matrix.cells})
+    jobs = simulated_jobs(plan.graph)
     past = record.past()
     rows = simulate_farms(tasks_of(jobs, workspace.catalog, past), (1, 4, 16))
     if as_json:

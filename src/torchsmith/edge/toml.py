@@ -39,9 +39,9 @@ def _table(
 ) -> None:
     head = next(child for child in node.children if child.type in ("bare_key", "quoted_key", "dotted_key"))
     path: tuple[Step, ...] = ()
-    for name in _keys(head):
+    for name in keys_of(head):
         path += (name,)
-        if path in counts and path != _keys(head):
+        if path in counts and path != keys_of(head):
             path += (counts[path] - 1,)
     if node.type == "table_array_element":
         counts[path] = counts.get(path, 0) + 1
@@ -53,7 +53,7 @@ def _table(
 
 
 def _pair(node: Any, prefix: tuple[Step, ...], spots: dict[tuple[Step, ...], tuple[int, int]]) -> None:
-    path = prefix + _keys(node.children[0])
+    path = prefix + keys_of(node.children[0])
     spots.setdefault(path, node.start_point)
     _value(node.children[-1], path, spots)
 
@@ -70,9 +70,10 @@ def _value(node: Any, path: tuple[Step, ...], spots: dict[tuple[Step, ...], tupl
                 _pair(child, path, spots)
 
 
-def _keys(node: Any) -> tuple[str, ...]:
+def keys_of(node: Any) -> tuple[str, ...]:
+    """The names of a key, dotted or not."""
     if node.type == "dotted_key":
-        return tuple(name for child in node.children if child.is_named for name in _keys(child))
+        return tuple(name for child in node.children if child.is_named for name in keys_of(child))
     word = node.text.decode(errors="replace")
     return (word[1:-1] if node.type == "quoted_key" else word,)
 

@@ -36,6 +36,10 @@ CAUSES = (
         re.compile(r"unable to download '([^']+)': (.+)"),
         "cannot download {0}: {1}",
     ),
+    (
+        re.compile(r"hash mismatch in file downloaded from '([^']+)':\s+specified: (\S+)\s+got:\s+(\S+)"),
+        "hash mismatch in file downloaded from '{0}': specified: {1} got: {2}",
+    ),
     (re.compile(r"stack overflow"), "endless recursion (Nix ran out of stack)"),
     (re.compile(r"infinite recursion encountered"), "endless recursion"),
     (re.compile(r"max-call-depth exceeded"), "endless recursion (too many nested calls)"),

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from torchsmith.cli.options import JsonOption, Selectors, WorkspaceOption
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.cli.options import JsonOption, WorkspaceOption
 
 EXAMPLE = "torchsmith build sm120 avx512 --dry-run"
 
 
 def run(
-    selectors: Selectors = None,
+    recipes: Recipes = None,
     workspace: WorkspaceOption = None,
     backend: Annotated[str, typer.Option("--backend", help="nix or flox.")] = "nix",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
@@ -29,12 +30,8 @@ def run(
     memory: Annotated[
         float | None, typer.Option("--memory", min=0.1, help="GB for all jobs together.")
     ] = None,
-    nixpkgs: Annotated[
-        Path | None, typer.Option("--nixpkgs", help="A nixpkgs tree in place of the pinned download.")
-    ] = None,
-    cache: Annotated[
-        str, typer.Option("--cache", help="Binary cache to take from and copy to.")
-    ] = "",
+    nixpkgs: NixpkgsOption = None,
+    cache: Annotated[str, typer.Option("--cache", help="Binary cache to take from and copy to.")] = "",
     sign: Annotated[Path | None, typer.Option("--sign", help="Secret key that signs what is copied.")] = None,
     local: Annotated[bool, typer.Option("--local", help="Build on this machine alone.")] = False,
     fail_fast: Annotated[
@@ -51,8 +48,8 @@ def run(
     """Build the selected cells, each derivation once, the longest chains first.
 
     What is in the store or in a binary cache is not built again. A run survives being killed:
-    [bold]--resume[/bold] goes on with what is left. The exit code is 1 when something failed, 3 when memory, disk
-    or builders cannot suffice.
+    [bold]--resume[/bold] goes on with what is left. The exit code is 1 when something failed, 3 when memory,
+    disk or builders cannot suffice.
     """
     from torchsmith.build.plan import Means
     from torchsmith.build.start import BuildRequest, resumed, workspace_record
@@ -64,15 +61,15 @@ def run(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with workspace_record(workspace) as (opened, record):
         if resume:
-            if selectors:
-                raise Problem("--resume goes on with the last run; it takes no selector")
+            if recipes:
+                raise Problem("--resume goes on with the last run; name no recipe")
             request = resumed(record, workspace)
         else:
             request = BuildRequest(
                 workspace=workspace,
-                selectors=tuple(selectors or ()),
+                selectors=tuple(recipes or ()),
                 backend="flox" if backend == "flox" else "nix",
-                nixpkgs=nixpkgs,
+                trees=read_trees(nixpkgs or []),
                 means=Means(jobs, cores, memory),
                 cache=cache,
                 sign=sign,
@@ -82,7 +79,7 @@ def run(
         if fix_hashes:
             from torchsmith.cli.hash_run import mend
 
-            mend(opened, record, request.selectors, request.nixpkgs, accept=False)
+            mend(opened, record, request.selectors, request.trees, accept=False)
         if simulate:
             show_simulation(request, opened, record, as_json=json)
         elif not carry_out(request, opened, record, dry_run=dry_run, as_json=json):

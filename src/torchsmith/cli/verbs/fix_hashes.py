@@ -1,0 +1,38 @@
+"""`torchsmith fix-hashes`: the hashes that sources really have, written where they belong."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith fix-hashes --dry-run"
+
+
+def run(
+    recipes: Recipes = None,
+    workspace: WorkspaceOption = None,
+    nixpkgs: NixpkgsOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; show the changes.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Also write a changed hash where a right one stood before.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Fetch the sources of recipes, and write the hashes that they really have.
+
+    All mismatches are found in one pass and written at once: for generated recipes into torchsmith.toml or
+    the workspace's catalog folder, and generated again; in files of yours in place. Only sources are fetched,
+    nothing is compiled. The exit code is 1 when something is left for you.
+    """
+    from torchsmith.build.start import workspace_record
+    from torchsmith.cli.hash_run import mend
+
+    with workspace_record(workspace) as (opened, record):
+        trees = read_trees(nixpkgs or [])
+        mended = mend(opened, record, recipes or [], trees, accept=accept, write=not dry_run, as_json=json)
+    if not mended.fine:
+        raise typer.Exit(1)

@@ -1,0 +1,275 @@
+"""Learning the hashes that sources really have: downloads alone are realised, nothing is compiled."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.edge.files import read_text, write_atomic
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.nix.derivation import Derivation, show_derivations
+from torchsmith.nix.evaluate import Request, Result, default_workers, evaluate
+from torchsmith.nix.graph import Graph
+from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
+from torchsmith.nix.log import Failure, Line, LogReader
+from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
+from torchsmith.nix.tool import Nix
+from torchsmith.nix.worker import Limits
+from torchsmith.repair.holders import Holder, best, holders_of, source_of, told_of
+from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.recipes import RecipeFile
+from torchsmith.workspace.run import Request as GenerateRequest
+from torchsmith.workspace.run import generate
+
+ROUNDS = 5  # a wrong pin hides the sources behind it
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A hash to write: where, what was there, what the source has, and whether that is suspicious."""
+
+    holder: Holder
+    got: str
+    source: str
+    recipes: tuple[str, ...]
+    suspicion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file before and after."""
+
+    file: Path
+    before: str
+    after: str
+
+    def diff(self) -> str:
+        lines = difflib.unified_diff(
+            self.before.splitlines(keepends=True),
+            self.after.splitlines(keepends=True),
+            f"a/{self.file.name}",
+            f"b/{self.file.name}",
+            n=1,
+        )
+        return "".join(lines)
+
+
+@dataclass
+class Mended:
+    """What a run of fix-hashes found and did."""
+
+    written: list[Correction] = field(default_factory=list)
+    suspicious: list[Correction] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
+    unplaced: list[str] = field(default_factory=list)  # mismatches that no file of the workspace states
+    unchecked: list[str] = field(default_factory=list)  # recipes or downloads that failed otherwise
+    proved: dict[str, str] = field(default_factory=dict)  # hashes that were seen to be right, by source
+
+    @property
+    def fine(self) -> bool:
+        return not (self.suspicious or self.unplaced or self.unchecked)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One look at the recipes: mismatches, and downloads that are as stated."""
+
+    corrections: tuple[Correction, ...]
+    unplaced: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    right: Mapping[str, str]
+
+
+@dataclass
+class HashFixer:
+    """Looks, corrects and looks again until every stated hash is proved."""
+
+    nix: Nix
+    workspace: Workspace
+    choose: Callable[[], Sequence[RecipeFile]]
+    trees: Mapping[str, Path]
+    proved: Mapping[str, str]  # by source, from earlier runs
+    options: StoreOptions = field(default_factory=StoreOptions)
+
+    def run(self, *, accept: bool, write: bool) -> Mended:
+        """Correct what may be corrected; with `accept` also what looks like tampering."""
+        mended = Mended()
+        for _ in range(ROUNDS):
+            found = self.look()
+            mended.unplaced, mended.unchecked = list(found.unplaced), list(found.unchecked)
+            mended.proved |= found.right
+            free = [one for one in found.corrections if accept or not one.suspicion]
+            mended.suspicious = [one for one in found.corrections if one not in free]
+            if not free:
+                break
+            mended.written += free
+            mended.changes += changed_files(free)
+            if not write:
+                break
+            self._write(mended.changes[-len({one.holder.file for one in free}) :], free)
+        else:
+            raise Problem(f"hashes still do not match after {ROUNDS} rounds", exit=Exit.NOT_RIGHT)
+        return mended
+
+    def look(self) -> Found:
+        """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch."""
+        recipes = list(self.choose())
+        results = self._evaluate(recipes)
+        cells = {cell.name: cell for cell in self.workspace.matrix.cells}
+        holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
+        made = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
+        derivations = show_derivations(self.nix, list(made.values()), recursive=True) if made else {}
+        graph = Graph(derivations, made)
+        downloads = stated_downloads(graph, holders)
+        said = self._realise(downloads)
+        mismatches = read_mismatches(said)
+        placed, unplaced = self._place(mismatches, graph, holders)
+        early, nowhere, unchecked = self._at_evaluation(results, holders)
+        left = [one for one in downloads if one.path not in {wrong.derivation for wrong in mismatches}]
+        valid = valid_paths(self.nix, [output_of(one) for one in left])
+        missing = [one for one in left if output_of(one) not in valid]
+        unchecked += [f"{one.name} could not be fetched: {_why(said, one)}" for one in missing]
+        right = {source_of(one): _hash(one) for one in left if one not in missing}
+        corrections = merged([*placed, *early])
+        return Found(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)
+
+    def _evaluate(self, recipes: Sequence[RecipeFile]) -> list[Result]:
+        return evaluate(
+            [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes],
+            self.nix,
+            trees=self.trees,
+            limits=Limits(workers=default_workers()),
+            instantiate=True,
+        )
+
+    def _at_evaluation(
+        self, results: Sequence[Result], holders: Mapping[str, Sequence[Holder]]
+    ) -> tuple[list[Correction], list[str], list[str]]:
+        """Tarballs that Nix fetches while it evaluates; and recipes that fail for another reason."""
+        placed: list[Correction] = []
+        unplaced: list[str] = []
+        failed: list[str] = []
+        for result in results:
+            if result.cause is None:
+                continue
+            mismatches = read_mismatches(result.cause.message)
+            if not mismatches:
+                failed.append(f"{result.name}: {result.cause.message}")
+            for one in mismatches:
+                holder = best(holders[result.name], one.specified, one.url)
+                if holder is None:
+                    unplaced.append(
+                        f"{result.name}: {one.url} has {one.got}, and no file states its old hash"
+                    )
+                else:
+                    placed.append(self._correction(holder, one.got, one.url, (result.name,)))
+        return placed, unplaced, failed
+
+    def _realise(self, downloads: Sequence[Derivation]) -> str:
+        """Fetch everything, however many fail; what Nix said, as text."""
+        if not downloads:
+            return ""
+        paths = [one.path for one in downloads]
+        done = self.nix.run(realise_command(self.nix, paths, self.options, keep_going=True))
+        reader = LogReader()
+        told = []
+        for line in done.stderr.splitlines():
+            told += [event.text for event in reader.read(line) if isinstance(event, Line | Failure)]
+        return "\n".join(told)
+
+    def _place(
+        self, mismatches: Sequence[Mismatch], graph: Graph, holders: Mapping[str, Sequence[Holder]]
+    ) -> tuple[list[Correction], list[str]]:
+        placed: list[Correction] = []
+        unplaced: list[str] = []
+        for mismatch in mismatches:
+            derivation = graph.derivations.get(mismatch.derivation)
+            users = graph.users.get(mismatch.derivation, ())
+            found = False
+            for name in users if derivation else ():
+                assert derivation is not None
+                holder = best(holders[name], mismatch.specified, told_of(derivation))
+                if holder is not None:
+                    found = True
+                    placed.append(self._correction(holder, mismatch.got, source_of(derivation), (name,)))
+            if not found:
+                unplaced.append(f"{mismatch.derivation} has {mismatch.got}, and no file states its old hash")
+        return placed, unplaced
+
+    def _correction(self, holder: Holder, got: str, source: str, recipes: tuple[str, ...]) -> Correction:
+        return Correction(holder, got, source, recipes, suspicion(holder.value, got, source, self.proved))
+
+    def _write(self, changes: Sequence[FileChange], corrections: Sequence[Correction]) -> None:
+        for change in changes:
+            write_atomic(change.file, change.after)
+        if any(one.holder.path for one in corrections):
+            assert self.workspace.root is not None
+            self.workspace = open_workspace(self.workspace.root)
+            generate(GenerateRequest(workspace=self.workspace.root))
+
+
+def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[Holder]]) -> list[Derivation]:
+    """The fixed-output derivations below recipes whose hash one of those recipes states."""
+    found: dict[str, Derivation] = {}
+    for name, paths in graph.below.items():
+        stated = {holder.sri for holder in holders.get(name, ())}
+        for path in paths:
+            derivation = graph.derivations.get(path)
+            if derivation is not None and derivation.fixed and _hash(derivation) in stated:
+                found[path] = derivation
+    return list(found.values())
+
+
+def _hash(derivation: Derivation) -> str:
+    return to_sri(next(output.hash for output in derivation.outputs.values() if output.hash))
+
+
+def output_of(derivation: Derivation) -> str:
+    """Where a download goes; it has one output."""
+    return next(iter(derivation.outputs.values())).path or ""
+
+
+def suspicion(old: str, got: str, source: str, proved: Mapping[str, str]) -> str:
+    """Why a correction may be tampering; empty where it is a placeholder or another source's old hash."""
+    if source in proved and proved[source] != got:
+        return f"this very source had {proved[source]} before"
+    if is_placeholder(old):
+        return ""
+    if any(known == to_sri(old) and other != source for other, known in proved.items()):
+        return ""  # the revision was changed, and the hash was left behind
+    return "" if source in proved else f"the hash {old} was stated for it, and is no placeholder"
+
+
+def merged(corrections: Sequence[Correction]) -> list[Correction]:
+    """One correction a place, with all recipes that it serves."""
+    found: dict[tuple[object, ...], Correction] = {}
+    for one in corrections:
+        key = (one.holder.file, one.holder.span, one.holder.path)
+        if key in found:
+            recipes = (*found[key].recipes, *one.recipes)
+            one = Correction(one.holder, one.got, one.source, recipes, one.suspicion)
+        found[key] = one
+    return list(found.values())
+
+
+def changed_files(corrections: Sequence[Correction]) -> list[FileChange]:
+    """The files that corrections touch; the last place first, so that earlier positions stay true."""
+    by_file: dict[Path, list[Correction]] = {}
+    for one in corrections:
+        by_file.setdefault(one.holder.file, []).append(one)
+    changes = []
+    for file, own in by_file.items():
+        before = after = read_text(file) if file.exists() else ""
+        for one in sorted(own, key=lambda one: one.holder.span.start if one.holder.span else 0, reverse=True):
+            after = one.holder.changed(after, one.got)
+        changes.append(FileChange(file, before, after))
+    return changes
+
+
+def _why(said: str, derivation: Derivation) -> str:
+    """The lines that tell why a download failed, shortened to one."""
+    lines = [line for line in said.splitlines() if "error" in line.lower() or "curl" in line]
+    own = [line for line in lines if derivation.name in line or derivation.path in line]
+    return (own or lines or ["Nix gave no reason"])[0].strip()

@@ -1,0 +1,150 @@
+"""Where a hash is stated: a place in a recipe of a person, or what a generated recipe was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.catalog.facts import Patch
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.toml_edit import set_string
+from torchsmith.matrix import Cell
+from torchsmith.nix.derivation import Derivation
+from torchsmith.nix.hashes import respell, to_sri
+from torchsmith.recipe.header import owner_of
+from torchsmith.recipe.read import Recipe, Span, read_recipe
+from torchsmith.recipe.read.said import Unknown
+from torchsmith.recipe.values import SOURCE_REPOS
+from torchsmith.workspace.load import FILE, Workspace
+from torchsmith.workspace.recipes import RecipeFile
+
+HASH_FIELDS = ("hash", "sha256", "outputHash")
+FAKE = ("lib.fakeHash", "lib.fakeSha256", "pkgs.lib.fakeHash", "pkgs.lib.fakeSha256", "fakeHash")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A stated hash: the file to change, where in it, and words by which its source is recognised."""
+
+    file: Path
+    value: str
+    marks: tuple[str, ...]
+    span: Span | None = None  # in a recipe
+    path: tuple[str, ...] = ()  # in a TOML file
+    quoted: bool = True  # whether the quotes around the span stay
+
+    @property
+    def sri(self) -> str:
+        return to_sri(self.value)
+
+    @property
+    def where(self) -> Where:
+        if self.span is not None:
+            return Where(str(self.file), self.span.line, self.span.column)
+        return Where(f"{self.file} ({'.'.join(self.path)})")
+
+    def changed(self, text: str, sri: str) -> str:
+        """The file's text with another hash, spelled as the old one was."""
+        if self.span is None:
+            return set_string(text, self.path, sri)
+        data = text.encode()
+        written = respell(sri, self.value) if self.quoted else f'"{sri}"'
+        return (data[: self.span.start] + written.encode() + data[self.span.end :]).decode()
+
+
+def holders_of(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> list[Holder]:
+    """The hashes that a recipe states, in the files where they are to be changed."""
+    if cell is not None and owner_of(read_text(recipe.path)) == "ours":
+        return list(_origins(cell, workspace))
+    try:
+        content = read_recipe(recipe.path).content
+    except Problem:
+        return []
+    return list(_places(content))
+
+
+def _places(recipe: Recipe) -> Iterator[Holder]:
+    for source in recipe.sources:
+        marks = tuple(
+            said.value
+            for name, said in source.fields.items()
+            if isinstance(said.value, str) and name not in HASH_FIELDS
+        )
+        for name in HASH_FIELDS:
+            said = source.fields.get(name)
+            if said is None:
+                continue
+            if isinstance(said.value, str):
+                yield Holder(recipe.path, said.value, marks, said.span)
+            elif isinstance(said.value, Unknown) and said.value.text in FAKE:
+                yield Holder(recipe.path, "", marks, said.span, quoted=False)
+    for pin in recipe.pins:
+        if pin.sha256 is not None:
+            yield Holder(recipe.path, pin.sha256.value, (pin.url.value,), pin.sha256.span)
+
+
+def _origins(cell: Cell, workspace: Workspace) -> Iterator[Holder]:
+    """What a generated recipe's hashes come from: the catalog's values, or torchsmith.toml's."""
+    assert workspace.root is not None
+    catalog, variant = workspace.catalog, cell.variant
+    line = catalog.lines[cell.line]
+    folder = workspace.root / "catalog"
+    for package, value in line.hashes.items():
+        repo = next((repo for one, repo in SOURCE_REPOS.items() if one.value == package), "pytorch")
+        marks = (f"pytorch/{repo}", f"v{line.version_of(package)}")
+        yield Holder(folder / "lines.toml", value, marks, path=(line.name, "hashes", package))
+    build = line.build_for(variant.cuda)
+    for fix in build.fixes if build else ():
+        for name, patch in catalog.fixes[fix].patches.items():
+            yield Holder(
+                folder / "fixes.toml", patch.hash, _patch_marks(patch), path=(fix, "patches", name, "hash")
+            )
+    if build and build.pin in catalog.pins and catalog.pins[build.pin].sha256:
+        pin = catalog.pins[build.pin]
+        yield Holder(folder / "pins.toml", pin.sha256, (pin.rev,), path=(pin.name, "sha256"))
+    yield from _settings(workspace)
+
+
+def _patch_marks(patch: Patch) -> tuple[str, ...]:
+    return tuple(filter(None, (patch.url, patch.rev, patch.name)))
+
+
+def _settings(workspace: Workspace) -> Iterator[Holder]:
+    nightly = workspace.settings.nightly
+    if nightly is None or workspace.root is None:
+        return
+    file = workspace.root / FILE
+    named = {
+        "pytorch": nightly.pytorch,
+        "torchvision": nightly.torchvision,
+        "cudatoolkit": nightly.cudatoolkit,
+    }
+    for name, source in named.items():
+        if source is not None:
+            yield Holder(file, source.hash, (source.rev,), path=("nightly", name, "hash"))
+
+
+def best(holders: Sequence[Holder], specified: str, told: str) -> Holder | None:
+    """The holder of a mismatched hash: its value is what Nix read, and its marks are in what is told."""
+    same = [holder for holder in holders if holder.sri == specified]
+    if not same:
+        return None
+    scored = [(sum(mark in told for mark in holder.marks), holder) for holder in same]
+    most = max(score for score, _ in scored)
+    first = [holder for score, holder in scored if score == most]
+    places = {(holder.file, holder.span, holder.path) for holder in first}
+    return first[0] if len(places) == 1 else None
+
+
+def source_of(derivation: Derivation) -> str:
+    """What a download is a download of: its address and revision."""
+    env = derivation.env
+    address = env.get("url") or env.get("urls") or derivation.name
+    return " ".join(filter(None, (address.strip(), env.get("rev", ""), env.get("outputHashMode", ""))))
+
+
+def told_of(derivation: Derivation) -> str:
+    """All words of a download by which a holder's marks may recognise it."""
+    return "\n".join((derivation.name, *derivation.env.values()))
