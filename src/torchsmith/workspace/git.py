@@ -23,8 +23,13 @@ def require_git() -> None:
         )
 
 
+def ask(repo: Path, *args: str, stdin: str | None = None) -> Finished:
+    """Run git in a repository; how it ended is for the caller to judge."""
+    return run(["git", "-C", repo, *args], timeout=300, stdin=stdin)
+
+
 def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
-    done = run(["git", "-C", repo, *args], timeout=300, stdin=stdin)
+    done = ask(repo, *args, stdin=stdin)
     if not done.ok:
         if "tell me who you are" in done.stderr:
             raise Problem(

@@ -1,0 +1,154 @@
+"""The matrix for other people's machinery: a workflow for GitHub, a jobset for Hydra."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torchsmith.catalog import Catalog
+from torchsmith.matrix import Cell
+
+ARCHITECTURES = {"x86_64-linux": "X64", "aarch64-linux": "ARM64"}
+MOST = 256  # jobs that GitHub takes in one matrix
+
+
+@dataclass(frozen=True, slots=True)
+class CiRow:
+    """One job: a torch with its companions, which share everything."""
+
+    cell: str
+    names: tuple[str, ...]
+    system: str
+    isa: str
+
+
+def ci_rows(cells: Sequence[Cell], catalog: Catalog) -> list[CiRow]:
+    """Cells by what a torch and its companions have in common, torch first."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.variant.cell, []).append(cell)
+    return [
+        CiRow(
+            key,
+            tuple(cell.name for cell in sorted(own, key=lambda one: one.variant.sort_key)),
+            catalog.isas[own[0].variant.isa].platform,
+            own[0].variant.isa,
+        )
+        for key, own in found.items()
+    ]
+
+
+WORKFLOW = """\
+# Written by `torchsmith ci github`. Builds every cell of the matrix, a torch and its companions in one job,
+# on a runner whose CPU can run what it builds: label your runners with the instruction sets that they have.
+# Set the variable TORCHSMITH_CACHE to a binary cache (s3://..., ssh://..., file://...) and the secret
+# TORCHSMITH_SIGNING_KEY to its key, and no finished build is repeated.
+name: torchsmith
+
+on:
+  workflow_dispatch:
+  push:
+    branches: [main]
+
+concurrency:
+  group: torchsmith-${{ github.ref }}
+
+permissions:
+  contents: read
+
+jobs:
+  build:
+    name: ${{ matrix.cell }}
+    runs-on: [self-hosted, Linux, "${{ matrix.arch }}", "${{ matrix.isa }}"]
+    timeout-minutes: 1440
+    strategy:
+      fail-fast: false
+      matrix:
+        include:
+@ROWS@    steps:
+      - uses: actions/checkout@v4
+      - uses: cachix/install-nix-action@v31
+        with:
+          extra_nix_config: |
+            system-features = big-parallel benchmark nixos-test
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.13"
+      - run: pip install torchsmith
+      - name: Generate
+        run: torchsmith generate --check || torchsmith generate --no-git
+      - name: Build
+        env:
+          CACHE: ${{ vars.TORCHSMITH_CACHE }}
+          SIGNING_KEY: ${{ secrets.TORCHSMITH_SIGNING_KEY }}
+        run: |
+          set -eu
+          set -- ${{ matrix.names }}
+          if [ -n "$CACHE" ]; then set -- "$@" --cache "$CACHE"; fi
+          if [ -n "$SIGNING_KEY" ]; then
+            key=$(mktemp)
+            printf '%s' "$SIGNING_KEY" > "$key"
+            set -- "$@" --sign "$key"
+          fi
+          torchsmith build --local "$@"
+      - name: Keep the logs
+        if: failure()
+        uses: actions/upload-artifact@v4
+        with:
+          name: logs-${{ matrix.cell }}
+          path: .torchsmith/logs
+          include-hidden-files: true
+"""
+
+
+def github_workflow(rows: Sequence[CiRow]) -> str:
+    """A workflow with one job a cell; names hold only what needs no quoting in YAML or a shell."""
+    lines = "".join(
+        f"          - cell: {row.cell}\n"
+        f"            names: {' '.join(row.names)}\n"
+        f"            arch: {ARCHITECTURES[row.system]}\n"
+        f"            isa: {row.isa}\n"
+        for row in rows
+    )
+    return WORKFLOW.replace("@ROWS@", lines)
+
+
+def hydra_jobset(cells: Sequence[Cell]) -> str:
+    """A release.nix: every cell as a job, read through its repository's default.nix."""
+    repos: dict[str, list[str]] = {}
+    for cell in cells:
+        repos.setdefault(cell.variant.package.repo, []).append(cell.name)
+    parts = "".join(
+        f"  inherit (repo ./{repo})\n" + "".join(f"    {name}\n" for name in names) + "    ;\n"
+        for repo, names in repos.items()
+    )
+    return (
+        "# Written by `torchsmith ci hydra`: a job for every cell of the matrix.\n"
+        "{ torchsmithNixpkgs ? null, ... }:\n\n"
+        "let\n"
+        "  repo = path: import path { inherit torchsmithNixpkgs; };\n"
+        "in\n"
+        f"{{\n{parts}}}\n"
+    )
+
+
+def hydra_spec(address: str, branch: str) -> str:
+    """The declarative description of the jobset, for Hydra's project settings."""
+    inputs: Mapping[str, object] = {
+        "builds": {"type": "git", "value": f"{address} {branch}", "emailresponsible": False}
+    }
+    spec = {
+        "enabled": 1,
+        "hidden": False,
+        "description": "PyTorch builds",
+        "nixexprinput": "builds",
+        "nixexprpath": "release.nix",
+        "checkinterval": 3600,
+        "schedulingshares": 100,
+        "enableemail": False,
+        "emailoverride": "",
+        "keepnr": 1,
+        "inputs": inputs,
+    }
+    return json.dumps(spec, indent=2) + "\n"

@@ -1,0 +1,85 @@
+"""`torchsmith ci`: the matrix for GitHub's or Hydra's machinery."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import Selectors, WorkspaceOption
+
+EXAMPLE = "torchsmith ci github --write"
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="A workflow for GitHub, or a jobset for Hydra, that builds the matrix.",
+)
+WriteOption = Annotated[bool, typer.Option("--write", help="Write it into the workspace instead.")]
+
+
+@app.callback()
+def run() -> None:
+    """Write the matrix down as a GitHub workflow or a Hydra jobset.
+
+    [bold]ci github[/bold] has a job for each torch with its companions and a binary cache wired in, [bold]ci
+    hydra[/bold] a job for every cell.
+    """
+
+
+@app.command("github", epilog=f"Example: [bold]{EXAMPLE}[/bold]")
+def github(
+    selectors: Selectors = None, workspace: WorkspaceOption = None, write: WriteOption = False
+) -> None:
+    """Print a GitHub workflow: a job for each torch with its companions, a binary cache wired in.
+
+    With [bold]--write[/bold] it becomes .github/workflows/torchsmith.yml of the workspace.
+    """
+    from torchsmith.build.ci import MOST, ci_rows, github_workflow
+    from torchsmith.edge.problem import Problem
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace)
+    rows = ci_rows(opened.select(selectors or []).cells, opened.catalog)
+    if len(rows) > MOST:
+        raise Problem(f"{len(rows)} jobs are more than GitHub takes ({MOST})", hint="select fewer cells")
+    _give(opened.root, ".github/workflows/torchsmith.yml", github_workflow(rows), write)
+
+
+@app.command("hydra", epilog="Example: [bold]torchsmith ci hydra > release.nix[/bold]")
+def hydra(
+    selectors: Selectors = None,
+    workspace: WorkspaceOption = None,
+    spec: Annotated[
+        str,
+        typer.Option("--spec", metavar="ADDRESS", help="Print the declarative jobset of this git address."),
+    ] = "",
+    branch: Annotated[str, typer.Option("--branch", help="The branch that --spec names.")] = "main",
+    write: WriteOption = False,
+) -> None:
+    """Print a Hydra jobset: an expression with a job for every cell; with --spec its description."""
+    from torchsmith.build.ci import hydra_jobset, hydra_spec
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace)
+    if spec:
+        _give(opened.root, "hydra-spec.json", hydra_spec(spec, branch), write)
+    else:
+        _give(opened.root, "release.nix", hydra_jobset(opened.select(selectors or []).cells), write)
+
+
+def _give(root: object, name: str, text: str, write: bool) -> None:
+    from pathlib import Path
+
+    from torchsmith.cli.console import err
+    from torchsmith.edge.files import write_atomic
+    from torchsmith.edge.problem import Problem
+
+    if not write:
+        sys.stdout.write(text)
+        return
+    if not isinstance(root, Path):
+        raise Problem("there is no workspace to write into", hint="torchsmith init makes one")
+    write_atomic(root / name, text)
+    err().print(f"wrote {root / name}", markup=False, soft_wrap=True)

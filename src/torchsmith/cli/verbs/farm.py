@@ -1,0 +1,65 @@
+"""`torchsmith farm check`: try each builder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith farm check"
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="The builders: machines of torchsmith.toml, or else of /etc/nix/machines.",
+)
+
+
+@app.callback()
+def run() -> None:
+    """The builders: machines that [bold][[builder]][/bold] in torchsmith.toml names, or /etc/nix/machines.
+
+    [bold]farm check[/bold] tries each: reachable, its system, features, free disk, and the instruction sets
+    that its CPU runs. The exit code is 1 when something is wrong with one.
+    """
+
+
+@app.command("check", epilog=f"Example: [bold]{EXAMPLE}[/bold]")
+def check(
+    workspace: WorkspaceOption = None,
+    machines: Annotated[
+        Path | None, typer.Option("--machines", help="Another list of machines, in Nix' format.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Try each builder, and say what is wrong in words."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from torchsmith.build.farm import MACHINES, configured
+    from torchsmith.build.farm_check import check_builder
+    from torchsmith.cli.console import print_json
+    from torchsmith.cli.farm_view import checked_json, print_checked
+    from torchsmith.edge.problem import Problem
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace)
+    rows = () if machines else opened.settings.builder
+    if machines and not machines.is_file():
+        raise Problem(f"there is no {machines}")
+    builders = configured(rows, machines or MACHINES)
+    if not builders:
+        raise Problem(
+            "there is no builder to check",
+            hint="add [[builder]] to torchsmith.toml, or machines to /etc/nix/machines",
+        )
+    with ThreadPoolExecutor(8) as pool:
+        checked = list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders))
+    if json:
+        print_json([checked_json(one) for one in checked])
+    else:
+        print_checked(checked)
+    if any(one.faults for one in checked):
+        raise typer.Exit(1)

@@ -1,0 +1,49 @@
+"""`torchsmith publish`: verified builds, to Flox."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import Recipes
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith publish sm120 --org myorg --dry-run"
+
+
+def run(
+    org: Annotated[str, typer.Option("--org", "-o", help="The organisation to publish under.")],
+    recipes: Recipes = None,
+    workspace: WorkspaceOption = None,
+    push: Annotated[bool, typer.Option("--push", help="First commit and push, once a repository.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also publish what is not verified.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, publish nothing.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Publish built and verified packages with Flox, all from one commit.
+
+    What Flox needs is checked first, and everything that is missing is told. A package that was published
+    from the same commit is not published again, so a run that was cut off is simply repeated. Flox takes its
+    token from the environment; it is written nowhere.
+    """
+    from torchsmith.build.flox_backend import require_flox
+    from torchsmith.build.start import state_folder, workspace_record
+    from torchsmith.cli.console import print_json
+    from torchsmith.cli.publish_view import print_rows, verified_by
+    from torchsmith.publish.publish import Publisher
+    from torchsmith.workspace.recipes import choose_recipes
+
+    with workspace_record(workspace) as (opened, record):
+        folder = state_folder(opened)
+        chosen = choose_recipes(recipes or [], folder.parent, opened.catalog)
+        publisher = Publisher(
+            require_flox(), org, record, folder / "logs" / "publish", verified_by(record), force, push
+        )
+        rows = publisher.publish(chosen, dry_run=dry_run)
+    if json:
+        print_json(rows)
+    else:
+        print_rows(rows)
+    if any(row.standing in ("failed", "not verified") for row in rows):
+        raise typer.Exit(1)
