@@ -75,7 +75,7 @@ def keys_of(node: Any) -> tuple[str, ...]:
     if node.type == "dotted_key":
         return tuple(name for child in node.children if child.is_named for name in keys_of(child))
     word = node.text.decode(errors="replace")
-    return (word[1:-1] if node.type == "quoted_key" else word,)
+    return (str(tomllib.loads(f"key = {word}")["key"]) if node.type == "quoted_key" else word,)
 
 
 def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Problem:

@@ -44,7 +44,7 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _value(root: Node, wanted: tuple[str, ...]) -> Node | None:

@@ -11,7 +11,7 @@ import typer
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith build sm120 avx512 --dry-run"
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith build -w builds sm120 --simulate"
 
 
 def run(

@@ -9,12 +9,13 @@ import typer
 
 from torchsmith.cli.options import Selectors, WorkspaceOption
 
-EXAMPLE = "torchsmith ci github --write"
+EXAMPLE = "torchsmith ci github sm120 > torchsmith.yml"
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     help="A workflow for GitHub, or a jobset for Hydra, that builds the matrix.",
+    epilog=f"Example: [bold]{EXAMPLE}[/bold]",
 )
 WriteOption = Annotated[bool, typer.Option("--write", help="Write it into the workspace instead.")]
 

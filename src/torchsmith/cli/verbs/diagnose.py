@@ -10,7 +10,7 @@ import typer
 
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "nix log /nix/store/...-torch-2.10.0.drv | torchsmith diagnose -"
+EXAMPLE = "torchsmith diagnose build.log"
 
 
 def run(

@@ -15,6 +15,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     help="The builders: machines of torchsmith.toml, or else of /etc/nix/machines.",
+    epilog=f"Example: [bold]{EXAMPLE}[/bold]",
 )
 
 
@@ -40,7 +41,7 @@ def check(
 
     from torchsmith.build.farm import MACHINES, configured
     from torchsmith.build.farm_check import check_builder
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import err, print_json
     from torchsmith.cli.farm_view import checked_json, print_checked
     from torchsmith.edge.problem import Problem
     from torchsmith.workspace.load import open_workspace
@@ -51,10 +52,7 @@ def check(
         raise Problem(f"there is no {machines}")
     builders = configured(rows, machines or MACHINES)
     if not builders:
-        raise Problem(
-            "there is no builder to check",
-            hint="add [[builder]] to torchsmith.toml, or machines to /etc/nix/machines",
-        )
+        err().print("no builder is configured: Nix builds on this machine alone", markup=False)
     with ThreadPoolExecutor(8) as pool:
         checked = list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders))
     if json:

@@ -9,7 +9,7 @@ import typer
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith fix-hashes --dry-run"
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith fix-hashes -w builds sm120"
 
 
 def run(

@@ -8,7 +8,7 @@ import typer
 
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith history --limit 5"
+EXAMPLE = "torchsmith init builds && torchsmith history -w builds --limit 5"
 
 
 def run(

@@ -10,11 +10,13 @@ import typer
 
 from torchsmith.cli.options import WorkspaceOption
 
-EXAMPLE = "torchsmith log pytorch-python313-cuda13_0-sm120-avx512 | tail"
+EXAMPLE = "torchsmith init builds && torchsmith log -w builds"
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A job's name, as status and history show it.")],
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="A job's name; without it, the names that have a log.")
+    ] = "",
     path: Annotated[bool, typer.Option("--path", help="Print where the log is instead.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -24,6 +26,9 @@ def run(
     from torchsmith.edge.problem import Exit, Problem, did_you_mean
 
     with workspace_record(workspace) as (_, record):
+        if not name:
+            sys.stdout.write("".join(f"{known}\n" for known in record.logged_names()))
+            return
         row = record.last_log(name)
         if row is None:
             known = record.logged_names()

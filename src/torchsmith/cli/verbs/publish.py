@@ -9,7 +9,7 @@ import typer
 from torchsmith.cli.nix_options import Recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith publish sm120 --org myorg --dry-run"
+EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 
 
 def run(

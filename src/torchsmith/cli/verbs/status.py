@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith status"
+EXAMPLE = "torchsmith init builds && torchsmith status -w builds"
 
 
 def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:

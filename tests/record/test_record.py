@@ -1,0 +1,129 @@
+"""The record holds what happened, whatever happens to the process that writes it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.record import Attempt, JobRow, Past, Record, Verdict, Work, expect, open_record
+
+GPU_TORCH = Work("pytorch-a", "pytorch", True, "x86_64-linux")
+
+
+def job(run: int, name: str) -> JobRow:
+    return JobRow(
+        run=run,
+        key=f"k-{name}",
+        name=name,
+        package="pytorch",
+        gpu=True,
+        system="x86_64-linux",
+        targets=(name,),
+        state="waiting",
+        log=f"{name}.log",
+    )
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    return open_record(tmp_path)
+
+
+def test_a_run_that_was_killed_is_found_with_what_it_was_asked_for(record: Record, tmp_path: Path) -> None:
+    run = record.start_run("nix", ["sm120"], {"jobs": "2"})
+    record.add_jobs([job(run, "a"), job(run, "b")])
+    record.job_started(run, "k-a", 8)
+    record.close()
+    again = open_record(tmp_path)
+    left = again.unfinished()
+    assert left is not None
+    assert (left.selection, left.options) == (("sm120",), {"jobs": "2"})
+    again.start_run("nix", [], {})
+    assert [row.state for row in again.jobs(run)] == ["lost", "waiting"]
+
+
+def test_a_run_that_is_done_leaves_nothing_to_resume(record: Record) -> None:
+    run = record.start_run("nix", [], {})
+    record.end_run(run, "done")
+    assert record.unfinished() is None
+
+
+def test_killing_the_writer_at_any_moment_leaves_a_record_that_opens(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from torchsmith.record import *\n"
+        "r = open_record(Path(sys.argv[1])); print('open', flush=True)\n"
+        "while True:\n"
+        "    n = r.start_run('nix', ['x' * 500], {}); r.end_run(n, 'done')\n"
+    )
+    for delay in (0.02, 0.1, 0.2):
+        child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(delay)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        runs = open_record(tmp_path).runs(10_000)
+        assert runs
+        assert all(run.state in ("done", "stopped") for run in runs[1:])
+        with sqlite3.connect(tmp_path / ".torchsmith/record.sqlite") as db:
+            assert db.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_record_of_a_newer_torchsmith_is_refused_and_left_alone(record: Record, tmp_path: Path) -> None:
+    record.close()
+    file = tmp_path / ".torchsmith/record.sqlite"
+    with sqlite3.connect(file) as db:
+        db.execute("pragma user_version = 99")
+    with pytest.raises(Problem, match=r"newer torchsmith \(format 99\)"):
+        open_record(tmp_path)
+
+
+def test_history_shows_the_newest_first_and_one_job_alone(record: Record) -> None:
+    run = record.start_run("nix", [], {})
+    record.add_jobs([job(run, "a"), job(run, "b")])
+    for name, state in (("a", "done"), ("b", "failed")):
+        record.job_started(run, f"k-{name}", 4)
+        record.job_ended(run, f"k-{name}", Attempt(state=state, error="no"))  # type: ignore[arg-type]
+    assert [row.name for row in record.history()] == ["b", "a"]
+    assert [row.state for row in record.history("a")] == ["done"]
+    assert [past.name for past in record.past()] == ["a"]
+
+
+def test_the_newest_verdict_of_an_output_counts(record: Record) -> None:
+    record.note_verdict(Verdict(output="/nix/store/x", name="a", ok=False, detail="no sm120"))
+    record.note_verdict(Verdict(output="/nix/store/x", name="a", ok=True))
+    found = record.verdict("/nix/store/x")
+    assert found is not None
+    assert found.ok
+    assert record.verdict("/nix/store/y") is None
+
+
+def test_an_estimate_prefers_the_same_build_then_its_kind_then_the_catalog() -> None:
+    catalog = builtin_catalog()
+
+    def past(name: str, seconds: float, **other: object) -> Past:
+        fields = {"package": "pytorch", "gpu": True, "system": "x86_64-linux", "cores": 16} | other
+        return Past(name=name, seconds=seconds, **fields)  # type: ignore[arg-type]
+
+    both = [past("pytorch-b", 5000), past("pytorch-a", 4000)]
+    assert expect(GPU_TORCH, both, catalog, 16).seconds == 4000
+    kind = expect(GPU_TORCH, both[:1], catalog, 16)
+    assert (kind.seconds, kind.basis) == (5000, "its kind")
+    table = expect(GPU_TORCH, [past("pytorch-b", 5000, system="aarch64-linux")], catalog, 16)
+    assert (table.seconds, table.basis) == (catalog.estimates["pytorch-gpu"].hours * 3600, "catalog")
+
+
+def test_half_the_cores_take_twice_the_time_and_half_the_memory() -> None:
+    whole = expect(GPU_TORCH, [], builtin_catalog(), 16)
+    half = expect(GPU_TORCH, [], builtin_catalog(), 8)
+    assert half.seconds == 2 * whole.seconds
+    assert half.memory_gb == whole.memory_gb / 2

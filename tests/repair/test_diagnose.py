@@ -1,0 +1,73 @@
+"""A failed log is told by name, class, cause and cure, with the lines that matter."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.repair.diagnose import diagnose
+
+ERRORS = builtin_catalog().errors
+# A line as the tool itself writes it, for every known error.
+SAMPLES = {
+    "magma-clockrate": "magma.cpp:61:33: error: 'struct cudaDeviceProp' has no member named 'clockRate'",
+    "torch-feature-version": 'error: static assertion failed: "TORCH_FEATURE_VERSION must be 2.10"',
+    "cccl-headers": "fatal error: cuda/std/utility: No such file or directory",
+    "find-cuda-toolkit-install": 'file INSTALL cannot find "/build/cmake/Modules/FindCUDAToolkit.cmake"',
+    "find-cuda-toolkit-recursion": "FindCUDAToolkit.cmake:3: Maximum recursion depth of 1000 exceeded",
+    "patch-does-not-apply": "Hunk #1 FAILED at 21.",
+    "unknown-architecture": "CMake Error: Unknown CUDA Architecture Name sm_120 in CUDA_SELECT",
+    "unsupported-target": "nvcc fatal   : Unsupported gpu architecture 'compute_121'",
+    "hash-mismatch-fixed-output": "error: hash mismatch in fixed-output derivation '/nix/store/x.drv':",
+    "no-kernel-image": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+    "illegal-instruction": "setup: line 8: 31 Illegal instruction (core dumped) python3 -c 'import torch'",
+    "out-of-memory": "c++: fatal error: Killed signal terminated program cc1plus",
+    "no-space": "/tmp/tmpxft_0.cubin: No space left on device",
+    "network": "curl: (6) Could not resolve host: github.com",
+    "builder-lost": "error: unexpected end-of-file",
+    "store": "error: path '/nix/store/abc-x' is not valid",
+    "missing-attribute": "error: attribute 'cudaPackages_13_1' missing",
+    "cuda-packages-not-found": "error: cudatoolkit-13_0: package not found",
+}
+
+
+def test_every_known_error_has_a_sample() -> None:
+    assert SAMPLES.keys() == ERRORS.keys()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_known_error_is_found_among_thousands_of_lines(name: str) -> None:
+    noise = [f"[{n}/6000] Building CXX object caffe2/file{n}.cpp.o" for n in range(6000)]
+    log = "\n".join([*noise, SAMPLES[name], "ninja: build stopped: subcommand failed."])
+    found = diagnose(log, ERRORS.values())
+    known = ERRORS[name]
+    assert (found.error, found.kind, found.policy) == (name, known.kind, known.policy)
+    assert SAMPLES[name] in found.lines
+    assert found.line_number == 6001
+    assert found.cure == known.cure
+
+
+def test_a_compile_error_that_nobody_described_is_told_from_everything_else() -> None:
+    log = "[1/2] Building a.o\nFAILED: a.o\na.cpp:3:1: error: expected ';'\nninja: build stopped\n"
+    found = diagnose(log, ERRORS.values())
+    assert (found.error, found.kind, found.policy) == ("", "compile", "stop")
+    assert "a.cpp:3:1: error: expected ';'" in found.lines
+
+
+def test_nix_own_last_words_are_not_taken_for_a_compile_error() -> None:
+    log = "error: builder for '/nix/store/x.drv' failed with exit code 1\nerror: 1 dependencies of derivation"
+    assert diagnose(log, ERRORS.values()).kind == "unknown"
+
+
+def test_colours_do_not_hide_an_error() -> None:
+    log = "a.cpp: \x1b[01;31m\x1b[Kfatal error: \x1b[m\x1b[Kcuda/std/limits: No such file or directory"
+    assert diagnose(log, ERRORS.values()).error == "cccl-headers"
+
+
+@given(st.text())
+def test_any_text_gets_an_answer_of_at_most_ten_lines(log: str) -> None:
+    found = diagnose(log, ERRORS.values())
+    assert len(found.lines) <= 10
+    assert found.title

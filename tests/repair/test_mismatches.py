@@ -1,0 +1,108 @@
+"""Hashes in every spelling, mismatches in every wording, and files changed in one place alone."""
+
+from __future__ import annotations
+
+import base64
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchsmith.edge.process import run
+from torchsmith.edge.toml_edit import set_string
+from torchsmith.nix.hashes import PLACEHOLDER, is_placeholder, read_mismatches, respell, spelling, to_sri
+from torchsmith.repair.fix_hashes import suspicion
+
+OLD = "sha256-" + base64.b64encode(bytes(range(32))).decode()
+NEW = "sha256-" + base64.b64encode(bytes(range(1, 33))).decode()
+DRV = "/nix/store/9krlzvny65gdc8s7kpb6lkx8cd02c25b-source.drv"
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_every_spelling_means_the_same_hash(raw: bytes) -> None:
+    sri = "sha256-" + base64.b64encode(raw).decode()
+    for like in ("0" * 52, "f" * 64, OLD, "sha256:" + "0" * 52):
+        other = respell(sri, like)
+        assert spelling(other) == spelling(like)
+        assert to_sri(other) == sri
+
+
+@pytest.mark.needs("nix")
+def test_nix_spells_base_32_as_we_do() -> None:
+    done = run(["nix-hash", "--type", "sha256", "--to-base32", bytes(range(32)).hex()])
+    assert done.stdout.strip() == respell(OLD, "0" * 52)
+
+
+@pytest.mark.parametrize("text", ["", PLACEHOLDER, "0" * 52, "sha256:" + "0" * 64, "TODO"])
+def test_placeholders_are_told_from_hashes(text: str) -> None:
+    assert is_placeholder(text)
+    assert not is_placeholder(OLD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            f"error: hash mismatch in fixed-output derivation '{DRV}':\n"
+            f"         specified: {OLD}\n            got:    {NEW}\n",
+            id="2.8",
+        ),
+        pytest.param(
+            f"error: hash mismatch in fixed-output derivation '{DRV}':\n        likely URL: https://example.invalid/x\n"
+            f"         specified: {OLD}\n            got:    {NEW}\n",
+            id="2.26",
+        ),
+        pytest.param(
+            f"source> error: hash mismatch in fixed-output derivation '{DRV}':\n"
+            f"source>          specified: {OLD}\nsource>             got:    {NEW}\n",
+            id="remote",
+        ),
+    ],
+)
+def test_a_mismatch_is_read_in_every_wording(text: str) -> None:
+    (found,) = read_mismatches(f"some noise\n{text}error: 1 dependencies failed\n")
+    assert (found.derivation, found.specified, found.got) == (DRV, OLD, NEW)
+
+
+def test_a_tarball_that_is_fetched_while_evaluating_is_read_too() -> None:
+    old, new = respell(OLD, "0" * 52), respell(NEW, "0" * 52)
+    text = (
+        "error: hash mismatch in file downloaded from 'https://example.invalid/x.tar.gz':\n"
+        f"         specified: sha256:{old}\n         got:       sha256:{new}"
+    )
+    (found,) = read_mismatches(text)
+    assert (found.url, found.specified, found.got) == ("https://example.invalid/x.tar.gz", OLD, NEW)
+
+
+def test_what_is_free_to_write_and_what_may_be_tampering() -> None:
+    assert suspicion("", NEW, "source v2", {}) == ""
+    moved_on = suspicion(OLD, NEW, "source v2", {"source v1": OLD})
+    assert moved_on == "", "the revision moved, its hash stayed behind"
+    assert "was stated" in suspicion(OLD, NEW, "source v2", {})
+    assert "before" in suspicion(OLD, NEW, "source v2", {"source v2": OLD})
+    assert "before" in suspicion("", NEW, "source v2", {"source v2": OLD})
+
+
+TOML = '# ours\n[nightly.pytorch] # nightly\nrev = "abc" # pinned\nhash = ""\n\n[other]\na = { b = "c" }\n'
+
+
+def test_setting_a_value_changes_nothing_else() -> None:
+    assert set_string(TOML, ("nightly", "pytorch", "hash"), NEW) == TOML.replace(
+        'hash = ""', f'hash = "{NEW}"'
+    )
+    assert set_string(TOML, ("other", "a", "b"), "d") == TOML.replace('"c"', '"d"')
+    assert set_string(TOML, ("other", "x"), "y") == TOML + 'x = "y"\n'
+
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=8)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4), WORDS)
+def test_a_value_set_anywhere_is_read_back(path: list[str], value: str) -> None:
+    text = set_string(set_string(TOML, ["new", *path], "first"), ["new", *path], value)
+    found = tomllib.loads(text)["new"]
+    for name in path:
+        found = found[name]
+    assert found == value
+    assert tomllib.loads(text)["nightly"] == tomllib.loads(TOML)["nightly"]
