@@ -84,7 +84,15 @@ def test_what_is_free_to_write_and_what_may_be_tampering() -> None:
     assert "before" in suspicion("", NEW, "source v2", {"source v2": OLD})
 
 
-TOML = '# ours\n[nightly.pytorch] # nightly\nrev = "abc" # pinned\nhash = ""\n\n[other]\na = { b = "c" }\n'
+TOML = """\
+# ours
+[nightly.pytorch] # nightly
+rev = "abc" # pinned
+hash = "" # learn it
+
+[other]
+a = { b = "c" }
+"""
 
 
 def test_setting_a_value_changes_nothing_else() -> None:

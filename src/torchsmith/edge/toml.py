@@ -55,7 +55,7 @@ def _table(
 def _pair(node: Any, prefix: tuple[Step, ...], spots: dict[tuple[Step, ...], tuple[int, int]]) -> None:
     path = prefix + keys_of(node.children[0])
     spots.setdefault(path, node.start_point)
-    _value(node.children[-1], path, spots)
+    _value(value_of(node), path, spots)
 
 
 def _value(node: Any, path: tuple[Step, ...], spots: dict[tuple[Step, ...], tuple[int, int]]) -> None:
@@ -68,6 +68,11 @@ def _value(node: Any, path: tuple[Step, ...], spots: dict[tuple[Step, ...], tupl
         for child in node.children:
             if child.type == "pair":
                 _pair(child, path, spots)
+
+
+def value_of(pair: Any) -> Any:
+    """The value of a pair; a comment on its line belongs to the pair too."""
+    return [child for child in pair.children if child.type != "comment"][-1]
 
 
 def keys_of(node: Any) -> tuple[str, ...]:

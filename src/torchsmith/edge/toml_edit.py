@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torchsmith.edge.problem import Problem
-from torchsmith.edge.toml import keys_of
+from torchsmith.edge.toml import keys_of, value_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -64,7 +64,8 @@ def _value(root: Node, wanted: tuple[str, ...]) -> Node | None:
 
 
 def _in_pair(node: Node, prefix: tuple[str, ...], wanted: tuple[str, ...]) -> Node | None:
-    path, value = prefix + keys_of(node.children[0]), node.children[-1]
+    path = prefix + keys_of(node.children[0])
+    value: Node = value_of(node)
     if path == wanted:
         return value
     if value.type == "inline_table" and wanted[: len(path)] == path:

@@ -11,7 +11,7 @@ import typer
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith build -w builds sm120 --simulate"
+EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --simulate"
 
 
 def run(
@@ -28,7 +28,7 @@ def run(
     ] = None,
     cores: Annotated[int | None, typer.Option("--cores", min=1, help="Cores for all jobs together.")] = None,
     memory: Annotated[
-        float | None, typer.Option("--memory", min=0.1, help="GB for all jobs together.")
+        float | None, typer.Option("--memory", min=0.01, help="GB for all jobs together.")
     ] = None,
     nixpkgs: NixpkgsOption = None,
     cache: Annotated[str, typer.Option("--cache", help="Binary cache to take from and copy to.")] = "",

@@ -1,0 +1,181 @@
+"""Real builds with real Nix: planned, run, killed, resumed, cached, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.build.conftest import CELL, MINI, Place
+from tests.cli.conftest import Call
+from torchsmith.record import open_record
+
+pytestmark = pytest.mark.needs("nix")
+
+
+def events(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_torch_and_its_companion_are_built_once_and_then_never_again(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    plan = json.loads(call(*place.words("build", "--dry-run", "--json")).out)
+    if plan["jobs"]:  # another test of this session may have built them
+        done = call(*place.words("build", "--json"))
+        assert done.code == 0, done.err
+        ended = [event for event in events(done.out) if event["kind"] == "job-ended"]
+        assert {event["state"] for event in ended} == {"done"}
+        names = [event["name"] for event in ended]
+        assert names.index(place.torch) < names.index(place.vision)
+    again = json.loads(call(*place.words("build", "--dry-run", "--json")).out)
+    assert (again["jobs"], sorted(again["present"])) == ([], [place.torch, place.vision])
+
+
+def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, call: Call) -> None:
+    shown = call(*place.words("build", "--dry-run"))
+    assert "2 recipes: 2 to build, 0 in the store" in shown.out
+    assert "magma" in shown.out
+    built = call(*place.words("build", place.torch))
+    assert built.code == 0, built.err
+    assert f"{place.torch}: 5 of 5 steps" in built.err
+    status = call(*place.words("status"))
+    assert f"done    {place.torch}" in status.out
+    output = next(line.strip() for line in status.out.splitlines() if line.strip().endswith(f"{CELL}-2.10.0"))
+    assert Path(output).is_dir()
+    assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(output)
+    assert place.torch in call(*place.words("history")).out
+    assert "pythonImportsCheck: torch" in call(*place.words("log", place.torch)).out
+    wrong = call(*place.words("log", place.torch + "x"))
+    assert (wrong.code, place.torch in wrong.err) == (2, True)
+    later = json.loads(call(*place.words("build", place.vision, "--dry-run", "--json")).out)
+    assert [job["name"] for job in later["jobs"] if job["recipes"]] == [place.vision]
+
+
+def test_a_build_that_fails_is_explained_and_the_rest_is_not_tried(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    for name in (place.torch, place.vision):
+        recipe = place.recipe(name)
+        text = recipe.read_text()
+        said = "echo 'c.cu: error: has no member named clockRate'; exit 1"
+        bad = text.replace("mkdir -p cmake/Modules", said, 1)
+        assert bad != text
+        recipe.write_text(bad)
+    done = call(*place.words("build"))
+    assert done.code == 1
+    assert "MAGMA reads a field that CUDA 13 removed" in done.err
+    assert "c.cu: error: has no member named clockRate" in done.err
+    assert f"not tried, because what they need failed: {place.vision}" in done.err
+
+
+def started(place: Place, *more: str) -> subprocess.Popen[str]:
+    words = ("build", "--json", "--workspace", str(place.root), "--nixpkgs", str(MINI), *more)
+    return subprocess.Popen([sys.executable, "-m", "torchsmith", *words], stdout=subprocess.PIPE, text=True)
+
+
+def until(child: subprocess.Popen[str], kind: str, name: str = "") -> None:
+    assert child.stdout is not None
+    for line in child.stdout:
+        event = json.loads(line)
+        if event["kind"] == kind and name in event.get("name", "") + event.get("job", ""):
+            return
+    pytest.fail(f"the build ended without {kind} {name}")
+
+
+def test_kill_minus_nine_loses_nothing_and_repeats_nothing(place: Place, own_store: Path, call: Call) -> None:
+    child = started(place)
+    until(child, "steps", "pytorch")
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    assert "was killed" in call(*place.words("status")).out
+    done_before = [row.name for row in open_record(place.root).jobs(1) if row.state == "done"]
+    assert any("magma" in name for name in done_before)
+    resumed = call(*place.words("build", "--resume"))
+    assert resumed.code == 0, resumed.err
+    again = [row.name for row in open_record(place.root).jobs(2)]
+    assert not set(done_before) & set(again)
+    assert call(*place.words("build", "--resume")).err.startswith("error: there is nothing to resume")
+
+
+def test_two_runs_of_one_workspace_exclude_each_other(place: Place, own_store: Path, call: Call) -> None:
+    child = started(place)
+    until(child, "job-started")
+    second = call(*place.words("build"))
+    assert second.code == 3
+    assert "in use by another torchsmith" in second.err
+    os.kill(child.pid, signal.SIGTERM)
+    child.wait()
+    row = open_record(place.root).runs(1)[0]
+    assert row.state == "stopped"
+    assert "torchsmith build --resume goes on" in call(*place.words("status")).out
+
+
+def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
+    place: Place, own_store: Path, tmp_path: Path, call: Call
+) -> None:
+    secret, public = tmp_path / "secret", tmp_path / "public"
+    subprocess.run(["nix-store", "--generate-binary-cache-key", "k-1", secret, public], check=True)
+    cache = f"file://{tmp_path}/served"
+    built = call(*place.words("build", place.torch, "--cache", cache, "--sign", str(secret)))
+    assert built.code == 0, built.err
+    for part in ("store", "var"):
+        subprocess.run(["chmod", "-R", "u+w", own_store / part], check=True)
+        shutil.rmtree(own_store / part)
+    words = place.words("build", place.torch, "--cache", cache, "--sign", str(secret), "--json")
+    plan = json.loads(call(*words, "--dry-run").out)
+    assert (plan["fetched"], plan["jobs"]) == ([place.torch], [])
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    refused = call(*place.words("build", "--memory", "0.01"))
+    assert refused.code == 3
+    assert "memory does not suffice" in refused.err
+    table = place.root / "catalog/estimates.toml"
+    table.write_text(table.read_text().replace("store_gb = 0.001", "store_gb = 1e9"))
+    assert "disk does not suffice" in call(*place.words("build")).err
+    assert open_record(place.root).runs() == []
+
+
+def test_simulating_the_default_workspace_stays_close_to_the_bound(
+    tmp_path: Path, nix_here: Path, call: Call
+) -> None:
+    assert call("init", str(tmp_path / "all")).code == 0
+    assert call("generate", "--no-git", "-w", str(tmp_path / "all")).code == 0
+    rows = json.loads(call("build", "-w", str(tmp_path / "all"), "--simulate", "--json").out)
+    assert [row["farm"] for row in rows][:3] == ["1 builder", "4 builders", "16 builders"]
+    assert any("ARM" in row["farm"] for row in rows)
+    for row in rows:
+        assert 0 <= row["gap"] <= 0.05, row
+        assert row["ours"] <= row["nix"] * 1.0001
+        assert set(row["bounds"]) == {"aarch64-linux", "x86_64-linux", "aarch64-linux + x86_64-linux"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("build", "--backend", "bazel"), 2, "unknown backend 'bazel'"),
+        (("build", "sm9000"), 2, "sm9000"),
+        (("build", "--cache", "https://me:secret@example.invalid"), 2, "holds a password"),
+        (("build", "--sign", "/none"), 2, "cannot read the signing key"),
+        (("build", "--jobs", "0"), 2, "there is no other builder"),
+        (("build", "--resume"), 2, "nothing to resume"),
+        (("log", "nothing"), 2, "was never built here"),
+        (("diagnose", "/none"), 2, "cannot read /none"),
+    ],
+)
+def test_a_wrong_request_gets_one_clear_message(
+    words: tuple[str, ...], code: int, message: str, place: Place, nix_here: Path, call: Call
+) -> None:
+    answer = call(*place.words(*words))
+    assert answer.code == code
+    assert message in answer.err
+    assert "secret" not in answer.err

@@ -1,0 +1,179 @@
+"""A run hands jobs out within its limits, tries again by policy, and writes everything down."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from torchsmith.build.backend import Outcome, Tell
+from torchsmith.build.events import Event
+from torchsmith.build.job import Job
+from torchsmith.build.machine import Machine, Share, require_room, share_out
+from torchsmith.build.run import ATTEMPTS, Finished, Limits, Run
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.clock import SystemClock
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.secrets import redactor
+from torchsmith.record import Expected, Record, open_record
+
+X86 = "x86_64-linux"
+OOM = "c++: fatal error: Killed signal terminated program cc1plus"
+Script = Callable[[Job, int, int], str]  # job, attempt and cores -> what the log says; empty: success
+
+
+def job(name: str, *needs: str) -> Job:
+    return Job(
+        name, name, (name,), "pytorch", True, X86, frozenset(needs), recipes=(name,), outputs=(f"/s/{name}",)
+    )
+
+
+class Scripted:
+    """A backend that does what a test says."""
+
+    name = "scripted"
+
+    def __init__(self, script: Script = lambda *_: "") -> None:
+        self.script = script
+        self.started: list[tuple[str, int]] = []
+        self.most = 0
+        self._running = 0
+        self._lock = threading.Lock()
+
+    def command(self, job: Job, cores: int) -> list[str]:
+        return ["true"]
+
+    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+        with self._lock:
+            self.started.append((job.name, cores))
+            self._running += 1
+            self.most = max(self.most, self._running)
+            attempt = sum(name == job.name for name, _ in self.started)
+        threading.Event().wait(0.02)
+        said = self.script(job, attempt, cores)
+        with log.open("a") as file:
+            file.write(said)
+        with self._lock:
+            self._running -= 1
+        return Outcome(not said, job.outputs)
+
+    def stop(self) -> None:
+        return
+
+
+def go(
+    jobs: Sequence[Job],
+    tmp_path: Path,
+    backend: Scripted,
+    memory: float = 8.0,
+    slots: int = 4,
+    keep_going: bool = True,
+) -> tuple[Finished, Record, list[Event]]:
+    record, events = open_record(tmp_path), list[Event]()
+    run = Run(
+        jobs=jobs,
+        expected={one.key: Expected(60, memory, 1, 1, "catalog") for one in jobs},
+        backend=backend,
+        limits=Limits({X86: slots}, slots, 8, 20.0),
+        record=record,
+        number=record.start_run("scripted", [], {}),
+        logs=tmp_path / "logs",
+        errors=builtin_catalog().errors.values(),
+        tell=events.append,
+        clock=SystemClock(),
+        keep_going=keep_going,
+    )
+    return run.go(), record, events
+
+
+def test_jobs_run_side_by_side_within_memory_and_after_what_they_need(tmp_path: Path) -> None:
+    backend = Scripted()
+    finished, record, _ = go([job("a"), job("b"), job("c"), job("d", "a", "b", "c")], tmp_path, backend)
+    assert finished.state == "done"
+    assert backend.most == 2, "three would need 24 of 20 GB"
+    assert backend.started[-1][0] == "d"
+    assert {row.state for row in record.jobs(1)} == {"done"}
+
+
+def test_a_compiler_out_of_memory_is_tried_again_with_half_the_cores(tmp_path: Path) -> None:
+    backend = Scripted(lambda job, attempt, cores: OOM if cores > 2 else "")
+    finished, _, events = go([job("a")], tmp_path, backend)
+    assert finished.state == "done"
+    assert [cores for _, cores in backend.started] == [8, 4, 2]
+    assert [event.cores for event in events if event.kind == "retry"] == [4, 2]
+
+
+def test_a_lost_builder_is_tried_again_and_a_compile_error_is_not(tmp_path: Path) -> None:
+    said = {"a": "error: unexpected end-of-file", "b": "x.cpp:1: error: expected ';'"}
+    backend = Scripted(lambda job, attempt, cores: said[job.name] if attempt == 1 or job.name == "b" else "")
+    finished, _, _ = go([job("a"), job("b")], tmp_path, backend)
+    assert finished.done == ("a",)
+    assert finished.failed["b"].kind == "compile"
+    assert [name for name, _ in backend.started].count("b") == 1
+
+
+def test_nothing_is_tried_for_ever(tmp_path: Path) -> None:
+    backend = Scripted(lambda *_: "error: unexpected end-of-file")
+    finished, record, _ = go([job("a")], tmp_path, backend)
+    assert len(backend.started) == ATTEMPTS
+    assert finished.failed["a"].error == "builder-lost"
+    assert record.jobs(1)[0].attempts == ATTEMPTS
+
+
+def test_what_needs_a_failed_job_is_not_tried_and_the_rest_is(tmp_path: Path) -> None:
+    backend = Scripted(lambda job, *_: "a.cpp: error: no" if job.name == "a" else "")
+    finished, record, _ = go([job("a"), job("b"), job("c", "a"), job("d", "c")], tmp_path, backend)
+    assert (finished.state, finished.done, finished.skipped) == ("failed", ("b",), ("c", "d"))
+    assert [row.error for row in record.jobs(1) if row.name == "d"] == ["needs a, which failed"]
+    assert record.unfinished() is not None
+
+
+def test_fail_fast_starts_nothing_more(tmp_path: Path) -> None:
+    backend = Scripted(lambda job, *_: "error: no" if job.name == "a" else "")
+    finished, _, _ = go([job("a"), job("b")], tmp_path, backend, slots=1, keep_going=False)
+    assert [name for name, _ in backend.started] == ["a"]
+    assert finished.state == "failed"
+
+
+def test_an_error_of_ours_in_a_backend_is_told_as_a_failure_of_that_job(tmp_path: Path) -> None:
+    class Refusing(Scripted):
+        def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+            raise Problem("flox is gone")
+
+    finished, _, _ = go([job("a")], tmp_path, Refusing())
+    assert "error: flox is gone" in finished.failed["a"].lines
+
+
+def test_secrets_of_the_environment_are_replaced_by_their_names() -> None:
+    redact = redactor({"FLOX_FLOXHUB_TOKEN": "abcdef123456", "HOME": "/root", "X_TOKEN": "12"})
+    assert redact("token abcdef123456 of /root, 12") == "token [FLOX_FLOXHUB_TOKEN] of /root, 12"
+
+
+def test_cores_follow_from_memory() -> None:
+    machine = Machine(cores=32, memory_gb=48, store_gb=500, scratch_gb=500, one_disk=True)
+    assert share_out(machine, 3.0, None, None, None) == Share(2, 8, 48), "16 cores each would take 96 GB"
+    assert share_out(machine, 3.0, 1, None, None).cores == 16
+    assert share_out(machine, 0.5, 4, 16, 8).cores == 4
+
+
+def refusal(machine: Machine, expected: Sequence[Expected], share: Share, per_core: float) -> str:
+    with pytest.raises(Problem) as raised:
+        require_room(machine, share, expected, per_core)
+    assert raised.value.exit == 3
+    return raised.value.message
+
+
+def test_too_little_memory_or_disk_is_refused_with_the_numbers() -> None:
+    torch = Expected(7200, 48, 20, 2.5, "catalog")
+    small = Machine(4, 2.0, 10, 500, one_disk=False)
+    assert "need 3.0 GB, there are 2.0 GB" in refusal(small, [torch], Share(1, 1, 2.0), 3.0)
+    many = refusal(small, [torch] * 5, Share(1, 4, 64), 3.0)
+    assert many == "disk does not suffice: 12 GB are needed for the store, 10 GB are free"
+    together = Machine(4, 64, 100, 100, one_disk=True)
+    assert "120 GB are needed for the store and the build folders together" in refusal(
+        together, [torch] * 40, Share(1, 4, 64), 3.0
+    )
+    require_room(together, Share(1, 4, 64), [torch] * 4, 3.0)
+    require_room(small, Share(1, 1, 0.1), [], 3.0)  # nothing to build needs nothing

@@ -1,0 +1,143 @@
+"""Wrong hashes are learned with real Nix, and written where a person would have written them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.build.conftest import MINI, Place
+from tests.cli.conftest import Call
+from torchsmith.nix.hashes import PLACEHOLDER
+
+pytestmark = pytest.mark.needs("nix")
+LINES = f'# ours\n["2.10".hashes]\npytorch = "{PLACEHOLDER}" # to be learned\ntorchvision = ""\n'
+FIXES = f'[magma-cuda13.patches.clockrate]\nhash = "{PLACEHOLDER}"\n'
+
+
+def stated(place: Place) -> str:
+    return (place.root / "catalog/lines.toml").read_text()
+
+
+def unlearn(place: Place, call: Call, lines: str = LINES) -> None:
+    (place.root / "catalog/lines.toml").write_text(lines)
+    assert call(*place.words("generate")).code == 0
+
+
+def test_all_wrong_hashes_of_generated_recipes_are_learned_in_one_pass(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    (place.root / "catalog/fixes.toml").write_text(FIXES)
+    unlearn(place, call)
+    shown = call(*place.words("fix-hashes", "--dry-run"))
+    assert stated(place) == LINES, "a dry run writes nothing"
+    assert '-torchvision = ""' in shown.out
+    mended = call(*place.words("fix-hashes", "--json"))
+    assert mended.code == 0, mended.err
+    told = json.loads(mended.out)
+    assert len(told["written"]) == 3
+    assert len(told["proved"]) == 3
+    assert stated(place).startswith("# ours\n")
+    assert "# to be learned" in stated(place)
+    assert PLACEHOLDER not in stated(place) + place.recipe(place.torch).read_text()
+    assert call(*place.words("generate", "--check")).code == 0
+    built = call(*place.words("build", "--dry-run", "--json"))
+    names = [job["name"] for job in json.loads(built.out)["jobs"]]
+    assert place.torch in names, "nothing was compiled to learn them"
+    assert call(*place.words("fix-hashes")).code == 0
+
+
+def test_a_source_that_changed_since_it_was_proved_needs_accept(
+    place: Place, nix_here: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlearn(place, call)
+    assert call(*place.words("fix-hashes")).code == 0
+    right = stated(place)
+    changed = tmp_path / "nixpkgs"
+    shutil.copytree(MINI, changed)
+    (changed / "sources/pytorch/vision/setup.py").write_text("# somebody was here\n")
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(changed))
+    unlearn(place, call)
+    refused = call(*place.words("fix-hashes"))
+    assert refused.code == 1
+    assert "this very source had" in refused.err
+    assert "may be tampering" in refused.err
+    assert 'torchvision = ""' in stated(place)
+    assert right.splitlines()[2] == stated(place).splitlines()[2], "torch's source is what it was"
+    assert call(*place.words("fix-hashes", "--accept")).code == 0
+    assert PLACEHOLDER not in stated(place)
+    assert right.splitlines()[3] != stated(place).splitlines()[3]
+
+
+def test_a_stated_hash_that_is_no_placeholder_is_not_replaced_without_accept(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    stranger = "sha256-" + "B" * 42 + "A="
+    unlearn(place, call, LINES.replace(PLACEHOLDER, stranger))
+    refused = call(*place.words("fix-hashes"))
+    assert refused.code == 1
+    assert stranger in stated(place)
+    assert 'torchvision = "sha256-' in stated(place), "the placeholder beside it is free to be written"
+
+
+PIN = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz"
+ZEROS = "0" * 52
+FOREIGN = f"""\
+# A recipe of a person: every byte but the hashes is theirs.
+let
+  pkgs = import (fetchTarball "{PIN}") {{ }};
+  vision = pkgs.fetchFromGitHub {{ owner = "pytorch"; repo = "vision"; rev = "v1"; hash = ""; }};
+  audio = pkgs.fetchFromGitHub {{ owner = "pytorch"; repo = "audio"; rev = "v1"; hash = pkgs.lib.fakeHash; }};
+  old = pkgs.fetchzip {{ url = "https://github.com/pytorch/pytorch"; sha256 = "{ZEROS}"; }};
+in
+derivation {{
+  name = "mine";
+  system = builtins.currentSystem;
+  builder = "/bin/sh";
+  inherit vision audio old;
+}}
+"""
+
+
+def test_hashes_of_a_foreign_recipe_are_replaced_in_place_and_nothing_else(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    recipe = place.recipe("pytorch-mine")
+    recipe.write_text(FOREIGN)
+    mended = call(*place.words("fix-hashes", "--json", "pytorch-mine"))
+    assert mended.code == 0, mended.err + mended.out
+    rows = json.loads(mended.out)["written"]
+    assert sorted(row["where"].rpartition("nix:")[2].partition(":")[0] for row in rows) == ["4", "5", "6"]
+    before, after = FOREIGN.splitlines(), recipe.read_text().splitlines()
+    assert [n for n, (a, b) in enumerate(zip(before, after, strict=True), 1) if a != b] == [4, 5, 6]
+    assert 'repo = "audio"; rev = "v1"; hash = "sha256-' in after[4]
+    assert len(after[5]) == len(before[5]), "base 32 stays base 32"
+
+
+def test_a_tarball_fetched_while_evaluating_is_learned_too(
+    place: Place, nix_here: Path, tmp_path: Path, call: Call
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/default.nix").write_text('derivation { name = "x"; system = "s"; builder = "b"; }\n')
+    subprocess.run(["tar", "-C", tmp_path, "-czf", tmp_path / "src.tar.gz", "src"], check=True)
+    recipe = place.recipe("pytorch-tarball")
+    recipe.write_text(
+        f'import (fetchTarball {{ url = "file://{tmp_path}/src.tar.gz"; sha256 = "{ZEROS}"; }})\n'
+    )
+    mended = call(*place.words("fix-hashes", "pytorch-tarball"))
+    assert mended.code == 0, mended.err
+    assert ZEROS not in recipe.read_text()
+
+
+def test_a_source_that_cannot_be_fetched_is_told_apart_from_a_wrong_hash(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    recipe = place.recipe("pytorch-mine")
+    recipe.write_text(FOREIGN.replace('repo = "vision"', 'repo = "gone"'))
+    mended = call(*place.words("fix-hashes", "pytorch-mine"))
+    assert mended.code == 1
+    assert "could not be fetched" in mended.err
+    assert 'repo = "gone"; rev = "v1"; hash = "";' in recipe.read_text()
