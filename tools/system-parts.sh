@@ -2,6 +2,7 @@
 # Install the system parts that tests need, where this user may; otherwise name the command that does.
 set -eu
 
+PATH="$PATH:/usr/sbin" # where sshd is, whoever asks
 need=
 want() { # command, package
     command -v "$1" >/dev/null 2>&1 || need="$need $2"
@@ -13,7 +14,8 @@ case $(uname -m) in
 esac
 want gcc gcc
 want nix-instantiate nix-bin
-want nix-instantiate nix-bin
+want sshd openssh-server
+want ssh openssh-client
 [ -n "$need" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -1,0 +1,93 @@
+"""Remote builders on loopback: real sshd, one port each, all with one store that is not the client's."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+SSHD = "/usr/sbin/sshd"
+
+
+@dataclass
+class LoopbackBuilder:
+    """One machine of the farm: an sshd, and every process that a login started."""
+
+    name: str
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        """The machine goes away, in the middle of what it does."""
+        for pid in _descendants(self.process.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+
+
+def _descendants(root: int) -> list[int]:
+    table: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            words = entry.read_text().rpartition(")")[2].split()
+            table.setdefault(int(words[1]), []).append(int(entry.parent.name))
+    found, todo = [], [root]
+    while todo:
+        below = table.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _start(folder: Path, name: str, variables: dict[str, str]) -> LoopbackBuilder:
+    port = _free_port()
+    config = folder / f"{name}.conf"
+    told = " ".join(f"{key}={value}" for key, value in variables.items())
+    config.write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        f"StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv {told}\n"
+    )
+    process = subprocess.Popen([SSHD, "-D", "-e", "-f", config], stderr=(folder / f"{name}.log").open("wb"))
+    for _ in range(100):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return LoopbackBuilder(name, port, process)
+        time.sleep(0.05)
+    raise AssertionError((folder / f"{name}.log").read_text())
+
+
+@contextmanager
+def loopback(
+    folder: Path, names: Sequence[str], variables: dict[str, str]
+) -> Iterator[dict[str, LoopbackBuilder]]:
+    """Start builders; `ssh -F FOLDER/ssh_config NAME` reaches them."""
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # where sshd insists on an empty folder
+    for key in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
+    builders = {name: _start(folder, name, variables) for name in names}
+    hosts = "".join(f"Host {one.name}\n  Port {one.port}\n" for one in builders.values())
+    (folder / "ssh_config").write_text(
+        f"{hosts}Host *\n  HostName 127.0.0.1\n  User {getpass.getuser()}\n  IdentityFile {folder}/user\n"
+        "  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n  LogLevel ERROR\n"
+    )
+    try:
+        yield builders
+    finally:
+        for one in builders.values():
+            if one.process.poll() is None:
+                one.kill()

@@ -1,0 +1,195 @@
+"""Builders: read, held against what a job needs, tried, and used over real ssh while one of them dies."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.build.conftest import CONF, ISA, MINI, TOML, Place, nix_variables
+from tests.build.farm import LoopbackBuilder, loopback
+from tests.cli.conftest import Call
+from torchsmith.build.farm import Builder, able, machines_option, read_machines, refusals
+from torchsmith.build.farm_check import check_builder, isas_of
+from torchsmith.build.job import Job
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import Finished
+from torchsmith.record import open_record
+
+X86, ARM = "x86_64-linux", "aarch64-linux"
+BIG = frozenset(("big-parallel",))
+
+
+def job(isa: str = "avx512", system: str = X86) -> Job:
+    return Job("k", "torch", ("k",), "pytorch", True, system, features=BIG, isa=isa)
+
+
+def builder(**fields: object) -> Builder:
+    given = {"address": "ssh://a", "systems": frozenset((X86,)), "features": BIG} | fields
+    return Builder(**given)  # type: ignore[arg-type]
+
+
+def test_a_list_of_machines_is_read_and_written_as_nix_has_it() -> None:
+    text = "# ours\nssh://me@a x86_64-linux,i686-linux /key 4 2 kvm big-parallel -\n\nb aarch64-linux\n"
+    first, second = read_machines(text, "machines")
+    assert (first.max_jobs, first.speed, first.mandatory) == (4, 2.0, BIG)
+    assert second.address == "ssh://b"
+    assert read_machines(machines_option([first, second]), "again") == [first, second]
+    with pytest.raises(Problem, match="names no system"):
+        read_machines("ssh://a", "machines")
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"),
+    [
+        (builder(systems=frozenset((ARM,))), "builds for aarch64-linux"),
+        (builder(features=frozenset()), "lacks the feature big-parallel"),
+        (
+            builder(isas=frozenset(("avx2",))),
+            "cannot run avx512 (it runs avx2), and the import check runs there",
+        ),
+        (builder(mandatory=frozenset(("gpu",))), "builds only what needs gpu"),
+        (builder(isas=frozenset(("avx2", "avx512"))), ""),
+        (builder(), ""),
+    ],
+)
+def test_a_builder_says_why_it_cannot_build_a_job(one: Builder, reason: str) -> None:
+    assert one.refusal(job()) == reason
+    assert bool(able([one], job())) == (not reason)
+
+
+def test_a_job_without_a_capable_builder_carries_the_reason_of_each() -> None:
+    found = refusals(
+        [builder(isas=frozenset(("avx2",))), builder(address="ssh://b", features=frozenset())], [job()]
+    )
+    assert found == {
+        "torch": "ssh://a cannot run avx512 (it runs avx2), and the import check runs there; "
+        "ssh://b lacks the feature big-parallel"
+    }
+
+
+CPUINFO = "processor : 0\nflags : fpu sse2 sse4_2 popcnt avx avx2 fma f16c\n"
+
+
+def test_instruction_sets_follow_from_what_every_core_has() -> None:
+    catalog = builtin_catalog()
+    assert "avx2" in isas_of(CPUINFO, catalog, X86)
+    assert "avx512" not in isas_of(CPUINFO, catalog, X86)
+    assert isas_of(f"{CPUINFO}\nprocessor : 1\nflags : fpu sse2\n", catalog, X86) == frozenset()
+
+
+def answering(**answers: str) -> Finished:
+    text = "".join(f"==torchsmith=={name}\n{answer}\n" for name, answer in answers.items())
+    return Finished((), 0, text, "", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "faults"),
+    [
+        (Finished((), 255, "", "b: Permission denied (publickey).", 1), ["refuses our key"]),
+        (Finished((), 255, "", "ssh: Could not resolve hostname b", 1), ["its name is not known"]),
+        (Finished((), 255, "", "", 20, True), ["did not answer in time"]),
+        (
+            answering(
+                machine="aarch64", nix="", disk="/dev/sda 1 1 1048576 1% /", features="system-features = kvm"
+            ),
+            [
+                "has no Nix",
+                "is said to build x86_64-linux, but is aarch64-linux",
+                "big-parallel",
+                "has 1 GB free",
+            ],
+        ),
+        (
+            answering(machine="x86_64", nix="nix-store 2.8", disk="/dev/sda 1 1 99999999 1% /", cpu=CPUINFO),
+            [],
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_builder_is_said_in_words(answer: Finished, faults: list[str]) -> None:
+    checked = check_builder(builder(), builtin_catalog(), lambda argv: answer)
+    assert len(checked.faults) == len(faults)
+    for fault, words in zip(checked.faults, faults, strict=True):
+        assert words in fault
+
+
+@pytest.fixture
+def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, LoopbackBuilder]]:
+    """Two builders with a store of their own; this client has another one in which nothing can be built."""
+    folder, client = tmp_path / "farm", tmp_path / "client"
+    (folder / "conf").mkdir(parents=True)
+    (folder / "conf/nix.conf").write_text(CONF)
+    remote = nix_variables(folder)
+    (client / "conf").mkdir(parents=True)
+    (client / "conf/nix.conf").write_text(CONF)
+    here = nix_variables(client) | {"NIX_STORE_DIR": remote["NIX_STORE_DIR"]}
+    here |= {"NIX_REMOTE": f"local?root={client}/root", "NIX_SSHOPTS": f"-F {folder}/ssh_config"}
+    here |= {"TORCHSMITH_CACHE": str(tmp_path / "cache"), "TORCHSMITH_NIXPKGS": str(MINI)}
+    for name, value in here.items():
+        monkeypatch.setenv(name, value)
+    with loopback(folder, ("one", "two"), remote) as builders:
+        yield builders
+
+
+def use(place: Place, *names: str, extra: str = "") -> None:
+    system = ARM if "arm" in ISA else X86
+    tables = "".join(
+        f'\n[[builder]]\naddress = "{name}"\nsystems = ["{system}"]\nmax_jobs = 4\n{extra}' for name in names
+    )
+    (place.root / "torchsmith.toml").write_text(TOML + tables)
+
+
+@pytest.mark.needs("nix", "ssh")
+def test_farm_check_tries_each_builder(place: Place, farm: dict[str, LoopbackBuilder], call: Call) -> None:
+    use(place, "one", "two")
+    farm["two"].kill()
+    rows = {row["builder"]: row for row in json.loads(call(*place.words("farm", "check", "--json")).out)}
+    assert ISA in rows["ssh://one"]["isas"]
+    assert not [fault for fault in rows["ssh://one"]["faults"] if "GB free" not in fault]
+    assert rows["ssh://two"]["faults"] == ["nothing listens there: is sshd running?"]
+
+
+@pytest.mark.needs("nix", "ssh")
+def test_a_builder_that_dies_costs_its_job_a_second_try_and_nothing_else(
+    place: Place, farm: dict[str, LoopbackBuilder], call: Call
+) -> None:
+    use(place, "one", "two")
+
+    def kill_the_one_that_builds_torch() -> None:
+        log = place.root / f".torchsmith/logs/1/{place.torch}.log"
+        for _ in range(1200):
+            text = log.read_text() if log.exists() else ""
+            if "[1/5]" in text:
+                on = re.search(r"building \S*pytorch210\S* on ssh://(\w+)", text)
+                assert on is not None
+                farm[on[1]].kill()
+                return
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill_the_one_that_builds_torch)
+    killer.start()
+    done = call(*place.words("build", "--jobs", "0"))
+    killer.join()
+    assert done.code == 0, done.err
+    rows = {row.name: row for row in open_record(place.root).jobs(1)}
+    assert rows[place.torch].attempts == 2
+    assert {row.attempts for name, row in rows.items() if name != place.torch} == {1}
+    assert rows[place.vision].builder in ("ssh://one", "ssh://two")
+    assert "the remote builder went away" in done.err
+
+
+@pytest.mark.needs("nix", "ssh")
+def test_a_cell_that_no_builder_can_run_is_refused_before_anything_is_built(
+    place: Place, farm: dict[str, LoopbackBuilder], call: Call
+) -> None:
+    use(place, "one", extra="isa = []\n")
+    refused = call(*place.words("build", "--jobs", "0"))
+    assert refused.code == 3
+    assert f"cannot run {ISA} (it runs none of the catalog's instruction sets)" in refused.err
+    assert open_record(place.root).runs() == []
