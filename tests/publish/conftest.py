@@ -1,0 +1,5 @@
+"""The workspace of the build tests."""
+
+from tests.build.conftest import _pattern as _pattern
+from tests.build.conftest import call as call
+from tests.build.conftest import place as place

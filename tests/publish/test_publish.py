@@ -1,0 +1,118 @@
+"""Publishing: refused with everything that is missing, one commit, nothing twice, and no token anywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.build.conftest import Place
+from tests.build.test_flox import STAND_IN
+from tests.cli.conftest import Call
+from torchsmith.record import Verdict, open_record
+
+TOKEN = "floxhub-very-secret-token"
+
+
+@pytest.fixture(autouse=True)
+def _flox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "store").mkdir()
+    monkeypatch.setenv("FLOX_STANDIN_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("FLOX_STANDIN_CATALOG", str(tmp_path / "catalog.json"))
+    monkeypatch.setenv("FLOX_FLOXHUB_TOKEN", TOKEN)
+    monkeypatch.setenv("PATH", f"{STAND_IN.parent}:/usr/bin:/bin")
+
+
+def catalog(tmp_path: Path) -> list[list[str]]:
+    file = tmp_path / "catalog.json"
+    found: list[list[str]] = json.loads(file.read_text()) if file.exists() else []
+    return found
+
+
+@pytest.fixture
+def ready(place: Place, tmp_path: Path, call: Call) -> Place:
+    """Built, verified, with a lock file and a remote in each repository; nothing is committed yet."""
+    assert call(*place.words("build", "--backend", "flox")).code == 0
+    record = open_record(place.root)
+    for name in (place.torch, place.vision):
+        record.note_verdict(Verdict(output=record.outputs_of(name)[0], name=name, ok=True))
+    for repo in ("build-pytorch", "build-torchvision"):
+        (place.root / repo / ".flox/env/manifest.lock").write_text("{}")
+        subprocess.run(["git", "-C", place.root / repo, "add", ".flox"], check=True)
+        subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / f"{repo}.git"], check=True)
+        remote = ["remote", "add", "origin", str(tmp_path / f"{repo}.git")]
+        subprocess.run(["git", "-C", place.root / repo, *remote], check=True)
+    return place
+
+
+def test_everything_that_is_missing_is_told_at_once_and_nothing_leaves(
+    place: Place, tmp_path: Path, call: Call
+) -> None:
+    answer = call(*place.words("publish", "--org", "us"))
+    assert answer.code == 1
+    for words in ("has no lock file", "has no commit", "has no remote", "build-torchvision:"):
+        assert words in answer.err
+    assert catalog(tmp_path) == []
+
+
+def test_one_commit_and_push_then_every_package_from_that_commit(
+    ready: Place, tmp_path: Path, call: Call
+) -> None:
+    assert "--push commits" in call(*ready.words("publish", "--org", "us")).err
+    answer = call(*ready.words("publish", "--org", "us", "--push"))
+    assert answer.code == 0, answer.err
+    published = catalog(tmp_path)
+    assert [row[:2] for row in published] == [["us", ready.torch], ["us", ready.vision]]
+    log = subprocess.run(
+        ["git", "-C", ready.root / "build-pytorch", "log", "--format=%H", "@{upstream}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert log.stdout.split() == [published[0][2]]
+    again = call(*ready.words("publish", "--org", "us", "--json"))
+    assert {row["standing"] for row in json.loads(again.out)} == {"published before"}
+    assert len(catalog(tmp_path)) == 2
+
+
+def test_a_run_that_was_cut_off_goes_on_where_it_stopped(
+    ready: Place, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOX_STANDIN_REFUSES", ready.vision)
+    first = call(*ready.words("publish", "--org", "us", "--push"))
+    assert first.code == 1
+    assert "could not reach the catalog" in first.out
+    monkeypatch.delenv("FLOX_STANDIN_REFUSES")
+    second = call(*ready.words("publish", "--org", "us"))
+    assert second.code == 0
+    assert "1 published before, 1 published" in second.out
+
+
+def test_what_is_not_verified_is_left_unless_forced(ready: Place, tmp_path: Path, call: Call) -> None:
+    record = open_record(ready.root)
+    output = record.outputs_of(ready.vision)[0]
+    record.note_verdict(Verdict(output=output, name=ready.vision, ok=False, detail="no code for its GPU"))
+    answer = call(*ready.words("publish", "--org", "us", "--push"))
+    assert answer.code == 1
+    assert "its build is not right: no code for its GPU" in answer.out
+    assert [row[1] for row in catalog(tmp_path)] == [ready.torch]
+    assert call(*ready.words("publish", "--org", "us", "--force")).code == 0
+    assert len(catalog(tmp_path)) == 2
+
+
+def test_a_dry_run_publishes_and_pushes_nothing(ready: Place, tmp_path: Path, call: Call) -> None:
+    answer = call(*ready.words("publish", "--org", "us", "--push", "--dry-run"))
+    assert answer.code == 0, answer.err
+    assert "2 would be published" in answer.out
+    assert catalog(tmp_path) == []
+
+
+def test_the_token_reaches_no_log_no_report_and_no_database(ready: Place, tmp_path: Path, call: Call) -> None:
+    answer = call(*ready.words("publish", "--org", "us", "--push", "--json"))
+    assert answer.code == 0
+    assert TOKEN not in answer.out + answer.err
+    log = ready.root / f".torchsmith/logs/publish/{ready.torch}.log"
+    assert "using token [FLOX_FLOXHUB_TOKEN]" in log.read_text(), "Flox did say it"
+    for file in (ready.root / ".torchsmith").rglob("*"):
+        if file.is_file():
+            assert TOKEN.encode() not in file.read_bytes(), file
