@@ -14,6 +14,8 @@ import pytest
 
 from tests.build.conftest import CELL, MINI, Place
 from tests.cli.conftest import Call
+from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.verified import verified_by
 from torchsmith.record import open_record
 
 pytestmark = pytest.mark.needs("nix")
@@ -50,6 +52,9 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
     output = next(line.strip() for line in status.out.splitlines() if line.strip().endswith(f"{CELL}-2.10.0"))
     assert Path(output).is_dir()
     assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(output)
+    why_not = verified_by(open_record(place.root), builtin_catalog())
+    assert why_not(place.torch) == "", "what was built keeps the promise of its name"
+    assert "was not built here" in why_not(place.vision)
     assert place.torch in call(*place.words("history")).out
     assert "pythonImportsCheck: torch" in call(*place.words("log", place.torch)).out
     wrong = call(*place.words("log", place.torch + "x"))

@@ -65,6 +65,16 @@ def test_the_default_workspace_needs_44_torch_builds(recipes: dict[str, dict[str
         assert recipe["torch"] == own["drv"], f"{name} compiles torch again"
 
 
+def test_a_compile_cache_reaches_the_build_only_when_it_is_asked_for(
+    make: Make, evaluate: Evaluate, recipes: dict[str, dict[str, Any]]
+) -> None:
+    name = "pytorch-python313-cuda13_0-sm120-avx512"
+    assert "ccache" not in recipes[name]["phases"]
+    cached = ask_repo(evaluate, make(f'{PLAN}ccache = "/var/cache/ccache"\n'), "pytorch")[name]
+    assert 'CCACHE_DIR="/var/cache/ccache"' in cached["phases"]
+    assert "CMAKE_CUDA_COMPILER_LAUNCHER=ccache" in cached["phases"]
+
+
 def archs(recipe: dict[str, Any]) -> str:
     """The architectures that the build is told: torch exports them in a phase, companions have a variable."""
     exported = re.search(r'export TORCH_CUDA_ARCH_LIST="([^"]*)"', recipe["phases"])

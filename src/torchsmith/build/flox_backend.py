@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -81,11 +82,16 @@ class FloxBackend:
         with self._lock:
             return self._locks.setdefault(repo, threading.Lock())
 
+    def _environment(self, cores: int) -> dict[str, str]:
+        """Flox has no option for cores; the Nix that it runs takes them from here."""
+        env = dict(os.environ if self.env is None else self.env)
+        return env | {"NIX_CONFIG": f"{env.get('NIX_CONFIG', '')}\ncores = {cores}\n"}
+
     def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
         with self._lock:
             if self._stopped:
                 raise KeyboardInterrupt
-            running = Running(self.command(job, cores), env=self.env, both=True)
+            running = Running(self.command(job, cores), env=self._environment(cores), both=True)
             self._running.add(running)
         try:
             with log.open("a", encoding="utf-8") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -194,8 +195,7 @@ class Run:
             expected=self.expected[job.key].seconds,
         )
         log = self.log_of(job)
-        if self.attempts[job.key] == 1:
-            log.write_text("")
+        log.write_text(f"$ {self.redact(shlex.join(self.backend.command(job, cores)))}\n")
         pool.submit(self._work, job, cores, log)
 
     def _work(self, job: Job, cores: int, log: Path) -> None:
@@ -277,7 +277,6 @@ class Run:
         # What is told again must not be taken for the next attempt's own failure.
         log = self.log_of(job)
         log.replace(log.with_suffix(f".attempt{self.attempts[job.key]}.log"))
-        log.write_text("")
 
     def _skip_users(self, failed: Job) -> None:
         """What needs a failed job is not tried."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from torchsmith.build.plan import Plan
@@ -40,8 +39,7 @@ def _print_sums(console: Console, plan: Plan) -> None:
         f"{len(plan.fetched)} in a binary cache ({plan.download_mib:.0f} MiB to fetch)",
         soft_wrap=True,
     )
-    for broken in plan.broken:
-        console.print(Text(f"✗ {broken.name}: {broken.why}", style="red"), soft_wrap=True)
+    print_broken(console, plan)
     if not plan.jobs:
         return
     store = sum(one.store_gb for one in plan.expected.values())
@@ -53,6 +51,16 @@ def _print_sums(console: Console, plan: Plan) -> None:
         f"{plan.per_core_gb:.1f} GB of memory for each compiler",
         soft_wrap=True,
     )
+
+
+def print_broken(console: Console, plan: Plan) -> None:
+    """Recipes that do not evaluate; the same reason is told once."""
+    whys: dict[str, list[str]] = {}
+    for broken in plan.broken:
+        whys.setdefault(broken.why, []).append(broken.name)
+    for why, names in whys.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        console.print(Text(f"✗ {names[0]}{more}: {why}", style="red"), soft_wrap=True)
 
 
 def plan_json(plan: Plan) -> dict[str, object]:
@@ -80,25 +88,18 @@ def plan_json(plan: Plan) -> dict[str, object]:
 
 def print_simulation(console: Console, rows: list[Simulated], jobs: int, basis: str) -> None:
     """Makespans in hours against the bound."""
-    table = Table(box=None, pad_edge=False, header_style="cyan")
-    table.add_column("farm", no_wrap=True)
-    for column in ("torchsmith", "above bound", "Nix' order", "above bound", "lower bound"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("bound by system", style="dim")
-    for row in rows:
-        bounds = ", ".join(
-            f"{name.replace('-linux', '')} {hours:.1f} h" for name, hours in row.bounds.items()
-        )
-        table.add_row(
-            row.farm,
-            f"{row.ours:.2f} h",
-            f"{row.gap:.1%}",
-            f"{row.nix:.2f} h",
-            f"{row.nix_gap:.1%}",
-            f"{row.bound:.2f} h",
-            bounds,
-        )
     console.print(
-        f"{jobs} long builds from nothing, one at a time on each 16-core builder; durations: {basis}"
+        f"{jobs} long builds from nothing, one at a time on each 16-core builder; durations: {basis}",
+        soft_wrap=True,
     )
-    console.print(table)
+    head = f"{'farm':18} {'torchsmith':>11} {'above':>6} {'Nix':>9} {'above':>6} {'bound':>9}"
+    console.print(Text(head, style="cyan"), soft_wrap=True)
+    for row in rows:
+        line = Text(f"{row.farm:18} {row.ours:9.2f} h {row.gap:6.1%} {row.nix:7.2f} h {row.nix_gap:6.1%}")
+        line.append(f" {row.bound:7.2f} h")
+        bounds = ", ".join(
+            f"{name.replace('-linux', '')} {hours:.1f}"
+            for name, hours in row.bounds.items()
+            if "+" not in name
+        )
+        console.print(line.append(f"  {bounds}", style="dim"), soft_wrap=True)

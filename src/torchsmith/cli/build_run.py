@@ -8,7 +8,7 @@ from torchsmith.build.start import BuildRequest, Prepared, prepare
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import err, out, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
-from torchsmith.cli.build_plan_view import plan_json, print_plan, print_simulation
+from torchsmith.cli.build_plan_view import plan_json, print_broken, print_plan, print_simulation
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record import Record
 from torchsmith.workspace.load import Workspace
@@ -72,6 +72,9 @@ def show_simulation(request: BuildRequest, workspace: Workspace, record: Record,
         raise Problem(
             "a simulation needs derivations, which only Nix gives", hint="--backend nix", exit=Exit.LACKING
         )
+    print_broken(err(), plan)
+    if not plan.graph.recipes:
+        raise Problem("no recipe evaluates, so there is nothing to simulate", exit=Exit.NOT_RIGHT)
     jobs = simulated_jobs(plan.graph)
     past = record.past()
     rows = simulate_farms(tasks_of(jobs, workspace.catalog, past), (1, 4, 16))

@@ -40,6 +40,7 @@ class RecipeOptions:
     max_jobs: int = 32
     nightly: Mapping[Package, Source] = field(default_factory=dict)
     toolkit: Toolkit | None = None  # None: the CUDA recipes lie beside the wrapper
+    ccache: str = ""  # the folder of a compile cache that builds share; empty: none
 
 
 class CellFacts:
@@ -146,6 +147,7 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
         "python": str(variant.python),
         "pythonPackages": _python_packages(facts),
         "maxJobs": str(options.max_jobs),
+        "ccache": options.ccache,
         "torchHash": line.hashes.get("pytorch", ""),
         "torchOff": facts.isa.torch_off,
         "jetson": facts.jetson,

@@ -98,6 +98,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     packages: tuple[Package, ...] = tuple(Package)
     layout: Layout = "standalone"
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
+    ccache: Annotated[str, msgspec.Meta(pattern=r"^(/[0-9A-Za-z._-]+)*$")] = ""  # compile cache of all cells
     cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
     nightly: NightlySettings | None = None
     builder: tuple[BuilderSettings, ...] = ()

@@ -88,7 +88,7 @@ def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
             )
     toolkit = nightly.cudatoolkit if nightly and not nightly.self_contained else None
     fetched = Toolkit(toolkit.owner, toolkit.repo, toolkit.rev, toolkit.hash) if toolkit else None
-    return RecipeOptions(settings.max_jobs, sources, fetched)
+    return RecipeOptions(settings.max_jobs, sources, fetched, settings.ccache)
 
 
 def _sources(nightly: NightlySettings | None) -> dict[Package, SourceSettings]:

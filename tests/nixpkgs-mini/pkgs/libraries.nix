@@ -31,6 +31,7 @@ in
   libpng = plain "libpng" "1.6.50" { outputs = [ "out" "dev" ]; };
   libjpeg_turbo = plain "libjpeg-turbo" "3.1.2" { outputs = [ "out" "dev" ]; };
   numactl = plain "numactl" "2.0.18" { };
+  ccache = plain "ccache" "4.12" { };
   openssl = plain "openssl" "3.6.0" { outputs = [ "out" "dev" ]; };
   sox = plain "sox" "14.4.2" { };
   zlib = plain "zlib" "1.3.1" { };

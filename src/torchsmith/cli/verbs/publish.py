@@ -30,16 +30,17 @@ def run(
     from torchsmith.build.flox_backend import require_flox
     from torchsmith.build.start import state_folder, workspace_record
     from torchsmith.cli.console import print_json
-    from torchsmith.cli.publish_view import print_rows, verified_by
+    from torchsmith.cli.publish_view import print_rows
+    from torchsmith.cli.verified import verified_by
     from torchsmith.publish.publish import Publisher
     from torchsmith.workspace.recipes import choose_recipes
 
     with workspace_record(workspace) as (opened, record):
         folder = state_folder(opened)
         chosen = choose_recipes(recipes or [], folder.parent, opened.catalog)
-        publisher = Publisher(
-            require_flox(), org, record, folder / "logs" / "publish", verified_by(record), force, push
-        )
+        verified = verified_by(record, opened.catalog)
+        logs = folder / "logs" / "publish"
+        publisher = Publisher(require_flox(), org, record, logs, verified, force, push)
         rows = publisher.publish(chosen, dry_run=dry_run)
     if json:
         print_json(rows)

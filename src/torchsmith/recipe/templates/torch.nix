@@ -133,6 +133,15 @@ customPytorch =
         export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
       ''
       #? end
+      #? if ccache
+      # The folder is outside the build: objects for one GPU are the same whatever the CPU's instruction set.
+      + ''
+        export PATH="${pkgs.ccache}/bin:$PATH"
+        export CCACHE_DIR="@ccache@" CCACHE_BASEDIR="$NIX_BUILD_TOP" CCACHE_COMPILERCHECK=content CCACHE_UMASK=007
+        export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+        export CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+      ''
+      #? end
       # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
       + ''
         export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"

@@ -1,0 +1,36 @@
+"""The order of builds: the default matrix on simulated farms, against the bound and Nix' own order."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import Row, Timing
+from torchsmith.build.plan import evaluate_recipes
+from torchsmith.build.simulation import simulate_farms, simulated_jobs, tasks_of
+from torchsmith.catalog import builtin_catalog
+from torchsmith.nix.tool import find_nix
+from torchsmith.workspace.recipes import recipes_in
+from torchsmith.workspace.run import Request, generate
+
+MINI = Path(__file__).parent.parent / "tests/nixpkgs-mini"
+
+
+def rows() -> Iterator[Row]:
+    """Hours are the catalog's estimates; the graph is evaluated against the miniature nixpkgs."""
+    catalog = builtin_catalog()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHSMITH_CACHE"] = f"{folder}/cache"
+        root = Path(folder) / "all"
+        root.mkdir()
+        (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+        generate(Request(workspace=root, git=False))
+        nix = find_nix(store=f"local?root={folder}/store")
+        graph = evaluate_recipes(nix, recipes_in(root, catalog), {"default": MINI}).graph
+    for farm in simulate_farms(tasks_of(simulated_jobs(graph), catalog, []), (1, 4, 16)):
+        ours, nixs, bound = (Timing((hours * 3600,)) for hours in (farm.ours, farm.nix, farm.bound))
+        what = f"132 packages on {farm.farm}"
+        yield Row(what, "lower bound", ours, bound, 1.05, "lower", note="simulated with the catalog's hours")
+        yield Row(what, "Nix' own order", ours, nixs, 1.0, "lower", note="simulated with the catalog's hours")
