@@ -20,13 +20,13 @@ TICK = 0.2
 Link = tuple[str, int]  # what a link points to, and when it was made
 
 
-def require_flox() -> Path:
-    """Where flox is, or a Problem."""
+def require_flox(instead: str = "") -> Path:
+    """Where flox is, or a Problem that says what would do instead."""
     program = find("flox")
     if program is None:
         raise Problem(
-            "Flox is not installed, and this backend needs it",
-            hint="install Flox, or build with --backend nix",
+            "Flox is not installed, and this needs it",
+            hint=f"install Flox{f', or {instead}' if instead else ''}",
             exit=Exit.LACKING,
         )
     return program

@@ -204,7 +204,7 @@ def prepare(
     recipes = choose_recipes(request.selectors, root, workspace.catalog)
     past = record.past()
     if request.backend == "flox":
-        require_flox()
+        require_flox("build with --backend nix")
         machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
         plan = plan_with_flox(recipes, workspace, root, past, machine, request.means)
         return Prepared(request, workspace, record, plan, machine)

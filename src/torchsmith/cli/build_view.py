@@ -131,7 +131,7 @@ class LiveView:
 
     def _progress(self, shown: _Shown, event: Event) -> None:
         if event.kind == "phase":
-            shown.phase = f"{event.phase.removesuffix('Phase')} {event.derivation}"
+            shown.phase = event.phase.removesuffix("Phase")
         elif event.kind == "steps":
             shown.steps = f"{event.done}/{event.total}"
         else:
@@ -148,19 +148,21 @@ class LiveView:
 
     def _table(self) -> Group:
         table = Table(box=None, pad_edge=False, header_style="cyan")
-        for column in ("job", "phase", "steps", "elapsed", "expected", "builder"):
-            table.add_column(column, no_wrap=True)
+        for column, width in (("steps", 9), ("elapsed", 12), ("expected", 12), ("phase", 12), ("job", None)):
+            table.add_column(column, no_wrap=True, min_width=width)
         for shown in self.running.values():
             elapsed = duration(time.monotonic() - shown.started)
             expected = duration(shown.expected)
-            table.add_row(shown.name, shown.phase, shown.steps, elapsed, expected, shown.builder)
+            where = f"{shown.name} on {shown.builder}" if shown.builder else shown.name
+            table.add_row(shown.steps, elapsed, expected, shown.phase, Text(where))
         return Group(table, self._summary())
 
     def _summary(self) -> Text:
         running = len(self.running)
         waiting = len(self.left) - running
         side_by_side = max(1, min(self.plan.share.jobs, len(self.left)))
-        rest = sum(self.left.values()) / side_by_side
+        spent = sum(min(time.monotonic() - shown.started, shown.expected) for shown in self.running.values())
+        rest = (sum(self.left.values()) - spent) / side_by_side
         done = self.counts.get("done", 0)
         failed = self.counts.get("failed", 0)
         words = f"{done} done, {running} running, {max(0, waiting)} waiting"
