@@ -141,3 +141,34 @@ def test_a_source_that_cannot_be_fetched_is_told_apart_from_a_wrong_hash(
     assert mended.code == 1
     assert "could not be fetched" in mended.err
     assert 'repo = "gone"; rev = "v1"; hash = "";' in recipe.read_text()
+
+
+NIGHTLY = """\
+format = 1
+include = ["pytorch-python313-cuda13_0-sm121-armv9-nightly"]
+
+[nightly.pytorch]
+rev = "0123456789abcdef0123456789abcdef01234567" # of tonight
+version = "2.11.0.dev20260101"
+hash = ""
+"""
+
+
+def test_the_hash_of_a_nightly_goes_into_torchsmith_toml(nix_here: Path, tmp_path: Path, call: Call) -> None:
+    file = tmp_path / "torchsmith.toml"
+    file.write_text(NIGHTLY)
+    assert call("generate", "-w", str(tmp_path)).code == 0
+    mended = call("fix-hashes", "-w", str(tmp_path))
+    assert mended.code == 0, mended.err
+    before, _, after = file.read_text().partition("sha256-")
+    assert before == NIGHTLY.removesuffix('"\n'), "everything else is as it was"
+    recipe = next(tmp_path.glob("build-pytorch/.flox/pkgs/*.nix")).read_text()
+    assert f"sha256-{after.splitlines()[0]}" in recipe
+
+
+def test_build_can_learn_hashes_first(place: Place, nix_here: Path, call: Call) -> None:
+    unlearn(place, call)
+    planned = call(*place.words("build", "--fix-hashes", "--dry-run"))
+    assert planned.code == 0, planned.err
+    assert "2 hashes corrected" in planned.err
+    assert PLACEHOLDER not in stated(place)

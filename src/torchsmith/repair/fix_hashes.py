@@ -169,14 +169,13 @@ class HashFixer:
 
     def _realise(self, downloads: Sequence[Derivation]) -> str:
         """Fetch everything, however many fail; what Nix said, as text."""
-        if not downloads:
-            return ""
-        paths = [one.path for one in downloads]
-        done = self.nix.run(realise_command(self.nix, paths, self.options, keep_going=True))
-        reader = LogReader()
-        told = []
-        for line in done.stderr.splitlines():
-            told += [event.text for event in reader.read(line) if isinstance(event, Line | Failure)]
+        told: list[str] = []
+        for batch in without_rivals(downloads):
+            paths = [one.path for one in batch]
+            done = self.nix.run(realise_command(self.nix, paths, self.options, keep_going=True))
+            reader = LogReader()
+            for line in done.stderr.splitlines():
+                told += [event.text for event in reader.read(line) if isinstance(event, Line | Failure)]
         return "\n".join(told)
 
     def _place(
@@ -208,6 +207,18 @@ class HashFixer:
             assert self.workspace.root is not None
             self.workspace = open_workspace(self.workspace.root)
             generate(GenerateRequest(workspace=self.workspace.root))
+
+
+def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:
+    """Batches in which no two want the same path: placeholders do, and Nix makes them wait for each other."""
+    batches: list[dict[str, Derivation]] = []
+    for one in downloads:
+        free = next((batch for batch in batches if output_of(one) not in batch), None)
+        if free is None:
+            free = {}
+            batches.append(free)
+        free[output_of(one)] = one
+    return [list(batch.values()) for batch in batches]
 
 
 def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[Holder]]) -> list[Derivation]:
