@@ -5,10 +5,10 @@ from __future__ import annotations
 from torchsmith.build.farm_check import ask_isas
 from torchsmith.build.run import Finished
 from torchsmith.build.start import BuildRequest, Prepared, prepare
+from torchsmith.cli.build_plan_view import plan_json, print_broken, print_plan, print_simulation
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import err, out, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
-from torchsmith.cli.build_plan_view import plan_json, print_broken, print_plan, print_simulation
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record import Record
 from torchsmith.workspace.load import Workspace
