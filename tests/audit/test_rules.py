@@ -317,3 +317,54 @@ def test_every_rule_is_documented() -> None:
         assert one.title[0].islower() or one.title.startswith(
             ("CUDA", "CMake", "MAGMA", "Jetson", "MAX", "Python")
         )
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "old", "new"),
+    [
+        ("TS204", NAME, '.tar.gz";\n', f'.tar.gz";\n    sha256 = "{"0" * 52}";\n'),
+        ("TS801", NAME, "cmakeFlags =", "flagsForReaders ="),
+    ],
+)
+def test_a_note_on_our_own_recipes_ends_with_its_cause(rule: str, name: str, old: str, new: str) -> None:
+    text = RIGHT[name]
+    assert old in text
+    assert [one.severity.value for one in findings_of(name, text) if one.rule == rule] == ["note"]
+    assert rule not in {one.rule for one in findings_of(name, text.replace(old, new))}
+
+
+def test_settings_that_do_nothing_are_notes() -> None:
+    lost = RIGHT[NAME].replace("NIX_BUILD_CORES=", "MAX_JOBS=")
+    assert "TS802" in {one.rule for one in findings_of(NAME, lost)}
+    assert "TS802" not in {one.rule for one in findings_of(NAME, RIGHT[NAME])}
+    alone = RIGHT[NAME].replace("cudaCapabilities = [ gpuArchSM ];", "")
+    assert [one.severity.value for one in findings_of(NAME, alone) if one.rule == "TS409"] == ["note"]
+    older = NAME.replace("13_0", "12_8")
+    text = RIGHT[NAME].replace("13_0", "12_8")
+    assert "TS307" in {one.rule for one in findings_of(older, text)}
+    assert "TS307" not in {one.rule for one in findings_of(NAME, RIGHT[NAME])}
+
+
+def test_values_say_which_flags_and_version_come_out(workspace: Path) -> None:
+    file = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
+    assert not {"TS521", "TS721"} & set(found(workspace / "build-pytorch", values=True))
+    edit(file, "${toString cpuFlags}", '${toString (builtins.filter (x: x != "-mfma") cpuFlags)}')
+    edit(file, 'version = "2.10.0";', 'version = builtins.substring 0 9 "2.9.1";')
+    assert {"TS521", "TS721"} <= set(found(workspace / "build-pytorch", values=True))
+
+
+@pytest.mark.needs("nix")
+def test_derivations_say_for_which_gpu_and_system_they_are(workspace: Path) -> None:
+    vision = workspace / f"build-torchvision/.flox/pkgs/{VISION}.nix"
+    edit(vision, "cudaCapabilities = [ gpuArchSM ];", 'cudaCapabilities = map (x: x) [ "9.0" ];')
+    torch = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx512.nix"
+    edit(torch, 'system = "x86_64-linux";', 'system = builtins.head [ "aarch64-linux" ];')
+    edit(torch, 'platforms = [ "x86_64-linux" ]', 'platforms = [ "aarch64-linux" ]')
+    rules = found(workspace, evaluate=True, trees={"default": MINI})
+    assert [Path(one.where.file).stem for one in rules["TS422"]] == [VISION]
+    assert [Path(one.where.file).stem for one in rules["TS222"]] == [torch.stem]
+
+
+def test_every_rule_is_tested_by_its_name() -> None:
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    assert [one.id for one in all_rules() if one.id not in text] == []
