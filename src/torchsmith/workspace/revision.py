@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+from torchsmith.edge.files import inside
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import run
 from torchsmith.workspace.git import is_repo, require_git
@@ -26,9 +27,9 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
 def _repos(folder: Path) -> list[Path]:
     if is_repo(folder):
         return [folder]
-    inside = sorted(child for child in folder.iterdir() if child.is_dir() and is_repo(child))
-    if inside:
-        return inside
+    below = sorted(child for child in folder.iterdir() if child.is_dir() and is_repo(child))
+    if below:
+        return below
     return next(([parent] for parent in folder.parents if is_repo(parent)), [])
 
 
@@ -47,6 +48,16 @@ def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
             hint="name a commit, a branch or a tag that every repository has",
             exit=Exit.BAD_REQUEST,
         )
-    with tarfile.open(file) as archive:
-        archive.extractall(target, filter="data")
+    _unpack(file, target)
     file.unlink()
+
+
+def _unpack(file: Path, target: Path) -> None:
+    """The plain files of an archive, none of them outside `target`; links stay out."""
+    with tarfile.open(file) as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is not None:
+                path = inside(target, member.name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
