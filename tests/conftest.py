@@ -23,11 +23,12 @@ def _somebody_commits() -> None:
         os.environ[f"GIT_{role}_EMAIL"] = "test@example.org"
 
 
-@pytest.fixture(autouse=True)
-def _system_part(request: pytest.FixtureRequest) -> None:
-    for mark in request.node.iter_markers("needs"):
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture of the test, however wide its scope: are its parts there?"""
+    path = f"{os.environ['PATH']}:/usr/sbin"  # where sshd is, whoever asks
+    for mark in item.iter_markers("needs"):
         for part in mark.args:
-            path = f"{os.environ['PATH']}:/usr/sbin"  # where sshd is, whoever asks
             missing = [command for command in PARTS[part] if shutil.which(command, path=path) is None]
             if not missing:
                 continue
