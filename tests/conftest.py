@@ -6,6 +6,11 @@ import os
 import shutil
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("torchsmith", deadline=None)
+settings.load_profile("torchsmith")
 
 # A part is there when all of its commands are; `make test` installs them where it may.
 PARTS = {

@@ -94,7 +94,7 @@ def test_an_endless_list_of_empty_pieces_ends() -> None:
     assert len(next(iter(containers_of(read_elf(Bytes(elves.gpu_library(pieces)))))).entries) == 20000
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.binary(max_size=400))
 def test_no_bytes_whatever_raise_anything_but_a_problem(data: bytes) -> None:
     for file in (data, elves.gpu_library(data), elves.code_library({"_ZN2at1fEv": data})):
@@ -102,7 +102,7 @@ def test_no_bytes_whatever_raise_anything_but_a_problem(data: bytes) -> None:
             look(file)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_flipped_bytes_raise_nothing_but_a_problem(seed: int, count: int) -> None:
     source = random.Random(seed)
@@ -114,7 +114,7 @@ def test_flipped_bytes_raise_nothing_but_a_problem(seed: int, count: int) -> Non
             look(bytes(data))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, len(GOOD) - 1))
 def test_a_file_cut_off_anywhere_is_damaged(length: int) -> None:
     with pytest.raises(Damaged):

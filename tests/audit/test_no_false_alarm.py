@@ -75,7 +75,7 @@ def alarms(root: Path, **more: bool) -> list[Finding]:
     return [one for one in report.findings if one.severity is not Severity.NOTE]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(workspaces())
 def test_a_random_workspace_raises_no_alarm(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

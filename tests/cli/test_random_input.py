@@ -77,7 +77,7 @@ def _exit_code() -> int:
     return 0
 
 
-many = settings(max_examples=700, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=700, suppress_health_check=list(HealthCheck))
 
 
 @many

@@ -67,7 +67,7 @@ def subsets(candidates: frozenset[int], must: frozenset[int], most: int) -> list
 
 
 @given(problems(), st.integers(1, SIZE))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_the_best_few_are_as_good_as_trying_every_subset(
     problem: tuple[list[Demand], frozenset[int], frozenset[int]], count: int
 ) -> None:
@@ -89,7 +89,7 @@ def test_the_best_few_are_as_good_as_trying_every_subset(
 
 
 @given(problems())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_fewest_are_as_few_as_trying_every_subset(
     problem: tuple[list[Demand], frozenset[int], frozenset[int]],
 ) -> None:

@@ -90,7 +90,7 @@ def assert_runs(answer: Pick) -> None:
 
 
 @given(hosts(), st.sampled_from(sorted(CATALOG.workloads)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_picked_runs(facts: HostFacts, workload: str) -> None:
     answer = pick(facts, CELLS, CATALOG, find_workload(workload, CATALOG))
     assert_runs(answer)
@@ -99,7 +99,7 @@ def test_what_is_picked_runs(facts: HostFacts, workload: str) -> None:
 
 
 @given(hosts())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_smaller_set_of_variants_serves_the_same_gpus(facts: HostFacts) -> None:
     answer = pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
     served = {sm for one in answer.choice.variants for sm in one.gpus}
@@ -111,7 +111,7 @@ def test_no_smaller_set_of_variants_serves_the_same_gpus(facts: HostFacts) -> No
 
 
 @given(hosts())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_candidate_is_accounted_for(facts: HostFacts) -> None:
     answer = pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
     own = [cell for cell in CELLS if cell.variant.package.value == "pytorch"]

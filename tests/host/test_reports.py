@@ -68,7 +68,7 @@ def test_only_what_every_core_has_counts() -> None:
 
 
 @given(st.integers(0, len(ICELAKE)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_report_cut_anywhere_never_promises_more_than_the_whole(at: int) -> None:
     whole = read_cpuinfo(ICELAKE).features
     part = read_cpuinfo(ICELAKE[:at]).features
@@ -216,7 +216,7 @@ def test_what_cannot_be_read_is_refused_in_words(text: str, said: str, tmp_path:
 
 
 @given(st.sampled_from(list(corpus())), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_cut_of_any_report_is_read_or_refused(name: str, data: st.DataObject) -> None:
     for report in corpus()[name].reports:
         text = report.text[: data.draw(st.integers(0, len(report.text)))]
@@ -226,7 +226,7 @@ def test_any_cut_of_any_report_is_read_or_refused(name: str, data: st.DataObject
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(Problem):
         facts = resolve(read_report(text, "text"), CATALOG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import Request, Result, evaluate, plan_batches
 from torchsmith.nix.prepare import Job, Preparation
 from torchsmith.nix.tool import Nix
-from torchsmith.nix.worker import Limits
+from torchsmith.nix.worker import Limits, run_batch
 from torchsmith.workspace.recipes import recipes_in
 
 pytestmark = pytest.mark.needs("nix")
@@ -64,6 +65,23 @@ def test_shared_evaluation_gives_the_derivations_of_separate_evaluation(
     assert len(shared) == 37
     assert shared == separate
     assert all(drv and drv.endswith(".drv") for drv in shared.values())
+
+
+def test_a_new_store_is_laid_out_before_processes_use_it_side_by_side(
+    write: Write, nix: Nix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = replace(nix, store=f"local?root={tmp_path / 'new'}")
+    before: list[bool] = []
+
+    def watched(*words: Any) -> list[Job]:
+        before.append((tmp_path / "new/nix/var/nix/gcroots/profiles").is_symlink())
+        return run_batch(*words)
+
+    monkeypatch.setattr("torchsmith.nix.evaluate.run_batch", watched)
+    requests = write(one=torch_recipe(), two=torch_recipe())
+    results = evaluate(requests, new, trees={"default": MINI}, limits=Limits(workers=2), alone=True)
+    assert all(result.ok for result in results)
+    assert before == [True, True]
 
 
 def kind_in(name: str) -> str:
@@ -174,6 +192,20 @@ def test_every_bad_recipe_has_one_clear_cause_and_good_ones_are_unaffected(write
         assert cause is not None, name
         assert words in cause.message, f"{name}: {cause.message}"
         assert "\n" not in cause.message
+
+
+def test_a_stack_that_overflows_is_named_where_nix_says_so_without_an_event(
+    write: Write, nix: Nix, tmp_path: Path
+) -> None:
+    """On x86_64 Nix catches the signal, writes a plain line and exits with 1; on AArch64 it just dies."""
+    wrapper = tmp_path / "nix-instantiate"
+    said = "error: stack overflow (possible infinite recursion)"
+    wrapper.write_text(f'#!/bin/sh\n{nix.program} "$@" || {{ echo "{said}" >&2; exit 1; }}\n')
+    wrapper.chmod(0o755)
+    [deep] = write(deep=BAD["deep"][0])
+    [result] = evaluate([deep], replace(nix, program=wrapper), trees={"default": MINI})
+    assert result.cause is not None
+    assert result.cause.message == "endless recursion (Nix ran out of stack)"
 
 
 def test_an_error_names_the_line_of_the_recipe_and_not_of_a_copy(write: Write, ask: Ask) -> None:

@@ -1,6 +1,7 @@
 # A miniature nixpkgs: the attributes that recipes touch, with nixpkgs' override machinery. See README.md.
 {
   system ? builtins.currentSystem,
+  localSystem ? system, # the same under its newer name
   config ? { },
   overlays ? [ ],
   # Which nixpkgs revision to look like; the folders beside this file choose another one.
@@ -18,10 +19,11 @@ let
     allowUnsupportedSystem = false;
     cudaSupport = false;
     rocmSupport = false;
-  } // config;
+  } // (if builtins.isFunction config then config { } else config);
 
   packages = import ./pkgs {
-    inherit lib system;
+    inherit lib;
+    system = localSystem;
     config = settings;
     release = (import ./releases.nix).${release};
   };

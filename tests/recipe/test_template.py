@@ -73,7 +73,7 @@ def test_every_template_of_the_package_compiles() -> None:
 
 
 @pytest.mark.needs("nix")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts, texts)
 def test_nix_reads_back_exactly_what_was_written(one: str, two: str) -> None:
     one, two = one.replace("\r", ""), two.replace("\r", "")

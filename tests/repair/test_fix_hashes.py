@@ -145,7 +145,7 @@ def test_a_source_that_cannot_be_fetched_is_told_apart_from_a_wrong_hash(
 
 NIGHTLY = """\
 format = 1
-include = ["pytorch-python313-cuda13_0-sm121-armv9-nightly"]
+include = ["pytorch-python313-cuda13_0-CELL-nightly"]
 
 [nightly.pytorch]
 rev = "0123456789abcdef0123456789abcdef01234567" # of tonight
@@ -154,16 +154,57 @@ hash = ""
 """
 
 
-def test_the_hash_of_a_nightly_goes_into_torchsmith_toml(nix_here: Path, tmp_path: Path, call: Call) -> None:
-    file = tmp_path / "torchsmith.toml"
-    file.write_text(NIGHTLY)
+# One of them is for another system than this machine's, whichever that is.
+@pytest.mark.parametrize("cell", ["sm90-avx512", "sm121-armv9"])
+@pytest.mark.parametrize("verb", [("fix-hashes",), ("build", "--fix-hashes", "--dry-run")])
+def test_the_hash_of_a_nightly_for_any_system_goes_into_torchsmith_toml(
+    cell: str, verb: tuple[str, ...], nix_here: Path, tmp_path: Path, call: Call
+) -> None:
+    file, text = tmp_path / "torchsmith.toml", NIGHTLY.replace("CELL", cell)
+    file.write_text(text)
     assert call("generate", "-w", str(tmp_path)).code == 0
-    mended = call("fix-hashes", "-w", str(tmp_path))
-    assert mended.code == 0, mended.err
+    mended = call(*verb, "-w", str(tmp_path))
+    assert "1 hashes corrected, 1 sources proved" in mended.err
+    assert "could not be fetched" not in mended.err
     before, _, after = file.read_text().partition("sha256-")
-    assert before == NIGHTLY.removesuffix('"\n'), "everything else is as it was"
+    assert before == text.removesuffix('"\n'), "everything else is as it was"
     recipe = next(tmp_path.glob("build-pytorch/.flox/pkgs/*.nix")).read_text()
     assert f"sha256-{after.splitlines()[0]}" in recipe
+
+
+SYSTEMS = ("x86_64-linux", "aarch64-linux")
+BOUND = """\
+{{ pkgs ? import (fetchTarball "{pin}") {{ {argument} }} }}:
+pkgs.stdenv.mkDerivation {{
+  name = "bound";
+  src = pkgs.fetchFromGitHub {{ owner = "pytorch"; repo = "vision"; rev = "v1"; hash = ""; }};
+  meta.platforms = [ "{platform}" ];
+}}
+"""
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("argument", ['system = "{}";', 'localSystem = "{}"; config = _: {{ }};'])
+def test_sources_of_a_package_for_one_system_are_fetched_on_any(
+    system: str, argument: str, place: Place, nix_here: Path, call: Call
+) -> None:
+    recipe = place.recipe("pytorch-bound")
+    recipe.write_text(BOUND.format(pin=PIN, argument=argument.format(system), platform=system))
+    mended = call(*place.words("fix-hashes", "pytorch-bound"))
+    assert mended.code == 0, mended.err
+    assert 'hash = "sha256-' in recipe.read_text()
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_package_that_its_own_system_does_not_have_is_still_refused(
+    system: str, place: Place, nix_here: Path, call: Call
+) -> None:
+    other = next(one for one in SYSTEMS if one != system)
+    recipe = place.recipe("pytorch-bound")
+    recipe.write_text(BOUND.format(pin=PIN, argument=f'system = "{system}";', platform=other))
+    refused = call(*place.words("fix-hashes", "pytorch-bound"))
+    assert refused.code == 1
+    assert "not available on the requested hostPlatform" in refused.err
 
 
 def test_build_can_learn_hashes_first(place: Place, nix_here: Path, call: Call) -> None:

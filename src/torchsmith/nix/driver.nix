@@ -6,6 +6,7 @@
   shared, # files of package sets that several recipes import, by name
   roots, # folders of the workspace
   jobs, # recipes: id, file, prepared, system
+  twin, # the system that every nixpkgs is imported for, whatever recipes say; null: as they say
 }:
 
 let
@@ -32,20 +33,41 @@ let
   };
 
   # Files of the workspace that a recipe imports see what the recipe sees; nixpkgs' own do not.
-  whole = builtins.scopedImport (
-    scope
-    // {
-      import = file: if builtins.any (root: inside root (toString file)) roots then whole file else import file;
-    }
-  );
+  whole = builtins.scopedImport (scope // { import = imported; });
+  imported =
+    file:
+    if builtins.any (root: inside root (toString file)) (roots ++ [ "${toString ./.}/" ]) then
+      whole file
+    else if twin != null && builtins.pathExists (file + "/lib/default.nix") then
+      arguments: import file (asTwin arguments)
+    else
+      import file;
   inside = root: file: builtins.substring 0 (builtins.stringLength root) file == root;
 
-  packageSets = builtins.mapAttrs (_: file: import file scope) shared;
+  # What a package may not be used on does not matter to its sources.
+  asTwin =
+    arguments:
+    let
+      given = arguments.config or { };
+      allowed = config: config // { allowUnsupportedSystem = true; };
+    in
+    removeAttrs arguments [
+      "localSystem"
+      "crossSystem"
+    ]
+    // {
+      system = twin;
+      config = if builtins.isFunction given then pkgs: allowed (given pkgs) else allowed given;
+    };
+
+  load = if twin == null then import else imported;
+
+  packageSets = builtins.mapAttrs (_: file: load file scope) shared;
 
   value =
     job:
     if job.prepared then
-      import job.file (scope // { torchsmithShared = packageSets; })
+      load job.file (scope // { torchsmithShared = packageSets; })
     else
       whole job.file;
 
@@ -53,7 +75,7 @@ let
   packages = builtins.listToAttrs (
     map (job: {
       name = job.system;
-      value = import (if trees ? default then /. + trees.default else <nixpkgs>) {
+      value = load (if trees ? default then /. + trees.default else <nixpkgs>) {
         inherit (job) system;
         config.allowUnfree = true;
       };

@@ -74,14 +74,16 @@ def evaluate(
     clock: Clock | None = None,
     alone: bool = False,
     instantiate: bool = False,
+    twin: bool = False,
 ) -> list[Result]:
     """Evaluate recipes; results in the order of the requests.
 
-    `alone` shares nothing and takes one process each; `instantiate` also puts the derivations into the store.
+    `alone` shares nothing and takes one process each; `instantiate` also puts the derivations into the store;
+    `twin` evaluates recipes of any system as if they were for this machine's, whose sources are the same.
     """
     known_trees = {rev: str(check_tree(path)) for rev, path in (trees or {}).items()}
     fingerprints = Fingerprints()
-    identity = {"nix": nix.version_text, "current": nix.current_system}
+    identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
     if cache is not None:
         identity |= {f"tree {rev}": fingerprints.tree(Path(path)) for rev, path in known_trees.items()}
     results: dict[str, Result] = {}
@@ -111,8 +113,11 @@ def evaluate(
         done(Result(job.name, job.path, outcome.seconds, outcome.evaluated, outcome.cause))
 
     if pending:
-        session = _Run(nix, known_trees, limits or Limits(), clock or SystemClock(), alone, instantiate)
-        session.work_off(pending, finish)
+        as_system = nix.current_system if twin else ""
+        run = _Run(
+            nix, known_trees, limits or Limits(), clock or SystemClock(), alone, instantiate, as_system
+        )
+        run.work_off(pending, finish)
     return [results[request.name] for request in requests]
 
 
@@ -147,6 +152,7 @@ class _Run:
     clock: Clock
     alone: bool
     instantiate: bool
+    twin: str
 
     def work_off(self, pending: Sequence[Request], finish: Callable[[Outcome], None]) -> None:
         """Prepare the recipes, plan which go together, and evaluate them."""
@@ -159,9 +165,18 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="torchsmith-eval-") as folder:
             place = Path(folder).resolve()
             session = Session(
-                self.nix, preparation, place, roots, self.trees, self.limits, self.clock, self.instantiate
+                self.nix,
+                preparation,
+                place,
+                roots,
+                self.trees,
+                self.limits,
+                self.clock,
+                self.instantiate,
+                self.twin,
             )
             session.write()
+            self.nix.make_store()
             _work_off(session, batches, finish)
 
 

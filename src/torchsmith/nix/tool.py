@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchsmith.edge.files import cache_dir
+from torchsmith.edge.lock import exclusive
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Finished, find, run
 
@@ -52,6 +53,16 @@ class Nix:
             name: value for name, value in os.environ.items() if name not in ("NIX_PATH", "NIXPKGS_CONFIG")
         }
         return {**ours, **self.env}
+
+    def make_store(self) -> None:
+        """Lay out a store that was never used: processes that all do so at once trip over each other."""
+        state = Path(self.environment().get("NIX_STATE_DIR") or self.store_file("/nix/var/nix"))
+        laid_out = state / "gcroots/profiles"  # the last thing that Nix makes
+        if os.path.lexists(laid_out):
+            return
+        with exclusive(cache_dir() / "new-store.lock", what="the Nix store", wait_seconds=60):
+            if not os.path.lexists(laid_out):
+                self.run(self.command("nix-store", "--init"), timeout=60)
 
     def run(self, argv: Sequence[str], *, timeout: float | None = None) -> Finished:
         return run(argv, env=self.environment(), timeout=timeout)

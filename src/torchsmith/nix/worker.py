@@ -15,7 +15,7 @@ import msgspec
 from torchsmith.edge.clock import Clock
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Running
-from torchsmith.nix.errors import Cause, cause_of, parse_event
+from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.expression import nix_path, nix_string, nix_value
 from torchsmith.nix.prepare import SCOPE, Job, Preparation, original
 from torchsmith.nix.tool import Nix
@@ -77,6 +77,7 @@ class Session:
     limits: Limits
     clock: Clock
     instantiate: bool = False  # also put the derivations into the store
+    twin: str = ""  # the system to import every nixpkgs for, in place of what recipes say
 
     def write(self) -> None:
         """Lay out the prepared files."""
@@ -100,7 +101,8 @@ class Session:
         return (
             f"import {nix_path(str(self.folder / 'driver.nix'))} {{ mark = {nix_string(mark)};"
             f" trees = {nix_value(self.trees)}; roots = {nix_value([f'{root}/' for root in self.roots])};"
-            f" shared = {{ {shared} }}; jobs = [ {jobs} ]; }}"
+            f" shared = {{ {shared} }}; jobs = [ {jobs} ];"
+            f" twin = {nix_value(self.twin or None)}; }}"
         )
 
     def _job(self, job: Job, number: int) -> str:
@@ -231,8 +233,8 @@ class _Worker:
 
     def _failed(self) -> Outcome:
         if self.current is None:
-            words = cause_of(self.last_error).message if self.last_error else " ".join(self.stray[-3:])
-            raise Problem(f"Nix cannot evaluate anything: {words or 'it gave no reason'}", exit=Exit.LACKING)
+            cause = cause_of(self.last_error) if self.last_error else shorten("\n".join(self.stray))
+            raise Problem(f"Nix cannot evaluate anything: {cause.message}", exit=Exit.LACKING)
         job = self.current
         self.finished.add(id(job))
         cause = cause_of(self.last_error) if self.last_error else self._died()
@@ -255,8 +257,10 @@ class _Worker:
         return any(sign in words for sign in ("Out of Memory", "out of memory", "Too many heap sections"))
 
     def _died(self) -> Cause:
-        """A process that ended without a word: most often its stack or its memory was used up."""
-        said = " ".join(self.stray[-3:])
+        """A process that ended without an event: most often its stack or its memory was used up."""
         if self.running.wait() == -signal.SIGSEGV:
             return Cause("endless recursion (Nix ran out of stack)")
+        if any(line.startswith("error:") for line in self.stray):
+            return shorten("\n".join(self.stray))
+        said = " ".join(self.stray[-3:])
         return Cause(f"Nix ended without a reason (exit code {self.running.wait()}) {said}".strip())

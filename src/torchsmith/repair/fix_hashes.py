@@ -120,12 +120,11 @@ class HashFixer:
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
         holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
         made = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
-        derivations = show_derivations(self.nix, list(made.values()), recursive=True) if made else {}
-        graph = Graph(derivations, made)
-        downloads = stated_downloads(graph, holders)
+        graphs = [self._graph(made), self._graph(self._twins(recipes, results))]
+        downloads = fetchable(*(stated_downloads(graph, holders) for graph in graphs))
         said = self._realise(downloads)
         mismatches = read_mismatches(said)
-        placed, unplaced = self._place(mismatches, graph, holders)
+        placed, unplaced = self._place(mismatches, graphs, holders)
         early, nowhere, unchecked = self._at_evaluation(results, holders)
         left = [one for one in downloads if one.path not in {wrong.derivation for wrong in mismatches}]
         valid = valid_paths(self.nix, [output_of(one) for one in left])
@@ -135,14 +134,26 @@ class HashFixer:
         corrections = merged([*placed, *early])
         return Found(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)
 
-    def _evaluate(self, recipes: Sequence[RecipeFile]) -> list[Result]:
+    def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[Result]:
         return evaluate(
             [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes],
             self.nix,
             trees=self.trees,
             limits=Limits(workers=default_workers()),
             instantiate=True,
+            twin=twin,
         )
+
+    def _twins(self, recipes: Sequence[RecipeFile], results: Sequence[Result]) -> dict[str, str]:
+        """Recipes of other systems as derivations of this machine's, which can run their downloads."""
+        own = self.nix.current_system
+        foreign = {one.name for one in results if one.evaluated and one.evaluated.system != own}
+        twins = self._evaluate([one for one in recipes if one.name in foreign], twin=True)
+        return {twin.name: twin.evaluated.drv_path for twin in twins if twin.evaluated}
+
+    def _graph(self, made: Mapping[str, str]) -> Graph:
+        paths = list(made.values())
+        return Graph(show_derivations(self.nix, paths, recursive=True) if paths else {}, made)
 
     def _at_evaluation(
         self, results: Sequence[Result], holders: Mapping[str, Sequence[Holder]]
@@ -179,20 +190,22 @@ class HashFixer:
         return "\n".join(told)
 
     def _place(
-        self, mismatches: Sequence[Mismatch], graph: Graph, holders: Mapping[str, Sequence[Holder]]
+        self,
+        mismatches: Sequence[Mismatch],
+        graphs: Sequence[Graph],
+        holders: Mapping[str, Sequence[Holder]],
     ) -> tuple[list[Correction], list[str]]:
         placed: list[Correction] = []
         unplaced: list[str] = []
         for mismatch in mismatches:
-            derivation = graph.derivations.get(mismatch.derivation)
-            users = graph.users.get(mismatch.derivation, ())
-            found = False
-            for name in users if derivation else ():
-                assert derivation is not None
-                holder = best(holders[name], mismatch.specified, told_of(derivation))
-                if holder is not None:
-                    found = True
-                    placed.append(self._correction(holder, mismatch.got, source_of(derivation), (name,)))
+            found = [
+                self._correction(holder, mismatch.got, source_of(graph.derivations[path]), (name,))
+                for graph in graphs
+                for path in [mismatch.derivation]
+                for name in graph.users.get(path, ())
+                if (holder := best(holders[name], mismatch.specified, told_of(graph.derivations[path])))
+            ]
+            placed += found
             if not found:
                 unplaced.append(f"{mismatch.derivation} has {mismatch.got}, and no file states its old hash")
         return placed, unplaced
@@ -231,6 +244,13 @@ def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[Holder]]) -> l
             if derivation is not None and derivation.fixed and _hash(derivation) in stated:
                 found[path] = derivation
     return list(found.values())
+
+
+def fetchable(downloads: Sequence[Derivation], twins: Sequence[Derivation]) -> list[Derivation]:
+    """Downloads, those of other systems in the form that this machine can run: a fixed output is the same."""
+    ours = {(output_of(one), source_of(one)): one for one in twins}
+    chosen = (ours.get((output_of(one), source_of(one)), one) for one in downloads)
+    return list({one.path: one for one in chosen}.values())
 
 
 def _hash(derivation: Derivation) -> str:
