@@ -202,6 +202,7 @@ def test_a_stack_that_overflows_is_named_where_nix_says_so_without_an_event(
     said = "error: stack overflow (possible infinite recursion)"
     wrapper.write_text(f'#!/bin/sh\n{nix.program} "$@" || {{ echo "{said}" >&2; exit 1; }}\n')
     wrapper.chmod(0o755)
+    (tmp_path / "nix-store").symlink_to(nix.program.with_name("nix-store"))
     [deep] = write(deep=BAD["deep"][0])
     [result] = evaluate([deep], replace(nix, program=wrapper), trees={"default": MINI})
     assert result.cause is not None
