@@ -12,6 +12,7 @@ import pytest
 
 from tests.nix.conftest import MINI, PIN, Ask, Write, torch_recipe
 from tests.recipe.conftest import Make, make  # noqa: F401
+from tests.recipe.test_evaluated import NIGHTLY
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.nix.cache import ResultCache
@@ -367,6 +368,29 @@ def test_arguments_come_from_a_package_set_as_flox_gives_them(write: Write, ask:
     assert result.evaluated is not None
     assert result.evaluated.name == "python3.12-x-2.9.1"
     assert result.evaluated.system == "aarch64-linux"
+
+
+def test_a_file_imported_by_a_computed_path_sees_the_tree_too(write: Write, ask: Ask) -> None:
+    write(inner="{ }: " + torch_recipe())
+    recipes = write(
+        one='let here = ./.; in import (here + "/inner.nix") { }',
+        two='builtins.import (./. + "/inner.nix") { }',
+    )
+    together, apart = ask(recipes), ask(recipes, alone=True)
+    assert drvs(together) == drvs(apart)
+    assert all(result.ok for result in together.values()), drvs(together)
+
+
+def test_a_self_contained_nightly_evaluates_with_its_wrapper_and_its_cuda(make: Make, nix: Nix) -> None:  # noqa: F811
+    root = make(NIGHTLY.format(self_contained="true"))
+    results = evaluate(requests_in(root), nix, trees={"default": MINI})
+    assert {one.name: str(one.cause) for one in results if not one.ok} == {}
+    wrapper = next(one for one in results if one.name.endswith("-wrapper"))
+    assert wrapper.evaluated is not None
+    assert wrapper.evaluated.system == "aarch64-linux"
+    preparation = Preparation()
+    preparation.add(wrapper.name, wrapper.path)
+    assert preparation.jobs[0].urls == (PIN,), "the pin of the CUDA recipes, which may be downloaded"
 
 
 def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path: Path, ask: Ask) -> None:

@@ -27,22 +27,28 @@ let
     in
     if tree == null then builtins.fetchTarball address else /. + tree;
 
-  scope = {
-    inherit fetchTarball;
-    builtins = builtins // { inherit fetchTarball; };
-  };
-
   # Files of the workspace that a recipe imports see what the recipe sees; nixpkgs' own do not.
-  whole = builtins.scopedImport (scope // { import = imported; });
   imported =
     file:
-    if builtins.any (root: inside root (toString file)) (roots ++ [ "${toString ./.}/" ]) then
-      whole file
+    let
+      at = toString file + "/";
+      within = builtins.any (folder: builtins.substring 0 (builtins.stringLength folder) at == folder);
+    in
+    if within roots && !within (map (tree: tree + "/") (builtins.attrValues trees)) then
+      builtins.scopedImport scope file
     else if twin != null && builtins.pathExists (file + "/lib/default.nix") then
       arguments: import file (asTwin arguments)
     else
       import file;
-  inside = root: file: builtins.substring 0 (builtins.stringLength root) file == root;
+
+  scope = {
+    inherit fetchTarball;
+    import = imported;
+    builtins = builtins // {
+      inherit fetchTarball;
+      import = imported;
+    };
+  };
 
   # What a package may not be used on does not matter to its sources.
   asTwin =
@@ -60,22 +66,20 @@ let
       config = if builtins.isFunction given then pkgs: allowed (given pkgs) else allowed given;
     };
 
-  load = if twin == null then import else imported;
-
-  packageSets = builtins.mapAttrs (_: file: load file scope) shared;
+  packageSets = builtins.mapAttrs (_: file: import file scope) shared;
 
   value =
     job:
     if job.prepared then
-      load job.file (scope // { torchsmithShared = packageSets; })
+      import job.file (scope // { torchsmithShared = packageSets; })
     else
-      whole job.file;
+      builtins.scopedImport scope job.file;
 
   # Arguments without a default come from a package set, as Flox' callPackage gives them.
   packages = builtins.listToAttrs (
     map (job: {
       name = job.system;
-      value = load (if trees ? default then /. + trees.default else <nixpkgs>) {
+      value = imported (if trees ? default then /. + trees.default else <nixpkgs>) {
         inherit (job) system;
         config.allowUnfree = true;
       };

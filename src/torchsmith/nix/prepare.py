@@ -29,8 +29,8 @@ from torchsmith.recipe.read.closed import (
 from torchsmith.recipe.read.scope import formal_nodes, lookup, statements
 from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse
 
-SCOPE = "{ builtins, fetchTarball, torchsmithShared ? null }: "
-INHERIT = "{ inherit builtins fetchTarball torchsmithShared; }"
+SCOPE = "{ builtins, fetchTarball, import, torchsmithShared ? null }: "
+INHERIT = "{ inherit builtins fetchTarball import torchsmithShared; }"
 DEEPEST = 16
 
 

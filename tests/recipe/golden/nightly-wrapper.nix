@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper line=nightly content=sha256:3097a2e014dea185444f67b43314935c531e3b3869108fc673d757600cf54ade
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper line=nightly content=sha256:56a89a3388ea78060aa3e7569170359616d64023a14594a0e7beb5ea4fc817a0
 # The PyTorch nightly beside this file, built against CUDA 13.0 of known revisions.
 # It takes nothing from Flox, so any stability will do and `nix-build` works too.
 # CUDA_TOOLKIT_REPO=/path/to/build-cudatoolkit uses a local checkout instead (Flox evaluates impurely).
@@ -7,6 +7,11 @@
 }:
 
 let
+  arguments = {
+    torchsmithSystem = "aarch64-linux";
+  }
+  // (if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; });
+
   # Where build-cudatoolkit lies; all four come from the workspace file.
   toolkitOwner = "someone";
   toolkitRepo = "build-cudatoolkit";
@@ -26,23 +31,18 @@ let
         sha256 = toolkitHash;
       };
 
-  fromToolkit =
-    name:
-    import (cudaToolkitRepo + "/.flox/pkgs/${name}.nix") (
-      { torchsmithSystem = "aarch64-linux"; }
-      // (if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; })
-    );
+  fromToolkit = name: import (cudaToolkitRepo + "/.flox/pkgs/${name}-13_0.nix") arguments;
+  toolkit = {
+    cudatoolkit = fromToolkit "cudatoolkit";
+    cudnn = fromToolkit "cudnn";
+    nccl = fromToolkit "nccl";
+    libcusparse_lt = fromToolkit "libcusparse_lt";
+  };
 
   # Compiler, Python and MAGMA come from the same nixpkgs as the CUDA packages, so their C libraries agree.
-  pkgs = (fromToolkit "cudatoolkit-13_0").torchsmithPkgs;
+  pkgs = toolkit.cudatoolkit.torchsmithPkgs;
 
-  cuda = pkgs.cudaPackages_13_0.overrideScope (
-    final: prev: {
-      cudnn = fromToolkit "cudnn-13_0";
-      nccl = fromToolkit "nccl-13_0";
-      libcusparse_lt = fromToolkit "libcusparse_lt-13_0";
-    }
-  );
+  cuda = pkgs.cudaPackages_13_0.overrideScope (final: prev: { inherit (toolkit) cudnn nccl libcusparse_lt; });
 in
 
 (pkgs.callPackage ./pytorch-python313-cuda13_0-sm121-armv9-nightly.nix {

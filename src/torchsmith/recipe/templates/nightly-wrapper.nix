@@ -8,18 +8,26 @@
 }:
 
 let
-  #? unless selfContained
+  arguments = {
+    torchsmithSystem = "@system@";
+  }
+  // (if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; });
+
+  #? if selfContained
+  # The CUDA recipes lie beside this one.
+  toolkit = {
+    cudatoolkit = import ./cudatoolkit-@cuda.slug@.nix arguments;
+    cudnn = import ./cudnn-@cuda.slug@.nix arguments;
+    nccl = import ./nccl-@cuda.slug@.nix arguments;
+    libcusparse_lt = import ./libcusparse_lt-@cuda.slug@.nix arguments;
+  };
+  #? else
   # Where build-cudatoolkit lies; all four come from the workspace file.
   toolkitOwner = "@toolkit.owner@";
   toolkitRepo = "@toolkit.repo@";
   toolkitRev = "@toolkit.rev@";
   toolkitHash = "@toolkit.hash@";
 
-  #? end
-  #? if selfContained
-  # The CUDA recipes lie beside this one.
-  cudaToolkitRepo = ../..;
-  #? else
   cudaToolkitRepo =
     let
       local = builtins.getEnv "CUDA_TOOLKIT_REPO";
@@ -32,25 +40,20 @@ let
         url = "https://github.com/${toolkitOwner}/${toolkitRepo}/archive/${toolkitRev}.tar.gz";
         sha256 = toolkitHash;
       };
+
+  fromToolkit = name: import (cudaToolkitRepo + "/.flox/pkgs/${name}-@cuda.slug@.nix") arguments;
+  toolkit = {
+    cudatoolkit = fromToolkit "cudatoolkit";
+    cudnn = fromToolkit "cudnn";
+    nccl = fromToolkit "nccl";
+    libcusparse_lt = fromToolkit "libcusparse_lt";
+  };
   #? end
 
-  fromToolkit =
-    name:
-    import (cudaToolkitRepo + "/.flox/pkgs/${name}.nix") (
-      { torchsmithSystem = "@system@"; }
-      // (if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; })
-    );
-
   # Compiler, Python and MAGMA come from the same nixpkgs as the CUDA packages, so their C libraries agree.
-  pkgs = (fromToolkit "cudatoolkit-@cuda.slug@").torchsmithPkgs;
+  pkgs = toolkit.cudatoolkit.torchsmithPkgs;
 
-  cuda = pkgs.@cudaSet@.overrideScope (
-    final: prev: {
-      cudnn = fromToolkit "cudnn-@cuda.slug@";
-      nccl = fromToolkit "nccl-@cuda.slug@";
-      libcusparse_lt = fromToolkit "libcusparse_lt-@cuda.slug@";
-    }
-  );
+  cuda = pkgs.@cudaSet@.overrideScope (final: prev: { inherit (toolkit) cudnn nccl libcusparse_lt; });
 in
 
 (pkgs.callPackage ./pytorch-@nightlyCell@.nix {
