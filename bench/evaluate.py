@@ -15,14 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.process import find
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import Request, evaluate
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.nix.worker import Limits
 from torchsmith.recipe.read import read_recipe
-from torchsmith.workspace.recipes import recipes_in
+from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.run import Request as Generate
 from torchsmith.workspace.run import generate
 
@@ -41,7 +40,7 @@ def rows() -> Iterator[Row]:
         root.mkdir()
         (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
         generate(Generate(workspace=root, git=False))
-        files = recipes_in(root, builtin_catalog())
+        files = recipes_in(root)
         requests = [Request(one.name, one.path, one.system) for one in files]
         nix = find_nix(store=f"local?root={folder}/store") if tree == MINI else find_nix()
         yield _reading(nix, [one.path for one in files])

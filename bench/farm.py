@@ -12,7 +12,7 @@ from torchsmith.build.plan import evaluate_recipes
 from torchsmith.build.simulation import simulate_farms, simulated_jobs, tasks_of
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.tool import find_nix
-from torchsmith.workspace.recipes import recipes_in
+from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.run import Request, generate
 
 MINI = Path(__file__).parent.parent / "tests/nixpkgs-mini"
@@ -28,7 +28,7 @@ def rows() -> Iterator[Row]:
         (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
         generate(Request(workspace=root, git=False))
         nix = find_nix(store=f"local?root={folder}/store")
-        graph = evaluate_recipes(nix, recipes_in(root, catalog), {"default": MINI}).graph
+        graph = evaluate_recipes(nix, recipes_in(root), {"default": MINI}).graph
     for farm in simulate_farms(tasks_of(simulated_jobs(graph), catalog, []), (1, 4, 16)):
         ours, nixs, bound = (Timing((hours * 3600,)) for hours in (farm.ours, farm.nix, farm.bound))
         what = f"132 packages on {farm.farm}"

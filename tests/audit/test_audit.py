@@ -156,7 +156,7 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["nowhere"], "there is no nowhere"),
-        (["."], "no recipes below"),
+        (["."], "there is no recipe in ."),
         ([".", "--write-baseline"], "--write-baseline needs --baseline"),
     ],
 )

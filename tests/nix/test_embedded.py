@@ -10,13 +10,12 @@ import pytest
 
 from tests.nix.conftest import MINI
 from tests.recipe.conftest import Make, make  # noqa: F401
-from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix import embedded
 from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, ask_all
 from torchsmith.nix.evaluate import Request, evaluate
 from torchsmith.nix.tool import Nix
-from torchsmith.workspace.recipes import recipes_in
+from torchsmith.workspace.checkout import recipes_in
 
 CELLS = """
 format = 1
@@ -47,7 +46,7 @@ def values(evaluator: Evaluator, text: str, path: Path = Path("/w/x.nix")) -> Va
 @pytest.mark.needs("nix")
 def test_values_are_those_of_real_nix(layout: str, make: Make, nix: Nix) -> None:  # noqa: F811
     folder = make(CELLS.replace("format = 1", f'format = 1\nlayout = "{layout}"'))
-    recipes = recipes_in(folder, builtin_catalog())
+    recipes = recipes_in(folder)
     told = {one.name: one for one in ask_all([(one.name, one.path, one.system) for one in recipes])}
     real = evaluate(
         [Request(one.name, one.path, one.system) for one in recipes], nix, trees={"default": MINI}

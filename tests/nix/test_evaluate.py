@@ -13,14 +13,13 @@ import pytest
 from tests.nix.conftest import MINI, PIN, Ask, Write, torch_recipe
 from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
-from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import Request, Result, evaluate, plan_batches
 from torchsmith.nix.prepare import Job, Preparation
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import Limits, run_batch
-from torchsmith.workspace.recipes import recipes_in
+from torchsmith.workspace.checkout import recipes_in
 
 pytestmark = pytest.mark.needs("nix")
 
@@ -50,7 +49,7 @@ def drvs(results: dict[str, Result] | list[Result]) -> dict[str, str | None]:
 
 
 def requests_in(folder: Path) -> list[Request]:
-    return [Request(one.name, one.path, one.system) for one in recipes_in(folder, builtin_catalog())]
+    return [Request(one.name, one.path, one.system) for one in recipes_in(folder)]
 
 
 @pytest.mark.parametrize("layout", ["standalone", "shared"])

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import rules_of
-from torchsmith.audit.targets import Folder
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
-from torchsmith.matrix import BadName, Variant, read_name
+from torchsmith.matrix import Variant
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import Request, Result, evaluate
 from torchsmith.nix.tool import find_nix
+from torchsmith.workspace.checkout import RecipeFile, Repository
 
 if TYPE_CHECKING:
     from torchsmith.audit.run import Bench
@@ -49,26 +49,23 @@ class Built:
 
 
 def derivation_findings(
-    folders: Sequence[Folder], bench: Bench, trees: Mapping[str, Path]
+    folders: Sequence[Repository], bench: Bench, trees: Mapping[str, Path]
 ) -> Iterator[Finding]:
     """What the derivations give away."""
     from torchsmith.audit.run import made
 
     nix = find_nix()
-    requests = [
-        Request(folder.show(path), path, _system(path, bench.catalog))
-        for folder in folders
-        for path in folder.recipes
-    ]
+    recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
+    requests = [Request(shown, one.path, one.system) for shown, one in recipes.items()]
     results = evaluate(requests, nix, trees=trees, cache=ResultCache(), instantiate=True)
     shown = show_derivations(nix, [one.evaluated.drv_path for one in results if one.evaluated])
     torch = {
         variant.cell: result.evaluated.drv_path
         for result in results
-        if result.evaluated and (variant := _variant(result.path)) and not variant.package.companion
+        if result.evaluated and (variant := recipes[result.name].variant) and not variant.package.companion
     }
     for folder in folders:
-        mine = [one for one in results if one.path in folder.recipes]
+        mine = [(recipes[one.name], one) for one in results if recipes[one.name].repo == folder.root]
         built = _built(mine, shown, torch, bench.catalog)
         for rule in rules_of("derivations", "repo"):
             if bench.choice.wants(rule.id):
@@ -77,23 +74,27 @@ def derivation_findings(
 
 
 def _built(
-    results: Sequence[Result], shown: Mapping[str, Derivation], torch: Mapping[str, str], catalog: Catalog
+    results: Sequence[tuple[RecipeFile, Result]],
+    shown: Mapping[str, Derivation],
+    torch: Mapping[str, str],
+    catalog: Catalog,
 ) -> Built:
-    recipes = tuple(_recipe(one, shown[one.evaluated.drv_path]) for one in results if one.evaluated)
-    failed = tuple((one.name, one.cause.message if one.cause else "") for one in results if not one.ok)
+    recipes = tuple(
+        _recipe(recipe, one, shown[one.evaluated.drv_path]) for recipe, one in results if one.evaluated
+    )
+    failed = tuple((one.name, one.cause.message if one.cause else "") for _, one in results if not one.ok)
     return Built(recipes, failed, torch, catalog)
 
 
-def _recipe(result: Result, derivation: Derivation) -> BuiltRecipe:
-    variant = _variant(result.path)
+def _recipe(recipe: RecipeFile, result: Result, derivation: Derivation) -> BuiltRecipe:
     assert result.evaluated is not None
     return BuiltRecipe(
         file=result.name,
-        name=result.path.stem,
-        variant=variant,
+        name=recipe.attr,
+        variant=recipe.variant,
         system=derivation.system,
         drv=result.evaluated.drv_path,
-        essence=_essence(derivation) if variant else "",
+        essence=_essence(derivation) if recipe.variant else "",
         architectures=derivation.env.get("TORCH_CUDA_ARCH_LIST", ""),
         below=frozenset(derivation.inputs),
     )
@@ -108,16 +109,3 @@ def _essence(derivation: Derivation) -> str:
     for path in own:
         text = text.replace(str(path), "")
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _variant(path: Path) -> Variant | None:
-    try:
-        return read_name(path.stem).variant
-    except BadName:
-        return None
-
-
-def _system(path: Path, catalog: Catalog) -> str:
-    variant = _variant(path)
-    isa = catalog.isas.get(variant.isa) if variant else None
-    return isa.platform if isa else ""

@@ -16,12 +16,13 @@ from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
 from torchsmith.audit.rule import Defect, Over, Rule, rules_of
 from torchsmith.audit.subject import Subject
 from torchsmith.audit.suppress import Choice, muted
-from torchsmith.audit.targets import Folder, find_folders, workspace_of
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.matrix.names import package_name
 from torchsmith.nix.parse import canonical_text
 from torchsmith.recipe.read import Recipe, read_recipe
+from torchsmith.workspace.checkout import Repository, discover, workspace_of
 from torchsmith.workspace.load import Workspace
 
 WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
@@ -39,6 +40,7 @@ class Request:
     evaluate: bool = False
     trees: Mapping[str, Path] = field(default_factory=dict)  # local nixpkgs by revision, for evaluation
     jobs: int = 0  # 0: as many as there are processors
+    selectors: tuple[str, ...] = ()  # which of the recipes there; all without
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ class Bench:
 
 def audit(request: Request) -> Report:
     """Judge everything below the paths."""
-    folders = find_folders(request.paths)
     workspace = workspace_of(request.paths, request.workspace)
+    folders = discover(request.paths, workspace, request.selectors).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = {cell.name: cell.line for cell in workspace.matrix.cells} if workspace else {}
     bench = Bench(catalog, request.choice, lines)
@@ -127,11 +129,11 @@ Work = tuple[Path, str, bool]
 
 
 def _judge_all(
-    folders: Sequence[Folder], bench: Bench, request: Request, workspace: Workspace | None
-) -> Iterator[tuple[Folder, Judged]]:
-    work: list[tuple[Folder, Work]] = []
+    folders: Sequence[Repository], bench: Bench, request: Request, workspace: Workspace | None
+) -> Iterator[tuple[Repository, Judged]]:
+    work: list[tuple[Repository, Work]] = []
     for folder in folders:
-        work += [(folder, (path, folder.show(path), True)) for path in folder.recipes]
+        work += [(folder, (one.path, folder.show(one.path), True)) for one in folder.recipes]
         work += [(folder, (path, folder.show(path), False)) for path in (*folder.others, *folder.pages)]
     jobs = request.jobs or os.cpu_count() or 1
     if jobs == 1 or len(work) < WORTH_A_PROCESS:
@@ -177,10 +179,11 @@ def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
     found = list(_findings(bench, "file", shown, text, lambda rule: rule.check(path, text)))
     if not is_recipe:
         return Judged(tuple(found))
-    form = bench.forms.of(path.stem, text, bench.lines.get(path.stem))
+    name = package_name(path)
+    form = bench.forms.of(name, text, bench.lines.get(name))
     known = bench.judged.get(form) if form else None
     if form is not None and known is not None:
-        return _again(form, *known, path.stem, shown, found)
+        return _again(form, *known, name, shown, found)
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
@@ -269,7 +272,7 @@ def _line(text: str, number: int) -> str:
 
 
 def _repo_findings(
-    folders: Sequence[Folder], facts: dict[Path, list[RecipeFacts]], bench: Bench
+    folders: Sequence[Repository], facts: dict[Path, list[RecipeFacts]], bench: Bench
 ) -> Iterator[Finding]:
     sections = {
         one.variant.cell: one.torch

@@ -10,11 +10,12 @@ from torchsmith.audit.finding import Finding
 from torchsmith.audit.form import Form
 from torchsmith.audit.rule import rules_of
 from torchsmith.audit.subject import Subject
-from torchsmith.audit.targets import Folder
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
+from torchsmith.matrix.names import package_name
 from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, available
 from torchsmith.recipe.read import read_recipe
+from torchsmith.workspace.checkout import Repository
 
 if TYPE_CHECKING:
     from torchsmith.audit.run import Bench
@@ -23,7 +24,7 @@ BATCH = 64  # recipes in memory at a time
 
 
 def value_findings(
-    folders: Sequence[Folder], bench: Bench, broken: Collection[str], *, needed: bool
+    folders: Sequence[Repository], bench: Bench, broken: Collection[str], *, needed: bool
 ) -> Iterator[Finding]:
     """What evaluation finds in recipes that their text gave no reason to doubt.
 
@@ -32,10 +33,10 @@ def value_findings(
     if not available() and not needed:
         return
     wanted = [
-        (folder.show(path), path)
+        (shown, recipe.path)
         for folder in folders
-        for path in folder.recipes
-        if folder.show(path) not in broken
+        for recipe in folder.recipes
+        if (shown := folder.show(recipe.path)) not in broken
     ]
     with Evaluator() as evaluator:
         first, rest = _one_of_each(wanted, bench)
@@ -58,7 +59,8 @@ def _one_of_each(
     others: dict[str, list[tuple[str, Path]]] = {}
     seen: dict[Form, str] = {}
     for shown, path in wanted:
-        form = bench.forms.of(path.stem, read_text(path), bench.lines.get(path.stem))
+        name = package_name(path)
+        form = bench.forms.of(name, read_text(path), bench.lines.get(name))
         known = seen.setdefault(form, shown) if form else shown
         if known == shown:
             first.append((shown, path))

@@ -14,7 +14,7 @@ from torchsmith.matrix import BadName, Package, Variant, read_name
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
 from torchsmith.record.estimate import OTHER
-from torchsmith.workspace.recipes import RecipeFile
+from torchsmith.workspace.checkout import RecipeFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,21 +189,20 @@ def jobs_of_recipes(recipes: Sequence[RecipeFile], root: Path, stabilities: Mapp
     names = {recipe.name for recipe in recipes}
     jobs = []
     for recipe in recipes:
-        variant = variant_of(recipe.name)
+        variant = recipe.variant
         torch = variant.of(Package.PYTORCH).name if variant else recipe.name
-        repo = next(folder for folder in recipe.path.parents if folder.name == ".flox").parent
         jobs.append(
             Job(
                 recipe.name,
                 recipe.name,
-                (recipe.name.rpartition("/")[2],),
+                (recipe.attr,),
                 variant.package.value if variant else OTHER,
                 variant is not None and variant.cuda is not None,
                 recipe.system,
                 needs=frozenset((torch,)) if torch != recipe.name and torch in names else frozenset(),
                 recipes=(recipe.name,),
                 isa=variant.isa if variant else "",
-                repo=str(repo.resolve().relative_to(root.resolve())),
+                repo=str(recipe.repo.resolve().relative_to(root.resolve())),
                 stability=stabilities.get(recipe.name, ""),
             )
         )

@@ -19,8 +19,8 @@ from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import Limits
 from torchsmith.record import Expected, Past, expect
 from torchsmith.record.estimate import memory_per_core
+from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace
-from torchsmith.workspace.recipes import RecipeFile
 
 
 @dataclass(frozen=True, slots=True)

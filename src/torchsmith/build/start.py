@@ -33,9 +33,9 @@ from torchsmith.nix.settings import nix_settings
 from torchsmith.nix.store import StoreOptions, copy_to_cache, public_key
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.record import Record, open_record
+from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.generate import STATE
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.recipes import choose_recipes
 
 BackendName = Literal["nix", "flox"]
 Isas = Callable[[Builder], frozenset[str] | None]  # asks a builder which instruction sets its CPU runs
@@ -201,7 +201,7 @@ def prepare(
             "the cache's address holds a password", hint="put it into the netrc file that Nix reads"
         )
     root = state_folder(workspace).parent
-    recipes = choose_recipes(request.selectors, root, workspace.catalog)
+    recipes = choose(request.selectors, workspace, root).recipes
     past = record.past()
     if request.backend == "flox":
         require_flox("build with --backend nix")

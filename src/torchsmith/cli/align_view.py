@@ -18,7 +18,9 @@ def print_alignment(alignment: Alignment, *, as_json: bool) -> None:
             {"cell": cell, **{column.shown: cell in column.recipes for column in alignment.columns}}
             for cell in alignment.cells
         ]
-        print_json({"cells": rows, "whole": alignment.whole, "missing": len(alignment.missing)})
+        left = [{"path": str(one.path), "why": one.why} for one in alignment.left]
+        counts = {"whole": alignment.whole, "missing": len(alignment.missing)}
+        print_json({"cells": rows, **counts, "left": left})
         return
     wide = max(len(cell) for cell in alignment.cells) + 2
     widths = [max(len(column.shown), len("missing")) + 2 for column in alignment.columns]
@@ -39,6 +41,8 @@ def print_alignment(alignment: Alignment, *, as_json: bool) -> None:
     )
     hint = "; --create writes what is missing" if alignment.missing else ""
     err().print(words + hint, soft_wrap=True)
+    for one in alignment.left:
+        err().print(Text(f"in no row: {one.path}: {one.why}", style="yellow"), soft_wrap=True)
 
 
 def print_created(written: Sequence[Path], impossible: Sequence[Made], *, as_json: bool) -> None:

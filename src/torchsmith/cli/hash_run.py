@@ -15,8 +15,8 @@ from torchsmith.nix.store import StoreOptions
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import Record
 from torchsmith.repair.fix_hashes import Correction, HashFixer, Mended
+from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.load import Workspace
-from torchsmith.workspace.recipes import choose_recipes
 
 
 def mend(
@@ -34,7 +34,7 @@ def mend(
     fixer = HashFixer(
         find_nix(),
         workspace,
-        lambda: choose_recipes(words, root, workspace.catalog),
+        lambda: choose(words, workspace, root).recipes,
         trees,
         record.proved(),
         StoreOptions(builders=""),

@@ -13,8 +13,8 @@ from torchsmith.edge.problem import Problem
 if TYPE_CHECKING:
     from torchsmith.nix.evaluate import Request, Result
     from torchsmith.nix.tool import Nix
+    from torchsmith.workspace.checkout import RecipeFile
     from torchsmith.workspace.load import Workspace
-    from torchsmith.workspace.recipes import RecipeFile
 
 Recipes = Annotated[
     list[str] | None,
@@ -67,12 +67,12 @@ def _full_revision(short: str) -> str:
 
 def open_recipes(words: Sequence[str] | None, workspace: Path | None) -> tuple[Workspace, list[RecipeFile]]:
     """The workspace at hand and the recipes that words pick in it."""
+    from torchsmith.workspace.checkout import choose
     from torchsmith.workspace.load import open_workspace
-    from torchsmith.workspace.recipes import choose_recipes
 
     opened = open_workspace(workspace)
     folder = opened.root or Path.cwd()
-    return opened, choose_recipes(words or [], folder, opened.catalog)
+    return opened, choose(words or [], opened, folder).recipes
 
 
 def requests_for(recipes: Sequence[RecipeFile]) -> list[Request]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from torchsmith.catalog.axes import CudaVersion, PythonVersion, Sm
 from torchsmith.catalog.facts import Line
@@ -36,6 +37,11 @@ class Reading:
     @property
     def canonical(self) -> bool:
         return not self.old and not self.prefix
+
+
+def package_name(path: Path) -> str:
+    """The name that Flox gives a file: its own, or its folder's for a default.nix."""
+    return path.parent.name if path.name == "default.nix" else path.stem
 
 
 def pname(variant: Variant, line: Line) -> str:

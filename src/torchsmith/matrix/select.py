@@ -36,22 +36,36 @@ class Selector:
         parts = [part for word in words for part in re.split(r"[\s,]+", word) if part]
         return cls(tuple(_term(part, catalog) for part in parts))
 
-    def matches(self, variant: Variant, line: str, catalog: Catalog) -> bool:
-        wanted: dict[str, list[str]] = {}
-        for term in self.terms:
-            if term.negated:
-                if _holds(term.axis, term.pattern, variant, line, catalog):
-                    return False
-            else:
-                wanted.setdefault(term.axis, []).append(term.pattern)
+    def asks(self, axis: str) -> bool:
+        """Whether a word is about this axis."""
+        return any(term.axis == axis for term in self.terms)
+
+    def matches(
+        self, variant: Variant | None, line: str, catalog: Catalog, names: tuple[str, ...] = ()
+    ) -> bool:
+        """Whether a variant is picked; `names` are others it goes by, and all that there is without one."""
+        held = {
+            term: any(
+                fnmatchcase(text, term.pattern)
+                for text in _spellings(term.axis, variant, line, catalog, names)
+            )
+            for term in self.terms
+        }
+        if any(holds for term, holds in held.items() if term.negated):
+            return False
+        axes = {term.axis for term in self.terms if not term.negated}
         return all(
-            any(_holds(axis, pattern, variant, line, catalog) for pattern in patterns)
-            for axis, patterns in wanted.items()
+            any(holds for term, holds in held.items() if term.axis == axis and not term.negated)
+            for axis in axes
         )
 
 
-def _spellings(axis: str, variant: Variant, line: str, catalog: Catalog) -> tuple[str, ...]:
+def _spellings(
+    axis: str, variant: Variant | None, line: str, catalog: Catalog, names: tuple[str, ...]
+) -> tuple[str, ...]:
     """What a pattern on an axis may match in a variant."""
+    if variant is None:
+        return names if axis == "name" else ()
     cuda, sm = variant.cuda, variant.sm
     match axis:
         case "package":
@@ -70,11 +84,7 @@ def _spellings(axis: str, variant: Variant, line: str, catalog: Catalog) -> tupl
         case "line":
             return (line,)
         case _:
-            return (variant.name, variant.cell)
-
-
-def _holds(axis: str, pattern: str, variant: Variant, line: str, catalog: Catalog) -> bool:
-    return any(fnmatchcase(text, pattern) for text in _spellings(axis, variant, line, catalog))
+            return (variant.name, variant.cell, *names)
 
 
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:

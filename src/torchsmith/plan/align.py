@@ -6,28 +6,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.audit.run import Bench
-from torchsmith.audit.subject import Subject
-from torchsmith.audit.suppress import Choice
-from torchsmith.audit.targets import Folder, find_folders, workspace_of
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import Catalog
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Accepted, BadName, Cell, Package, assess, read_name
-from torchsmith.recipe.read import read_recipe
+from torchsmith.matrix import Accepted, BadName, Cell, Package, Variant, assess
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
-from torchsmith.workspace.wanted import PKGS, recipe_options
+from torchsmith.workspace.checkout import PKGS, RecipeFile, Repository, discover, workspace_of
+from torchsmith.workspace.wanted import recipe_options
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A recipe that is in no row, and why."""
+
+    path: Path
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A repository: the package it is for, and its recipes by cell."""
+    """A repository: the package it is for, its recipes by cell, and those that no row can hold."""
 
     shown: str
     root: Path
     package: Package
-    recipes: dict[str, Path]
+    recipes: dict[str, RecipeFile]
+    left: tuple[Left, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Alignment:
 
     columns: tuple[Column, ...]
     cells: tuple[str, ...]
-    bench: Bench
+    catalog: Catalog
     options: RecipeOptions
 
     @property
@@ -51,37 +56,49 @@ class Alignment:
         """Cells that every repository has."""
         return sum(all(cell in column.recipes for column in self.columns) for cell in self.cells)
 
+    @property
+    def left(self) -> list[Left]:
+        return [one for column in self.columns for one in column.left]
+
 
 def align(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
     """Read the names of the recipes below the paths."""
-    folders = find_folders(paths)
     opened = workspace_of(paths, workspace)
-    catalog = opened.catalog if opened else builtin_catalog()
-    lines = {cell.name: cell.line for cell in opened.matrix.cells} if opened else {}
+    found = discover(paths, opened)
     options = recipe_options(opened.matrix, opened.settings) if opened else RecipeOptions()
-    columns = [column for folder in folders if (column := _column(folder))]
+    columns = [column for one in found.repositories if (column := _column(one))]
     if len(columns) < 2:
         raise Problem(
             "aligning takes two repositories or more",
             hint="name them: torchsmith align build-pytorch build-torchvision",
         )
-    variants = {cell: read_name(path.stem).variant for one in columns for cell, path in one.recipes.items()}
+    variants = {cell: _variant(recipe) for one in columns for cell, recipe in one.recipes.items()}
     cells = sorted(variants, key=lambda cell: variants[cell].of(Package.PYTORCH).sort_key)
-    return Alignment(tuple(columns), tuple(cells), Bench(catalog, Choice(), lines), options)
+    return Alignment(tuple(columns), tuple(cells), found.catalog, options)
 
 
-def _column(folder: Folder) -> Column | None:
-    found: dict[Package, dict[str, Path]] = {}
-    for path in folder.recipes:
-        try:
-            variant = read_name(path.stem).variant
-        except BadName:
+def _variant(recipe: RecipeFile) -> Variant:
+    assert recipe.variant is not None
+    return recipe.variant
+
+
+def _column(repository: Repository) -> Column | None:
+    found: dict[Package, dict[str, RecipeFile]] = {}
+    left: list[Left] = []
+    for recipe in repository.recipes:
+        if isinstance(recipe.read, BadName):
+            left.append(Left(recipe.path, recipe.read.what))
             continue
-        found.setdefault(variant.package, {}).setdefault(variant.cell, path)
+        variant = recipe.read.variant
+        first = found.setdefault(variant.package, {}).setdefault(variant.cell, recipe)
+        if first is not recipe:
+            left.append(Left(recipe.path, f"{first.attr} is the same cell"))
     if not found:
         return None
     package = max(found, key=lambda one: len(found[one]))
-    return Column(folder.shown, folder.root, package, found[package])
+    for other in found.keys() - {package}:
+        left += [Left(one.path, f"a {other} among recipes of {package}") for one in found[other].values()]
+    return Column(repository.shown, repository.root, package, found[package], tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +117,19 @@ def make_missing(alignment: Alignment) -> list[Made]:
 
 def _made(alignment: Alignment, column: Column, cell: str) -> Made:
     sibling = next(one.recipes[cell] for one in alignment.columns if cell in one.recipes)
-    variant = read_name(sibling.stem).variant.of(column.package)
+    variant = _variant(sibling).of(column.package)
     path = column.root / PKGS / f"{variant}.nix"
-    line = _line_of(sibling, alignment.bench)
-    decision = assess(variant, alignment.bench.catalog, line)
+    if not sibling.release.line and not variant.flavor:
+        return Made(
+            path, reason=f"nothing tells which torch {sibling.attr} is of: ask for it in torchsmith.toml"
+        )
+    decision = assess(variant, alignment.catalog, sibling.release.line or None)
     if not isinstance(decision, Accepted):
         return Made(path, reason="; ".join(map(str, decision.reasons)))
     if variant.flavor and variant.package not in alignment.options.nightly:
         return Made(path, reason="the revision of its source is not known: give [nightly] in torchsmith.toml")
     made = Cell(variant, decision.line.name, decision.warnings)
-    return Made(path, RecipeWriter(alignment.bench.catalog, alignment.options).recipe(made))
-
-
-def _line_of(sibling: Path, bench: Bench) -> str | None:
-    """The release of the sibling, by what it says."""
-    if sibling.stem in bench.lines:
-        return bench.lines[sibling.stem]
-    subject = Subject(str(sibling), read_recipe(sibling), bench.catalog)
-    return subject.line.name if subject.line else None
+    return Made(path, RecipeWriter(alignment.catalog, alignment.options).recipe(made))
 
 
 def write_missing(made: Sequence[Made]) -> list[Path]:

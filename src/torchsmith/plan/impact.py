@@ -10,8 +10,8 @@ from typing import Literal
 
 from torchsmith.edge.files import inside, write_atomic
 from torchsmith.nix.evaluate import Request, Result
+from torchsmith.workspace.checkout import RecipeFile, recipes_in
 from torchsmith.workspace.load import Workspace
-from torchsmith.workspace.recipes import RecipeFile, recipes_in
 from torchsmith.workspace.revision import lay_out
 from torchsmith.workspace.wanted import wanted_repos
 
@@ -42,8 +42,8 @@ def impact(
         lay_out(folder, revision, before)
         if not as_is:
             _generate(workspace, after)
-        old = evaluate(_requests(recipes_in(before, workspace.catalog)))
-        new = evaluate(_requests(recipes_in(folder if as_is else after, workspace.catalog)))
+        old = evaluate(_requests(recipes_in(before, workspace)))
+        new = evaluate(_requests(recipes_in(folder if as_is else after, workspace)))
     return effects(old, new)
 
 

@@ -20,10 +20,10 @@ from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Request as NixRequest
 from torchsmith.nix.evaluate import Result
 from torchsmith.plan.impact import Effect, effects
+from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.compare import Change, compare
 from torchsmith.workspace.generate import apply, one_at_a_time
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.recipes import recipes_in
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
@@ -269,7 +269,7 @@ def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
             folder = Path(place) / name
             for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
                 write_atomic(inside(folder, file.path), file.text)
-            found = recipes_in(folder, proposal.after.catalog)
+            found = recipes_in(folder, proposal.after)
             results.append(evaluate([NixRequest(one.name, one.path, one.system) for one in found]))
     return effects(*results)
 

@@ -13,9 +13,11 @@ from torchsmith.audit.suppress import Choice
 from torchsmith.edge.files import inside, read_text
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import BadName, Flavor, Reading, Variant, read_name
+from torchsmith.matrix.names import package_name
 from torchsmith.recipe.header import Owner, owner_of
+from torchsmith.workspace.checkout import PKGS, recipes_in
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.wanted import PKGS, WantedFile, WantedRepo, wanted_repos
+from torchsmith.workspace.wanted import WantedFile, WantedRepo, wanted_repos
 
 Kind = Literal["keep", "create", "rewrite", "replace", "delete"]
 KINDS: tuple[Kind, ...] = ("keep", "create", "rewrite", "replace", "delete")
@@ -98,7 +100,7 @@ class _Planner:
         inside(root, repo.name)
 
     def actions(self) -> Iterator[Action]:
-        extra = {path: _reading(path) for path in self._unwanted()}
+        extra = self._unwanted()
         replaced = self._replacements(extra)
         for path, file in self.wanted.items():
             old = replaced.get(path)
@@ -107,11 +109,11 @@ class _Planner:
             if path not in replaced.values():
                 yield self._not_wanted(path, reading)
 
-    def _unwanted(self) -> list[str]:
-        folder = self.root / self.repo.name / PKGS
-        found = [path for path in sorted(folder.rglob("*.nix")) if path.is_file() and not path.is_symlink()]
-        names = [path.relative_to(self.root).as_posix() for path in found]
-        return [name for name in names if name not in self.wanted]
+    def _unwanted(self) -> dict[str, Reading | None]:
+        folder = self.root / self.repo.name
+        found = recipes_in(folder, self.workspace) if folder.is_dir() else []
+        names = {one.path.relative_to(self.root).as_posix(): one.reading for one in found}
+        return {name: reading for name, reading in names.items() if name not in self.wanted}
 
     def _replacements(self, extra: Mapping[str, Reading | None]) -> dict[str, str]:
         """Wanted files that do not exist, and the file that stands for the same cell under another name."""
@@ -202,7 +204,7 @@ def _counts(finding: Finding) -> bool:
 
 def _reading(path: str) -> Reading | None:
     try:
-        return read_name(Path(path).stem)
+        return read_name(package_name(Path(path)))
     except BadName:
         return None
 

@@ -12,8 +12,8 @@ from torchsmith.edge.process import run
 from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.publish.preconditions import Missing, head, missing
 from torchsmith.record import Record
+from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.git import ask as git
-from torchsmith.workspace.recipes import RecipeFile
 
 MESSAGE = "Recipes as they are published\n"
 HOUR = 3600.0
@@ -105,7 +105,7 @@ class Publisher:
 
     def _flox(self, recipe: RecipeFile, repo: Path) -> str:
         """Publish one package; what went wrong, or nothing."""
-        name = recipe.name.rpartition("/")[2]
+        name = recipe.attr
         argv = [str(self.flox), "publish", "-d", str(repo), "-o", self.org, name]
         done = run(argv, env=self.env, timeout=HOUR)
         said = self.redact(f"$ {done.line}\n{done.stdout}{done.stderr}")
@@ -127,10 +127,9 @@ def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]
     """Recipes by the repository that they lie in."""
     found: dict[Path, list[RecipeFile]] = {}
     for recipe in recipes:
-        flox = next((folder for folder in recipe.path.parents if folder.name == ".flox"), None)
-        if flox is None:
+        if not (recipe.repo / ".flox").is_dir():
             raise Problem(f"{recipe.path} is in no Flox environment")
-        found.setdefault(flox.parent, []).append(recipe)
+        found.setdefault(recipe.repo, []).append(recipe)
     return found
 
 

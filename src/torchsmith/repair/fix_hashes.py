@@ -18,8 +18,8 @@ from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import Limits
 from torchsmith.repair.holders import Holder, best, holders_of, source_of, told_of
+from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.recipes import RecipeFile
 from torchsmith.workspace.run import Request as GenerateRequest
 from torchsmith.workspace.run import generate
 

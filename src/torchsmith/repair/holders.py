@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.catalog.facts import Patch
-from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.toml_edit import set_string
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.hashes import respell, to_sri
-from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import Recipe, Span, read_recipe
 from torchsmith.recipe.read.said import Unknown
 from torchsmith.recipe.values import SOURCE_REPOS
+from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import FILE, Workspace
-from torchsmith.workspace.recipes import RecipeFile
 
 HASH_FIELDS = ("hash", "sha256", "outputHash")
 FAKE = ("lib.fakeHash", "lib.fakeSha256", "pkgs.lib.fakeHash", "pkgs.lib.fakeSha256", "fakeHash")
@@ -56,7 +54,7 @@ class Holder:
 
 def holders_of(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> list[Holder]:
     """The hashes that a recipe states, in the files where they are to be changed."""
-    if cell is not None and owner_of(read_text(recipe.path)) == "ours":
+    if cell is not None and recipe.owner == "ours":
         return list(_origins(cell, workspace))
     try:
         content = read_recipe(recipe.path).content

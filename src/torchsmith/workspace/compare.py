@@ -10,7 +10,8 @@ from typing import Literal
 from torchsmith.edge.files import inside
 from torchsmith.edge.problem import Problem
 from torchsmith.recipe.header import owner_of, read_header
-from torchsmith.workspace.wanted import PKGS, SHARED, WantedFile, WantedRepo
+from torchsmith.workspace.checkout import PKGS, SHARED
+from torchsmith.workspace.wanted import WantedFile, WantedRepo
 
 Kind = Literal["keep", "create", "update", "delete", "adopt", "blocked"]
 # Folders of a repo in which a file with our header is ours to delete when it is wanted no more.

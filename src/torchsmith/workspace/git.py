@@ -57,6 +57,15 @@ def known_files(repo: Path) -> set[str]:
     return set(filter(None, _git(repo, "ls-files", "-z").stdout.split("\0")))
 
 
+def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
+    """Files below a folder that git does not ignore, and whether it knows them; None where git has no say."""
+    if not any(is_repo(one) for one in (folder, *folder.absolute().parents)) or find("git") is None:
+        return None
+    told = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under)
+    found = {entry[2:]: entry[0] != "?" for entry in told.stdout.split("\0") if entry}
+    return found or None
+
+
 def add(repo: Path, paths: Sequence[str]) -> None:
     """Stage paths as they are now: written, changed or gone."""
     quick = PACKED if len(paths) >= MANY else ()

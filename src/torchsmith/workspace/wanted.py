@@ -15,6 +15,7 @@ from torchsmith.recipe.header import with_header
 from torchsmith.recipe.values import RecipeOptions, Source, Toolkit
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace import pages
+from torchsmith.workspace.checkout import PKGS, SHARED
 from torchsmith.workspace.settings import NightlySettings, Settings, SourceSettings
 
 GITIGNORE = "run/\ncache/\nlib/\nlog/\n"
@@ -23,8 +24,6 @@ MANIFEST = """\
 version = 1
 """
 TOOLKIT_REPO = "build-cudatoolkit"
-PKGS = ".flox/pkgs"
-SHARED = "nix"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.matrix import BadName, Package, read_name
 from torchsmith.matrix import pname as right_pname
+from torchsmith.workspace.checkout import FLOX_NAME
 
 NEAR = 0.8  # how alike a word and a package's name are when one is a typo of the other
-FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 @rule("TS101", "file name off the convention", WARNING)

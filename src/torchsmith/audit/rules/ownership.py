@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.audit.rule import WARNING, Defect, rule
+from torchsmith.matrix.names import package_name
 from torchsmith.recipe.header import owner_of, read_header
 
 
@@ -23,5 +24,5 @@ def generated_files_keep_their_name(path: Path, text: str) -> Iterator[Defect]:
     one."""
     header = read_header(text)
     said = header.facts.get("variant", "") if header else ""
-    if said and said != path.stem:
+    if said and said != package_name(path):
         yield Defect(f"was written for {said}", hint="let torchsmith generate write it")

@@ -26,7 +26,10 @@ class Format(StrEnum):
 
 def run(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATH]...", help="Repositories, folders or recipes.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]...", help="Repositories, folders or recipes; selectors pick some of theirs."
+        ),
     ] = None,
     workspace: WorkspaceOption = None,
     format: Annotated[Format, typer.Option("--format", "-f", help="How to print.")] = Format.TABLE,
@@ -66,13 +69,15 @@ def run(
     from torchsmith.cli import audit_view as view
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.edge.problem import Problem
+    from torchsmith.workspace.checkout import split, workspace_folder
 
     if write_baseline and baseline is None:
         raise Problem("--write-baseline needs --baseline FILE, where to write")
     choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline)
     trees = read_trees(nixpkgs or [])
-    asked = tuple(paths or (Path(),))
-    request = Request(asked, workspace, choice, values, evaluate, trees, jobs)
+    places, selectors = split(paths or [])
+    places = places or (workspace_folder(workspace),)
+    request = Request(places, workspace, choice, values, evaluate, trees, jobs, selectors)
     report = audit(request)
     if write_baseline and baseline is not None:
         suppress.write_baseline(baseline, report.findings)

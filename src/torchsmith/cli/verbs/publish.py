@@ -33,11 +33,11 @@ def run(
     from torchsmith.cli.publish_view import print_rows
     from torchsmith.cli.verified import verified_by
     from torchsmith.publish.publish import Publisher
-    from torchsmith.workspace.recipes import choose_recipes
+    from torchsmith.workspace.checkout import choose
 
     with workspace_record(workspace) as (opened, record):
         folder = state_folder(opened)
-        chosen = choose_recipes(recipes or [], folder.parent, opened.catalog)
+        chosen = choose(recipes or [], opened, folder.parent).recipes
         verified = verified_by(record, opened.catalog)
         logs = folder / "logs" / "publish"
         publisher = Publisher(require_flox(), org, record, logs, verified, force, push)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.matrix.names import package_name
 from torchsmith.recipe.read import overlays as reading_overlays
 from torchsmith.recipe.read.fold import Folder
 from torchsmith.recipe.read.said import (
@@ -92,7 +93,7 @@ class Recipe:
     @property
     def name(self) -> str:
         """The package's name for Flox: the file's name, or its folder's for a default.nix."""
-        return self.path.parent.name if self.path.name == "default.nix" else self.path.stem
+        return package_name(self.path)
 
     @property
     def text(self) -> str:

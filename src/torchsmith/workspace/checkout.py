@@ -1,0 +1,318 @@
+"""What lies in repositories: recipes by Flox's rule, each with all that is known of it, and which of them
+words pick. Every verb that speaks of recipes on disk starts here."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.matrix import BadName, Reading, Selector, Variant, read_name
+from torchsmith.matrix.names import package_name
+from torchsmith.recipe.header import Owner, owner_of, read_header
+from torchsmith.workspace import git
+from torchsmith.workspace.load import FILE, Workspace, open_workspace
+
+PKGS = ".flox/pkgs"
+SHARED = "nix"
+AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
+FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+VERSION = re.compile(r"\b(version|PYTORCH_BUILD_VERSION)\s*=")
+COMMENT = re.compile(r"#[^\n]*|/\*.*?\*/", re.DOTALL)
+
+How = Literal["workspace", "header", "name", "text", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The line that a recipe is of, and what says so; an empty name where nothing does."""
+
+    line: str = ""
+    how: How = "unknown"
+
+
+@dataclass(frozen=True)
+class RecipeFile:
+    """A recipe of a repository. `name` has its repository in front where two repositories have the name."""
+
+    name: str
+    path: Path
+    repo: Path
+    catalog: Catalog = field(repr=False, compare=False)
+    asked: str = field(default="", compare=False)  # the line by which a workspace wants it
+    known: bool = True  # to git: Flox builds nothing else
+
+    @property
+    def attr(self) -> str:
+        """The name that Flox gives it."""
+        return package_name(self.path)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether Flox can be asked for it by that name."""
+        return FLOX_NAME.fullmatch(self.attr) is not None
+
+    @cached_property
+    def read(self) -> Reading | BadName:
+        """What the name says, or why it names no variant."""
+        try:
+            return read_name(self.attr)
+        except BadName as problem:
+            return problem
+
+    @property
+    def reading(self) -> Reading | None:
+        return self.read if isinstance(self.read, Reading) else None
+
+    @property
+    def variant(self) -> Variant | None:
+        return self.reading.variant if self.reading else None
+
+    @property
+    def system(self) -> str:
+        """The system that its name says it is for."""
+        isa = self.catalog.isas.get(self.variant.isa) if self.variant else None
+        return isa.platform if isa else ""
+
+    @cached_property
+    def text(self) -> str | None:
+        """None where it is no text."""
+        try:
+            return read_text(self.path)
+        except Problem:
+            return None
+
+    @cached_property
+    def owner(self) -> Owner:
+        return owner_of(self.text) if self.text is not None else "foreign"
+
+    @cached_property
+    def release(self) -> Release:
+        """The line it is of: as the workspace, its header, its name or its code says; never a guess."""
+        lines = self.catalog.lines
+        if self.asked:
+            return Release(self.asked, "workspace")
+        header = read_header(self.text or "")
+        if header and header.facts.get("line") in lines:
+            return Release(header.facts["line"], "header")
+        prefix = self.reading.prefix if self.reading else ""
+        named = [one.name for one in lines.values() if prefix and one.prefix == prefix]
+        if named:
+            return Release(named[0], "name")
+        stated = self._stated() if self.variant and self.text else set()
+        return Release(stated.pop(), "text") if len(stated) == 1 else Release()
+
+    def _stated(self) -> set[str]:
+        """The lines that the code speaks of: by version, by name, else by the torch of its nixpkgs."""
+        assert self.variant is not None
+        code, package = COMMENT.sub("", self.text or ""), self.variant.package.value
+        lines = [one for one in self.catalog.lines.values() if one.torch]
+        words = {
+            one.name: (f'"{one.torch}"', f'"{one.version_of(package)}"', f'"{one.prefix}-') for one in lines
+        }
+        stated = {name for name, own in words.items() if any(word in code for word in own)}
+        if stated or VERSION.search(code):
+            return stated
+        pinned = {pin.torch for pin in self.catalog.pins.values() if pin.rev in code}
+        return {one.name for one in lines if one.torch in pinned}
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A folder with recipes and what lies around them. `whole` is False where a part of it was named:
+    nothing is said about the rest."""
+
+    root: Path
+    recipes: tuple[RecipeFile, ...]
+    others: tuple[Path, ...] = ()
+    pages: tuple[Path, ...] = ()
+    whole: bool = True
+
+    @property
+    def shown(self) -> str:
+        return self.root.as_posix()
+
+    def show(self, path: Path) -> str:
+        inner = path.relative_to(self.root).as_posix()
+        return f"{self.shown}/{inner}" if self.shown not in ("", ".") else inner
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """Repositories, and the workspace that rules them, where one does."""
+
+    repositories: tuple[Repository, ...]
+    catalog: Catalog
+
+    @property
+    def recipes(self) -> list[RecipeFile]:
+        return [recipe for repository in self.repositories for recipe in repository.recipes]
+
+    def select(self, words: Iterable[str]) -> Checkout:
+        """The part that selectors and names pick; a Problem where they pick nothing."""
+        words = list(words)
+        if not words:
+            return self
+        chosen = set(self._chosen(words))
+        parts = [
+            Repository(one.root, tuple(recipe for recipe in one.recipes if recipe in chosen), whole=False)
+            for one in self.repositories
+        ]
+        return replace(self, repositories=tuple(one for one in parts if one.recipes))
+
+    def _chosen(self, words: Sequence[str]) -> Iterator[RecipeFile]:
+        recipes = self.recipes
+        names = {name for recipe in recipes for name in (recipe.name, recipe.attr)}
+        where = ", ".join(one.shown for one in self.repositories)
+        for word in words:
+            if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
+                raise Problem(f"there is no recipe {word} in {where}", hint=did_you_mean(word, sorted(names)))
+        selector = Selector.parse([f"name:{word}" if word in names else word for word in words], self.catalog)
+        found = [recipe for recipe in recipes if self._matches(recipe, selector)]
+        if not found:
+            raise Problem(f"no recipe in {where} matches {' '.join(words)}")
+        yield from found
+
+    def _matches(self, recipe: RecipeFile, selector: Selector) -> bool:
+        line = recipe.release.line if selector.asks("line") else ""
+        return selector.matches(recipe.variant, line, self.catalog, (recipe.name, recipe.attr))
+
+
+def discover(
+    paths: Sequence[Path], workspace: Workspace | None = None, words: Sequence[str] = ()
+) -> Checkout:
+    """The repositories at or below paths, and what words pick there; a Problem where there is no recipe."""
+    found = _checkout(paths, workspace)
+    if not found.recipes:
+        named = f"there is no {words[0]}, and " if words else "there is "
+        raise Problem(
+            f"{named}no recipe in {', '.join(map(str, paths))}",
+            hint="torchsmith generate writes them; recipes are .nix files below .flox/pkgs",
+        )
+    return found.select(words)
+
+
+def _checkout(paths: Sequence[Path], workspace: Workspace | None) -> Checkout:
+    catalog = workspace.catalog if workspace else builtin_catalog()
+    owned = workspace is not None and workspace.root is not None
+    lines = {cell.name: cell.line for cell in workspace.matrix.cells} if workspace and owned else {}
+    found: dict[Path, Repository] = {}
+    files: dict[Path, list[Path]] = {}
+    for path in paths:
+        if path.is_file():
+            files.setdefault(_root_of(path), []).append(path)
+        elif path.is_dir():
+            found |= {one.root: one for one in _Reader(catalog, lines).below(path)}
+        else:
+            raise Problem(f"there is no {path}")
+    for root, named in files.items():
+        recipes = tuple(_Reader(catalog, lines).recipe(path, root) for path in sorted(set(named)))
+        found.setdefault(root, Repository(root, recipes, whole=False))
+    return Checkout(tuple(_distinct(found.values())), catalog)
+
+
+def recipes_in(folder: Path, workspace: Workspace | None = None) -> list[RecipeFile]:
+    """The recipes of a repository, of all repositories of a workspace, or of a plain folder; perhaps none."""
+    return _checkout([folder], workspace).recipes
+
+
+def choose(words: Sequence[str], workspace: Workspace | None, folder: Path) -> Checkout:
+    """What words ask for: paths say where to look, else it is `folder`; selectors and names say which."""
+    paths, selectors = split(words)
+    return discover(paths or [folder], workspace, selectors)
+
+
+def split(words: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Words of a person as paths, and as selectors and names."""
+    paths = [word for word in words if word.endswith(".nix") or Path(word).is_dir()]
+    return tuple(map(Path, paths)), tuple(word for word in words if word not in paths)
+
+
+def workspace_folder(named: Path | None) -> Path:
+    """Where to look when nobody says: the folder of the workspace that is named, else here."""
+    return Path() if named is None else named if named.is_dir() else named.parent
+
+
+def workspace_of(paths: Sequence[Path], named: Path | None) -> Workspace | None:
+    """The workspace that rules paths: the one named, or the nearest torchsmith.toml above the first."""
+    if named is not None:
+        return open_workspace(named)
+    start = paths[0].resolve()
+    rules = next((folder for folder in (start, *start.parents) if (folder / FILE).is_file()), None)
+    return open_workspace(rules) if rules else None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Finds what Flox would, and says of each what a catalog and a workspace know."""
+
+    catalog: Catalog
+    lines: Mapping[str, str]
+
+    def recipe(self, path: Path, root: Path, known: bool = True) -> RecipeFile:
+        name = package_name(path)
+        return RecipeFile(name, path, root, self.catalog, self.lines.get(name, ""), known)
+
+    def below(self, path: Path) -> Iterator[Repository]:
+        """A repository, those of a workspace, or a plain folder of recipes."""
+        inner = sorted(child for child in path.iterdir() if (child / PKGS).is_dir())
+        roots = [root for root in (path, *inner) if (root / PKGS).is_dir()]
+        yield from map(self.repository, roots)
+        if not roots:
+            flat = [self.recipe(one, path) for one in sorted(path.glob("*.nix"))]
+            yield Repository(path, tuple([one for one in flat if one.variant] or flat))
+
+    def repository(self, root: Path) -> Repository:
+        others = [*sorted((root / SHARED).glob("*.nix")), *sorted(root.glob("*.nix"))]
+        others += [root / name for name in AROUND if (root / name).is_file()]
+        pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]
+        seen = git.seen_files(root, PKGS)
+        recipes = []
+        for file in _packages(root / PKGS):
+            inner = file.relative_to(root).as_posix()
+            if seen is None or inner in seen:
+                recipes.append(self.recipe(file, root, seen is None or seen[inner]))
+        return Repository(root, tuple(recipes), tuple(others), tuple(pages))
+
+
+def _packages(pkgs: Path) -> Iterator[Path]:
+    """NAME.nix and NAME/default.nix are packages, a folder without default.nix nests, links are nothing."""
+    for entry in sorted(pkgs.iterdir()):
+        if entry.is_symlink():
+            continue
+        if entry.suffix == ".nix" and entry.is_file():
+            yield entry
+        elif (entry / "default.nix").is_file():
+            yield entry / "default.nix"
+        elif entry.is_dir():
+            yield from _packages(entry)
+
+
+def _root_of(path: Path) -> Path:
+    return next((parent for parent in path.parents if (parent / ".flox").is_dir()), path.parent)
+
+
+def _distinct(repositories: Iterable[Repository]) -> Iterator[Repository]:
+    """A name that two repositories have gets its repository in front."""
+    repositories = list(repositories)
+    counts = Counter(recipe.name for one in repositories for recipe in one.recipes)
+    for one in repositories:
+        twice = {recipe.name for recipe in one.recipes if counts[recipe.name] > 1}
+        if not twice:
+            yield one
+            continue
+        label = one.root.absolute().name
+        yield replace(
+            one,
+            recipes=tuple(
+                replace(recipe, name=f"{label}/{recipe.name}") if recipe.name in twice else recipe
+                for recipe in one.recipes
+            ),
+        )
