@@ -9,18 +9,20 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from torchsmith.artifact.known import package_of
-from torchsmith.artifact.source import Part, open_file
-from torchsmith.artifact.wheel import open_member, open_zip, read_member
+from torchsmith.artifact.source import Damaged, Part, open_file, printable
+from torchsmith.artifact.wheel import open_member, open_zip, read_member, refuse_bombs
 from torchsmith.edge.problem import Problem
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
-TEXTS = re.compile(r"(^|/)(version\.py|WHEEL)$")
+TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
 MOST_FILES = 500_000
-MOST_TEXT = 1 << 20
+MOST_TEXT = 16 << 10  # what is asked for stands in the first lines
+MOST_TEXTS = 2000
 
 Kind = Literal["library", "wheel", "folder"]
 
@@ -53,14 +55,15 @@ def open_contents(path: Path) -> Iterator[Contents]:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise Problem(f"cannot read {path}: {error.strerror}") from error
+        raise Problem(f"cannot read {printable(str(path))}: {error.strerror}") from error
     if stat.S_ISDIR(found.st_mode):
         yield _folder(path)
     elif path.suffix in (".whl", ".zip"):
         with open_zip(path) as archive:
-            yield _wheel(path, archive)
+            yield _wheel(path, archive, found.st_size)
     else:
-        item = Item(path.name, found.st_size, lambda: open_file(path), path.resolve())
+        with open_file(path):  # refuses what is no file before anything is asked of it
+            item = Item(printable(path.name), found.st_size, lambda: open_file(path), path.resolve())
         yield Contents(path, "library", [item])
 
 
@@ -90,6 +93,8 @@ def _folder(root: Path) -> Contents:
                     folders.append((f"{name}/", path))
                 elif stat.S_ISREG(found.st_mode):
                     _file(contents, name, path, found.st_size)
+                elif LIBRARY.search(name):
+                    contents.faults.append(f"{name} is not a regular file")
     contents.libraries.sort(key=lambda item: item.name)
     return contents
 
@@ -101,7 +106,7 @@ def _entries(prefix: str, folder: Path, contents: Contents) -> Iterator[tuple[st
         contents.faults.append(f"{prefix or '.'} cannot be read: {error.strerror}")
         return
     for name in names:
-        yield f"{prefix}{_printable(name)}", folder / name
+        yield f"{prefix}{printable(name)}", folder / name
 
 
 def _file(contents: Contents, name: str, path: Path, size: int) -> None:
@@ -112,31 +117,36 @@ def _file(contents: Contents, name: str, path: Path, size: int) -> None:
         contents.other_bytes += size
     if TEXTS.search(name):
         with open_file(path) as part:
-            contents.texts[name] = part.read(0, min(part.size, MOST_TEXT)).decode("utf-8", "replace")
+            _keep(contents, name, lambda: part.read(0, min(part.size, MOST_TEXT)))
 
 
-def _wheel(path: Path, archive: zipfile.ZipFile) -> Contents:
+def _keep(contents: Contents, name: str, read: Callable[[], bytes]) -> None:
+    """The beginning of a text; one that cannot be read is a fault where it belongs to a package of ours."""
+    if len(contents.texts) >= MOST_TEXTS:
+        return
+    try:
+        contents.texts[name] = read().decode("utf-8", "replace")
+    except Damaged as fault:
+        if package_of(name) is not None:
+            contents.faults.append(f"{name}: {fault.message}")
+
+
+def _wheel(path: Path, archive: zipfile.ZipFile, size: int) -> Contents:
     """The members of a wheel; nothing is written under a member's name, so no name can lead outside."""
     contents = Contents(path, "wheel")
     members = archive.infolist()
-    if len(members) > MOST_FILES:
-        raise Problem(f"{path} holds more than {MOST_FILES} files")
+    refuse_bombs(members, size)
     for member in members:
-        name = _printable(member.filename)
+        name = printable(member.filename)
         if LIBRARY.search(name):
             contents.libraries.append(Item(name, member.file_size, _opener(archive, member)))
             continue
         contents.other_bytes += member.file_size
         if TEXTS.search(name):
-            contents.texts[name] = read_member(archive, member, MOST_TEXT).decode("utf-8", "replace")
+            _keep(contents, name, partial(read_member, archive, member, MOST_TEXT))
     contents.libraries.sort(key=lambda item: item.name)
     return contents
 
 
 def _opener(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[], AbstractContextManager[Part]]:
     return lambda: open_member(archive, member)
-
-
-def _printable(name: str) -> str:
-    """A file's name without characters that could steer a terminal."""
-    return "".join(char if char.isprintable() else "�" for char in name)

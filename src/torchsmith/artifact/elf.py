@@ -24,8 +24,9 @@ LOCAL, GLOBAL = 0, 1
 EXECUTABLE = 4
 
 MOST_SECTIONS = 100_000
-MOST_SYMBOLS = 3_000_000
-MOST_STRINGS = 512 << 20
+MOST_SYMBOLS = 1_000_000  # torch 2.10's libtorch_cpu.so has 549 thousand, and 75 MiB of names
+MOST_STRINGS = 160 << 20
+MOST_OVERLAP = 2  # names may share their ends, so together they can be longer than their table
 MOST_DYNAMIC = 20_000
 LONGEST_NAME = 4096  # of a function; the longest of torch 2.10 has 1467 characters
 LONGEST_FILE_NAME = 1024
@@ -179,20 +180,30 @@ def links_of(elf: Elf) -> Links:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Functions:
     """The functions a file names, and the table of their names."""
 
     rows: list[Function]
     strings: bytes
     stripped: bool  # only exported functions are named
+    read: int = 0  # characters of names so far
 
     def name(self, function: Function) -> str:
-        return text_at(self.strings, function.name_at)
+        return self._text(function.name_at, LONGEST_NAME)
 
     def unit(self, function: Function) -> str:
         """The source file that a function was compiled from, empty where the file does not say."""
-        return text_at(self.strings, function.unit_at, LONGEST_FILE_NAME) if function.unit_at else ""
+        return self._text(function.unit_at, LONGEST_FILE_NAME) if function.unit_at else ""
+
+    def _text(self, at: int, most: int) -> str:
+        text = text_at(self.strings, at, most)
+        self.read += len(text)
+        if self.read > MOST_OVERLAP * len(self.strings) + (1 << 20):
+            raise Damaged(
+                f"its functions' names are longer than {MOST_OVERLAP} times the table they stand in"
+            )
+        return text
 
 
 def functions_of(elf: Elf) -> Functions:

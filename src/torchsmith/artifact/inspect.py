@@ -15,7 +15,7 @@ from torchsmith.artifact.known import Role, known, package_of, role_of
 from torchsmith.artifact.linking import Linked, Need, needs_of, strange_paths
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import CudaVersion, PythonVersion
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix.variant import Package
 
 Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
@@ -153,6 +153,10 @@ def _look(item: Item, role: Role, depth: Depth) -> Library:
         library.fault = fault.message
     except Damaged as fault:
         library.fault = f"damaged: {fault.message}"
+    except Problem as problem:
+        if problem.exit == Exit.LACKING:
+            raise  # this machine's fault and not the library's
+        library.fault = problem.message
     return library
 
 

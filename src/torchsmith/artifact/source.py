@@ -42,11 +42,11 @@ class Part:
         """Exactly these bytes, or Damaged when they lie outside or the file ends before them."""
         if at < 0 or length < 0 or at + length > self.size:
             raise Damaged(f"{length} bytes at {at:#x} lie outside its {self.size} bytes")
-        if length <= CHUNK:
+        try:
             found = os.pread(self.handle, length, self.start + at)
-            if len(found) == length:
-                return found
-        return self._pieces(at, length)
+            return found if len(found) == length else self._pieces(at, length)
+        except OSError as error:
+            raise Damaged(f"its bytes at {at:#x} cannot be read: {error.strerror}") from error
 
     def _pieces(self, at: int, length: int) -> bytes:
         pieces: list[bytes] = []
@@ -63,14 +63,25 @@ class Part:
 @contextmanager
 def open_file(path: Path) -> Iterator[Part]:
     """A regular file as a source; a pipe, a device or a folder is refused without reading it."""
+    handle = open_regular(path)
+    try:
+        yield Part(handle, 0, os.fstat(handle).st_size)
+    finally:
+        os.close(handle)
+
+
+def open_regular(path: Path) -> int:
+    """The handle of a regular file; a Problem for everything else, which may never end."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise Problem(f"cannot read {path}: {error.strerror}") from error
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise Problem(f"{path} is not a regular file")
-        yield Part(handle, 0, found.st_size)
-    finally:
+        raise Problem(f"cannot read {printable(str(path))}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
+        raise Problem(f"{printable(str(path))} is not a regular file")
+    return handle
+
+
+def printable(text: str) -> str:
+    """Text of unknown origin without characters that could steer a terminal."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)

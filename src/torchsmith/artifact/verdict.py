@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ NAME = re.compile(r"(?:pytorch\d{0,4}|torchvision|torchaudio)-python3\d{1,2}-[a-
 
 def variant_in(path: Path) -> Variant | None:
     """The variant that a path's own name, or a folder of the place behind it, promises."""
-    for text in (path.name, *reversed(path.resolve().parts)):
+    for text in (path.name, *reversed(Path(os.path.realpath(path)).parts)):
         found = NAME.search(text)
         words = found[0].split("-") if found else []
         while len(words) > 3:  # outputs and versions may follow the name

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Exit, Problem
 
 # The order of a first visit: describe, look, prove.
 VERBS = (
@@ -124,16 +124,27 @@ def options(
 def run() -> None:
     """Run the command line; a traceback is only for a bug of ours."""
     try:
-        app(prog_name="torchsmith")
+        try:
+            app(prog_name="torchsmith")
+        finally:
+            sys.stdout.flush()
     except Problem as problem:
         from torchsmith.cli.console import print_problem
 
         print_problem(problem)
         sys.exit(int(problem.exit))
     except BrokenPipeError:
-        # The reader has seen enough; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader has seen enough
         sys.exit(0)
+    except OSError as error:
+        _drop_output()
+        print(f"error: {error.strerror or error}", file=sys.stderr)
+        sys.exit(int(Exit.LACKING))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _drop_output() -> None:
+    """Keep the interpreter from trying again, and complaining, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
