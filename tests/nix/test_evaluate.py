@@ -323,7 +323,8 @@ def test_a_tarball_that_cannot_be_fetched_is_tried_once_for_all(write: Write, as
         for number in range(8)
     }
     began = time.monotonic()
-    results = ask(write(**recipes), trees={}, limits=Limits(workers=1))
+    address = PIN.replace("https://github.com", "https://127.0.0.1:9")
+    results = ask(write(**recipes), trees={}, addresses=[address], limits=Limits(workers=1))
     assert time.monotonic() - began < 10
     for result in results.values():
         assert result.cause is not None
@@ -389,7 +390,9 @@ def test_a_self_contained_nightly_evaluates_with_its_wrapper_and_its_cuda(make: 
     assert wrapper.evaluated.system == "aarch64-linux"
     preparation = Preparation()
     preparation.add(wrapper.name, wrapper.path)
-    assert preparation.jobs[0].urls == (PIN,), "the pin of the CUDA recipes, which may be downloaded"
+    assert [one.url for one in preparation.jobs[0].tarballs] == [PIN], (
+        "the pin of the CUDA recipes, which may be downloaded"
+    )
 
 
 def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path: Path, ask: Ask) -> None:

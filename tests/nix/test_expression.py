@@ -125,11 +125,15 @@ TRACE = """error:
         ),
         (
             "error: access to absolute path '/etc/passwd' is forbidden in restricted mode",
-            Cause("reads /etc/passwd, which lies outside the workspace and nixpkgs"),
+            Cause(
+                "reads /etc/passwd, which lies outside the workspace and nixpkgs, or is not tracked by git"
+            ),
         ),
         (
             "error: access to canonical path '/etc/passwd' is forbidden in restricted mode",
-            Cause("reads /etc/passwd, which lies outside the workspace and nixpkgs"),
+            Cause(
+                "reads /etc/passwd, which lies outside the workspace and nixpkgs, or is not tracked by git"
+            ),
         ),
         (
             "error: cannot build '/nix/store/x.drv' during evaluation because the option "

@@ -123,6 +123,9 @@ def test_a_tarball_fetched_while_evaluating_is_learned_too(
     (tmp_path / "src").mkdir()
     (tmp_path / "src/default.nix").write_text('derivation { name = "x"; system = "s"; builder = "b"; }\n')
     subprocess.run(["tar", "-C", tmp_path, "-czf", tmp_path / "src.tar.gz", "src"], check=True)
+    settings = place.root / "torchsmith.toml"
+    named = f'format = 1\nfetch = ["file://{tmp_path}/src.tar.gz"]'
+    settings.write_text(settings.read_text().replace("format = 1", named))
     recipe = place.recipe("pytorch-tarball")
     recipe.write_text(
         f'import (fetchTarball {{ url = "file://{tmp_path}/src.tar.gz"; sha256 = "{ZEROS}"; }})\n'

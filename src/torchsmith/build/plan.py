@@ -68,6 +68,7 @@ def evaluate_recipes(
     recipes: Sequence[RecipeFile],
     trees: Mapping[str, Path],
     tell: Listener = lambda _: None,
+    addresses: Sequence[str] = (),
 ) -> Evaluation:
     """Evaluate recipes and put their derivations into the store."""
     requests = [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes]
@@ -75,6 +76,7 @@ def evaluate_recipes(
         requests,
         nix,
         trees=trees,
+        addresses=addresses,
         limits=Limits(workers=default_workers()),
         cache=ResultCache(),
         tell=tell,

@@ -210,7 +210,7 @@ def prepare(
         return Prepared(request, workspace, record, plan, machine)
     nix = find_nix()
     options = _store_options(nix, request)
-    evaluation = evaluate_recipes(nix, recipes, request.trees, tell)
+    evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses)
     machine = this_machine(_store_of(nix, evaluation.graph.recipes), Path(os.environ.get("TMPDIR", "/tmp")))
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
     builders = _builders(request, workspace, nix, plan, isas)

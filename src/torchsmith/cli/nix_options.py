@@ -88,6 +88,7 @@ def evaluation(
     timeout: float,
     cache: bool,
     *,
+    workspace: Workspace | None = None,
     instantiate: bool = False,
     separate: bool = False,
 ) -> tuple[Nix, Callable[[Sequence[Request]], list[Result]]]:
@@ -109,6 +110,7 @@ def evaluation(
                 requests,
                 nix,
                 trees=trees,
+                addresses=workspace.addresses if workspace else (),
                 limits=limits,
                 cache=kept,
                 tell=lambda result: bar.step(result.name),

@@ -3,6 +3,7 @@
 {
   mark, # begins every line that is ours
   trees, # nixpkgs trees in place of downloads: by revision, or `default`
+  downloads, # tarballs fetched beforehand: by address, hash and name; nothing else can be fetched
   shared, # files of package sets that several recipes import, by name
   roots, # folders of the workspace
   jobs, # recipes: id, file, prepared, system
@@ -24,8 +25,17 @@ let
     address:
     let
       tree = treeFor address;
+      asked = if builtins.isAttrs address then address else { url = address; };
+      found = downloads."${asked.url} ${asked.sha256 or ""} ${asked.name or ""}" or null;
     in
-    if tree == null then builtins.fetchTarball address else /. + tree;
+    if tree != null then
+      /. + tree
+    else if found == null then
+      builtins.fetchTarball address
+    else if found ? failure then
+      throw found.failure
+    else
+      builtins.appendContext found.path { ${found.path}.path = true; };
 
   # Files of the workspace that a recipe imports see what the recipe sees; nixpkgs' own do not.
   imported =
@@ -48,6 +58,17 @@ let
       inherit fetchTarball;
       import = imported;
     };
+    # What <nixpkgs> means; the search path itself names only what may be read.
+    __nixPath =
+      if trees ? default then
+        [
+          {
+            prefix = "nixpkgs";
+            path = trees.default;
+          }
+        ]
+      else
+        [ ];
   };
 
   # What a package may not be used on does not matter to its sources.
@@ -79,7 +100,7 @@ let
   packages = builtins.listToAttrs (
     map (job: {
       name = job.system;
-      value = imported (if trees ? default then /. + trees.default else <nixpkgs>) {
+      value = imported (if trees ? default then /. + trees.default else throw "there is no nixpkgs to take its arguments from: give one with --nixpkgs") {
         inherit (job) system;
         config.allowUnfree = true;
       };

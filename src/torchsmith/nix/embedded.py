@@ -23,7 +23,8 @@ import msgspec
 
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.expression import nix_string, nix_value
-from torchsmith.nix.prepare import imported_file, root_of
+from torchsmith.nix.prepare import imported_file
+from torchsmith.nix.readable import root_of
 from torchsmith.recipe.read.closed import Edit, relative_paths, rewritten
 from torchsmith.recipe.read.syntax import Syntax, attribute_names, parse
 

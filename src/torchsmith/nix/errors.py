@@ -26,11 +26,11 @@ CAUSES = (
     ),
     (
         re.compile(r"(?:access to|cannot access) (?:absolute |canonical )?path '([^']+)' is forbidden"),
-        "reads {0}, which lies outside the workspace and nixpkgs",
+        "reads {0}, which lies outside the workspace and nixpkgs, or is not tracked by git",
     ),
     (
         re.compile(r"access to URI '([^']+)' is forbidden"),
-        "downloads {0}, which is no pinned nixpkgs",
+        "downloads {0}, which is no pinned nixpkgs and not among the fetch addresses of torchsmith.toml",
     ),
     (
         re.compile(r"unable to download '([^']+)': (.+)"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.prepare import Job, Preparation, root_of
+from torchsmith.nix.fetch import Tarball, fetch_all
+from torchsmith.nix.prepare import Job, Preparation
+from torchsmith.nix.readable import without_git
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import Evaluated, Limits, Outcome, Session, run_batch
 
@@ -68,6 +71,7 @@ def evaluate(
     nix: Nix,
     *,
     trees: Mapping[str, Path] | None = None,
+    addresses: Collection[str] = (),
     limits: Limits | None = None,
     cache: ResultCache | None = None,
     tell: Listener = lambda _: None,
@@ -78,8 +82,9 @@ def evaluate(
 ) -> list[Result]:
     """Evaluate recipes; results in the order of the requests.
 
-    `alone` shares nothing and takes one process each; `instantiate` also puts the derivations into the store;
-    `twin` evaluates recipes of any system as if they were for this machine's, whose sources are the same.
+    `addresses` may be downloaded besides nixpkgs at a revision, each whole; nothing else is. `alone` shares
+    nothing and takes one process each; `instantiate` also puts the derivations into the store; `twin`
+    evaluates recipes of any system as if they were for this machine's, whose sources are the same.
     """
     known_trees = {rev: str(check_tree(path)) for rev, path in (trees or {}).items()}
     fingerprints = Fingerprints()
@@ -115,7 +120,14 @@ def evaluate(
     if pending:
         as_system = nix.current_system if twin else ""
         run = _Run(
-            nix, known_trees, limits or Limits(), clock or SystemClock(), alone, instantiate, as_system
+            nix,
+            known_trees,
+            addresses,
+            limits or Limits(),
+            clock or SystemClock(),
+            alone,
+            instantiate,
+            as_system,
         )
         run.work_off(pending, finish)
     return [results[request.name] for request in requests]
@@ -148,6 +160,7 @@ class _Run:
 
     nix: Nix
     trees: Mapping[str, str]
+    addresses: Collection[str]
     limits: Limits
     clock: Clock
     alone: bool
@@ -159,25 +172,36 @@ class _Run:
         preparation = Preparation()
         for request in pending:
             preparation.add(request.name, request.path, system=request.system, alone=self.alone)
-        roots = tuple(dict.fromkeys(root_of(request.path) for request in pending))
         jobs = preparation.jobs
+        wanted = [one for job in jobs for one in job.tarballs if not self._tree(one)]
+        self.nix.make_store()
+        downloads = fetch_all(self.nix, wanted, self.addresses)
         batches = [[job] for job in jobs] if self.alone else plan_batches(jobs, self.limits.workers)
         with tempfile.TemporaryDirectory(prefix="torchsmith-eval-") as folder:
             place = Path(folder).resolve()
+            trees = {
+                rev: str(without_git(Path(tree), place / f"tree-{rev}")) for rev, tree in self.trees.items()
+            }
             session = Session(
                 self.nix,
                 preparation,
                 place,
-                roots,
-                self.trees,
+                trees,
+                downloads,
                 self.limits,
                 self.clock,
                 self.instantiate,
                 self.twin,
             )
             session.write()
-            self.nix.make_store()
             _work_off(session, batches, finish)
+
+    def _tree(self, tarball: Tarball) -> bool:
+        """Whether a tree on disk stands for a tarball, as the driver decides it too."""
+        rev = re.search("[0-9a-f]{40}", tarball.url)
+        return (rev is not None and rev[0] in self.trees) or (
+            "nixpkgs" in tarball.url and "default" in self.trees
+        )
 
 
 def plan_batches(jobs: Iterable[Job], workers: int) -> list[list[Job]]:

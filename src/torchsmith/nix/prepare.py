@@ -11,11 +11,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.nix.fetch import Tarball
+from torchsmith.nix.readable import Readable
 from torchsmith.recipe.read.closed import (
     Closed,
     Edit,
@@ -29,20 +32,12 @@ from torchsmith.recipe.read.closed import (
 from torchsmith.recipe.read.scope import formal_nodes, lookup, statements
 from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse
 
-SCOPE = "{ builtins, fetchTarball, import, torchsmithShared ? null }: "
-INHERIT = "{ inherit builtins fetchTarball import torchsmithShared; }"
+if TYPE_CHECKING:
+    from torchsmith.recipe.read.recipe import Recipe
+
+SCOPE = "{ builtins, fetchTarball, import, __nixPath, torchsmithShared ? null }: "
+INHERIT = "{ inherit builtins fetchTarball import __nixPath torchsmithShared; }"
 DEEPEST = 16
-
-
-def root_of(recipe: Path) -> Path:
-    """The folder that a recipe belongs to and may read: its repository, or else the folder it lies in."""
-    resolved = recipe.resolve()
-    for folder in resolved.parents:
-        if (folder / ".git").exists() or (folder / "torchsmith.toml").exists():
-            return folder
-        if folder.name == ".flox":
-            return folder.parent
-    return resolved.parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class Job:
     shares: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # prepared files that it imports, by name
     reads: tuple[Path, ...] = ()  # everything in the workspace that its value depends on
-    urls: tuple[str, ...] = ()  # tarballs that it names
+    tarballs: tuple[Tarball, ...] = ()  # those that its text names
     system: str = ""  # of the package set that fills its arguments, where it needs one
     group: str = ""  # names the package set that it shares with others without importing it
 
@@ -67,9 +62,11 @@ class Preparation:
     jobs: list[Job] = field(default_factory=list)
     shared: dict[str, Closed] = field(default_factory=dict)
     origins: dict[str, Path] = field(default_factory=dict)  # of shared sets and prepared files
+    readable: Readable = field(default_factory=Readable)
 
     def add(self, name: str, path: Path, *, system: str = "", alone: bool = False) -> None:
         """Prepare a recipe; `alone` leaves it as it lies there."""
+        self.readable.add(path)
         work = _Work(self)
         data = read_text(path).encode()
         text: str | None = None
@@ -88,8 +85,8 @@ class Preparation:
             text, work.shares, work.files = None, [], {}
         found = tuple(dict.fromkeys(work.shares))
         group = f"packages {system}" if given is None and not alone else ""
-        reads, urls = tuple(work.reads), tuple(work.urls)
-        self.jobs.append(Job(name, path, text, found, dict(work.files), reads, urls, system, group))
+        reads, tarballs = tuple(work.reads), tuple(work.tarballs)
+        self.jobs.append(Job(name, path, text, found, dict(work.files), reads, tarballs, system, group))
 
 
 class _Work:
@@ -100,14 +97,14 @@ class _Work:
         self.shares: list[str] = []
         self.files: dict[str, str] = {}
         self.reads: dict[Path, None] = {}
-        self.urls: dict[str, None] = {}
+        self.tarballs: dict[Tarball, None] = {}
 
     def note(self, syntax: Syntax, path: Path) -> None:
         """Remember what a file reads, and the tarballs it names."""
         from torchsmith.recipe.read.recipe import Recipe
 
         self.reads[path] = None
-        self.urls |= dict.fromkeys(pin.url.value for pin in Recipe(path, syntax).pins)
+        self.tarballs |= dict.fromkeys(_tarballs(Recipe(path, syntax)))
         for node in relative_paths(syntax):
             self.reads[(path.parent / syntax.text(node).split("${")[0]).resolve()] = None
 
@@ -138,6 +135,8 @@ class _Work:
         call, target = node.parent, imported_file(syntax, node, path)
         if call is None or target is None or depth >= DEEPEST:
             return None
+        if not self.preparation.readable.allows(target):
+            return None  # left to Nix, which refuses it
         try:
             inner = parse(read_text(target).encode(), str(target))
         except Problem:
@@ -148,6 +147,15 @@ class _Work:
         self.files[name] = text
         self.preparation.origins[name] = target
         return Edit(call.start_byte, call.end_byte, f"(import ./{name}.nix {INHERIT})")
+
+
+def _tarballs(recipe: Recipe) -> Iterator[Tarball]:
+    """The tarballs that a recipe's text states in full."""
+    for source in recipe.sources:
+        stated = {name: said.value for name, said in source.fields.items()}
+        words = {name: value for name, value in stated.items() if isinstance(value, str)}
+        if source.fetcher == "fetchTarball" and "url" in words and words.keys() == stated.keys():
+            yield Tarball(words["url"], words.get("sha256", ""), words.get("name", ""))
 
 
 def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:

@@ -17,6 +17,7 @@ from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Running
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.expression import nix_path, nix_string, nix_value
+from torchsmith.nix.fetch import Download, Tarball, as_nix
 from torchsmith.nix.prepare import SCOPE, Job, Preparation, original
 from torchsmith.nix.tool import Nix
 
@@ -72,8 +73,8 @@ class Session:
     nix: Nix
     preparation: Preparation
     folder: Path  # holds the prepared files
-    roots: tuple[Path, ...]  # what recipes may read
     trees: Mapping[str, str]
+    downloads: Mapping[Tarball, Download]
     limits: Limits
     clock: Clock
     instantiate: bool = False  # also put the derivations into the store
@@ -100,7 +101,8 @@ class Session:
         shared = " ".join(f"{key} = {nix_path(str(self.folder / f'{key}.nix'))};" for key in keys)
         return (
             f"import {nix_path(str(self.folder / 'driver.nix'))} {{ mark = {nix_string(mark)};"
-            f" trees = {nix_value(self.trees)}; roots = {nix_value([f'{root}/' for root in self.roots])};"
+            f" trees = {nix_value(self.trees)}; downloads = {as_nix(self.downloads)};"
+            f" roots = {nix_value([f'{root}/' for root in self.preparation.readable.roots])};"
             f" shared = {{ {shared} }}; jobs = [ {jobs} ];"
             f" twin = {nix_value(self.twin or None)}; }}"
         )
@@ -114,15 +116,11 @@ class Session:
         return f"{{ {fields} file = {nix_path(str(file))}; }}"
 
     def command(self, batch: Sequence[Job], mark: str) -> list[str]:
-        """Evaluation that reads only the workspace and nixpkgs, downloads only pins, and builds nothing."""
-        urls = dict.fromkeys(url for job in batch for url in job.urls)
-        roots = [self.folder, *self.roots, *(Path(tree) for tree in dict.fromkeys(self.trees.values()))]
-        search = [word for root in roots for word in ("-I", str(root))]
-        if "default" in self.trees:
-            search += ["-I", f"nixpkgs={self.trees['default']}"]
+        """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing."""
+        search = [word for path in self._sight(batch) for word in ("-I", str(path))]
         options = {
             "restrict-eval": "true",
-            "allowed-uris": " ".join(urls),
+            "allowed-uris": "",
             "allow-import-from-derivation": "false",
             "builders": "",
             "download-attempts": "2",
@@ -131,6 +129,18 @@ class Session:
         mode = ["--read-write-mode"] if self.instantiate else []
         words = ["--eval", *mode, "--log-format", "internal-json", *chosen, *search]
         return self.nix.command("nix-instantiate", *words, "-E", self.expression(batch, mark))
+
+    def _sight(self, batch: Sequence[Job]) -> Iterator[Path]:
+        """Everything that these recipes may read."""
+        yield self.folder
+        yield from self.preparation.readable.entries(path for job in batch for path in job.reads)
+        for tree in map(Path, dict.fromkeys(self.trees.values())):
+            linked = tree.is_relative_to(self.folder)
+            yield from (one.resolve() for one in tree.iterdir()) if linked else (tree,)
+        for tarball in dict.fromkeys(one for job in batch for one in job.tarballs):
+            path = self.downloads[tarball].path if tarball in self.downloads else ""
+            if path:
+                yield self.nix.store_file(path)
 
     def environment(self) -> dict[str, str]:
         """The collector works harder before it passes the limit."""
@@ -245,9 +255,9 @@ class _Worker:
     def _same_download(self, failed: Outcome) -> Iterator[Outcome]:
         """A tarball that could not be fetched will not be there for the next recipe either."""
         cause = failed.cause
-        for url in failed.job.urls if cause is not None else ():
-            if cause is not None and f"cannot download {url}" in cause.message:
-                for job in [job for job in self.left() if url in job.urls]:
+        for tarball in failed.job.tarballs if cause is not None else ():
+            if cause is not None and f"cannot download {tarball.url}" in cause.message:
+                for job in [job for job in self.left() if tarball in job.tarballs]:
                     self.finished.add(id(job))
                     yield Outcome(job, 0.0, cause=cause)
 

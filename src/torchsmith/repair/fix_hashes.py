@@ -139,6 +139,7 @@ class HashFixer:
             [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes],
             self.nix,
             trees=self.trees,
+            addresses=self.workspace.addresses,
             limits=Limits(workers=default_workers()),
             instantiate=True,
             twin=twin,

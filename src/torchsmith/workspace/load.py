@@ -41,6 +41,12 @@ class Workspace:
     def spec(self) -> MatrixSpec:
         return _Resolver(self.source, self.settings, self.catalog).spec(self.profile)
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Tarballs besides nixpkgs that its recipes may download while they are evaluated."""
+        toolkit = self.settings.nightly.cudatoolkit if self.settings.nightly else None
+        return (*self.settings.fetch, *((toolkit.address,) if toolkit else ()))
+
     def line_of(self, variant: Variant) -> str | None:
         """The line that this workspace builds a cell with, if it has one for it."""
         cell = self.matrix.find(variant.name)

@@ -51,6 +51,9 @@ RepoName = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*$")]
 SourceHash = Annotated[str, msgspec.Meta(pattern=r"^(sha256-[A-Za-z0-9+/]{43}=)?$")]  # empty: to be learned
 
 
+FetchAddress = Annotated[str, msgspec.Meta(pattern=r"^(https?|file)://[^\s@]+$")]
+
+
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A revision of a source, the version it is to state, and its hash."""
 
@@ -66,6 +69,10 @@ class ToolkitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     rev: Revision
     repo: RepoName = "build-cudatoolkit"
     hash: SourceHash = ""
+
+    @property
+    def address(self) -> str:
+        return f"https://github.com/{self.owner}/{self.repo}/archive/{self.rev}.tar.gz"
 
 
 class NightlySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,6 +109,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
     nightly: NightlySettings | None = None
     builder: tuple[BuilderSettings, ...] = ()
+    fetch: tuple[FetchAddress, ...] = ()  # tarballs besides nixpkgs that evaluating may download
     usable: bool = False
     matrix: tuple[MatrixBlock, ...] = ()
     include: tuple[str, ...] = ()

@@ -32,8 +32,10 @@ def run(
     from torchsmith.cli.nix_options import evaluation, open_recipes, requests_for
     from torchsmith.nix.derivation import show_derivations
     from torchsmith.nix.drvdiff import compare
+    from torchsmith.workspace.load import open_workspace
 
-    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, True, instantiate=True)
+    opened = open_workspace(workspace)
+    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, True, workspace=opened, instantiate=True)
     paths: list[str] = []
     for word in (a, b):
         if word.endswith(".drv"):

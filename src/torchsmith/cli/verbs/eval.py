@@ -39,13 +39,13 @@ def run(
     """Evaluate recipes to derivations, many in one process, with the pinned nixpkgs or a tree of yours.
 
     A recipe that fails costs no other: its error is shortened to the cause, with file and line, and the exit
-    code is 1. Evaluation reads only the workspace and nixpkgs, downloads only pinned tarballs, and builds
-    nothing.
+    code is 1. Evaluation reads only what git tracks there and nixpkgs, downloads only pinned tarballs, and
+    builds nothing.
     """
     from torchsmith.cli import eval_view as view
     from torchsmith.cli.nix_options import evaluation, open_recipes, requests_for
 
-    _, chosen = open_recipes(recipes, workspace)
+    opened, chosen = open_recipes(recipes, workspace)
     if values:
         from torchsmith.nix.embedded import ask_all
 
@@ -53,7 +53,7 @@ def run(
         view.print_values(told, as_json=json)
         failed = any(not answer.ok for answer in told)
     else:
-        _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, separate=separate)
+        _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, separate=separate)
         results = evaluate(requests_for(chosen))
         view.print_results(results, as_json=json)
         failed = any(not result.ok for result in results)

@@ -37,8 +37,8 @@ def run(
     from torchsmith.nix.derivation import show_derivations
     from torchsmith.nix.graph import Graph
 
-    _, chosen = open_recipes(recipes, workspace)
-    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, instantiate=True)
+    opened, chosen = open_recipes(recipes, workspace)
+    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, instantiate=True)
     results = evaluate(requests_for(chosen))
     drvs = {result.name: result.evaluated.drv_path for result in results if result.evaluated is not None}
     graph = Graph(show_derivations(nix, sorted(set(drvs.values())), recursive=True), drvs)

@@ -41,7 +41,7 @@ def run(
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace, profile)
-    _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache)
+    _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened)
     found = impact(opened, opened.root or Path.cwd(), against, evaluate, as_is=as_is)
     if json:
         print_json({"summary": summary(found), "effects": found})

@@ -1,0 +1,83 @@
+"""Tarballs that recipes pin, fetched before a recipe is evaluated.
+
+Nix' own list of allowed addresses goes by their beginning, so a recipe could append what it has read. Here
+an address is taken from a recipe's text, whole and only if it is known; evaluation itself has no network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from torchsmith.nix.errors import cause_of, parse_event, shorten
+from torchsmith.nix.expression import nix_value
+from torchsmith.nix.tool import Nix
+
+# nixpkgs at a whole revision: where every pin of a catalog lies.
+NIXPKGS = re.compile(r"https://github\.com/NixOS/nixpkgs/archive/([0-9a-f]{40})\.tar\.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class Tarball:
+    """A `fetchTarball` as a recipe writes it."""
+
+    url: str
+    sha256: str = ""
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """By which the driver asks for it."""
+        return f"{self.url} {self.sha256} {self.name}"
+
+    def arguments(self) -> dict[str, str]:
+        stated = {"url": self.url, "sha256": self.sha256, "name": self.name}
+        return {name: value for name, value in stated.items() if value}
+
+
+class Download(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of a tarball: its place in the store, or why there is none."""
+
+    path: str = ""
+    failure: str = ""
+
+
+def known(url: str, addresses: Collection[str]) -> bool:
+    """Whether an address may be fetched: nixpkgs at a revision, or one that the workspace names."""
+    return NIXPKGS.fullmatch(url) is not None or url in addresses
+
+
+def fetch_all(nix: Nix, tarballs: Iterable[Tarball], addresses: Collection[str]) -> dict[Tarball, Download]:
+    """Fetch the tarballs whose address is known; the others stay out, and Nix refuses them in its words."""
+    wanted = [one for one in dict.fromkeys(tarballs) if known(one.url, addresses)]
+    unreachable: dict[str, Download] = {}
+    found: dict[Tarball, Download] = {}
+    for one in wanted:
+        found[one] = unreachable.get(one.url) or _fetch(nix, one)
+        if found[one].failure.startswith("cannot download"):
+            unreachable[one.url] = found[one]
+    return found
+
+
+def _fetch(nix: Nix, tarball: Tarball) -> Download:
+    expression = f"builtins.fetchTarball {nix_value(tarball.arguments())}"
+    words = ["--eval", "--json", "--read-write-mode", "--log-format", "internal-json"]
+    chosen = ["--option", "restrict-eval", "false", "--option", "download-attempts", "2"]
+    done = nix.run(nix.command("nix-instantiate", *words, *chosen, "-E", expression))
+    if done.ok:
+        return Download(path=str(msgspec.json.decode(done.stdout)))
+    return Download(failure=_why(done.stderr))
+
+
+def _why(stderr: str) -> str:
+    events = [event for line in stderr.splitlines() if (event := parse_event(line)) is not None]
+    errors = [event for event in events if event.get("action") == "msg" and event.get("level") == 0]
+    return cause_of(errors[-1]).message if errors else shorten(stderr).message
+
+
+def as_nix(downloads: Mapping[Tarball, Download]) -> str:
+    """The table that the driver looks tarballs up in."""
+    return nix_value({one.key: msgspec.to_builtins(done) for one, done in downloads.items()})

@@ -1,0 +1,126 @@
+"""What recipes may read while they are evaluated: files that git tracks, else what their own text names.
+
+A recipe is somebody else's program. Whatever it can read it could also put into a derivation, so keys, tokens
+and the state of tools stay out of its sight, even where they lie in the same folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.edge.process import find, run
+
+NEVER = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # whoever tracks them
+RECIPES = ".flox"  # the one hidden folder that holds recipes
+MOST = 50_000  # entries of a folder that is looked through; a larger one is no folder of recipes
+
+
+def root_of(recipe: Path) -> Path:
+    """The folder that a recipe belongs to: its repository, or else the folder it lies in."""
+    resolved = recipe.resolve()
+    for folder in resolved.parents:
+        if (folder / ".git").exists() or (folder / "torchsmith.toml").exists():
+            return folder
+        if folder.name == RECIPES:
+            return folder.parent
+    return resolved.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder of recipes; `tracked` is what git knows below it, None where git knows nothing."""
+
+    folder: Path
+    tracked: frozenset[Path] | None
+
+    def allows(self, path: Path) -> bool:
+        """Whether a recipe may read a file, given by its resolved path."""
+        parts = path.relative_to(self.folder).parts
+        if any(part in NEVER for part in parts):
+            return False
+        if self.tracked is not None and path in self.tracked:
+            return True
+        hidden = any(part.startswith(".") and part != RECIPES for part in parts)
+        return not hidden and (self.tracked is None or parts[:2] == (RECIPES, "pkgs"))
+
+
+@dataclass
+class Readable:
+    """The readable part of every root that recipes of one evaluation lie in."""
+
+    roots: dict[Path, Root] = field(default_factory=dict)
+
+    def add(self, recipe: Path) -> None:
+        """Take in the root of a recipe."""
+        folder = root_of(recipe)
+        if folder not in self.roots:
+            self.roots[folder] = Root(folder, _tracked(folder))
+
+    def allows(self, path: Path) -> bool:
+        """Whether a file may be read, links followed."""
+        resolved = path.resolve()
+        return any(
+            resolved.is_relative_to(one.folder) and one.allows(resolved) for one in self.roots.values()
+        )
+
+    def entries(self, reads: Iterable[Path]) -> list[Path]:
+        """Files and folders that together are all that may be read; `reads` are named by recipes."""
+        found: dict[Path, None] = {}
+        named = {path.resolve() for path in reads}
+        for root in self.roots.values():
+            wanted = [path for path in named if path.is_relative_to(root.folder)]
+            if root.tracked is not None:
+                wanted = [root.folder]
+            for path in wanted:
+                found |= dict.fromkeys(_parts(root, path))
+        return list(found)
+
+
+def without_git(tree: Path, into: Path) -> Path:
+    """A nixpkgs tree for recipes to read; of a checkout, links to everything but git's own folder."""
+    if not (tree / ".git").exists():
+        return tree
+    into.mkdir(exist_ok=True)
+    for child in tree.iterdir():
+        if child.name != ".git":
+            (into / child.name).symlink_to(child)
+    return into
+
+
+def _parts(root: Root, path: Path) -> Iterator[Path]:
+    """A path where all below it may be read, else the parts of it that may."""
+    whole, parts = _walk(root, path, [MOST])
+    yield from ([path] if whole else parts)
+
+
+def _walk(root: Root, path: Path, left: list[int]) -> tuple[bool, list[Path]]:
+    left[0] -= 1
+    if left[0] < 0 or path.name in NEVER:
+        return False, []
+    if not path.is_dir() or path.is_symlink():
+        target = path.resolve()  # Nix follows links, and would stop at one that leads out
+        ok = target.is_relative_to(root.folder) and root.allows(path) and target.is_file()
+        ok = ok and root.allows(target)
+        return ok, [path] if ok else []
+    whole, found = True, []
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        return False, []
+    for name in names:
+        child_whole, parts = _walk(root, path / name, left)
+        whole = whole and child_whole
+        found += [path / name] if child_whole else parts
+    return whole and bool(names) and path != root.folder, found
+
+
+def _tracked(folder: Path) -> frozenset[Path] | None:
+    """What git knows below a folder; nothing of the repository's own settings may run a program."""
+    if find("git") is None:
+        return None
+    done = run(["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files", "-z"], timeout=60)
+    names = [name for name in done.stdout.split("\0") if name] if done.ok else []
+    return frozenset(folder / name for name in names) if names or (folder / ".git").exists() else None
