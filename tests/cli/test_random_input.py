@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -80,18 +81,21 @@ def _exit_code() -> int:
 many = settings(max_examples=700, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.long
 @many
 @given(st.sampled_from(["show", "explain"]), names)
 def test_any_name_gets_an_answer(verb: str, name: str) -> None:
     answer(verb, "--", name)
 
 
+@pytest.mark.long
 @many
 @given(st.lists(selectors, max_size=4))
 def test_any_selector_gets_an_answer(words: list[str]) -> None:
     answer("list", "--names", "--", *words)
 
 
+@pytest.mark.long
 @many
 @given(mutated_toml())
 def test_any_workspace_file_gets_an_answer_and_stays_as_it_is(text: str) -> None:

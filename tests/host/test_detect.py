@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,9 +42,7 @@ def test_a_hung_nvidia_smi_is_ended_with_all_that_it_started(
         def run(self, argv: Sequence[str], limit: float) -> Finished | None:
             return super().run(argv, limit) if argv[0] == "nvidia-smi" else None
 
-    start = time.monotonic()
     facts = resolve(detect(Mixed(), limit=1.0), builtin_catalog())
-    assert time.monotonic() - start < 20
     assert any("did not answer within 1 s and was ended" in note.text for note in facts.notes)
     assert [str(sm) for sm in capability_of(facts).sms or ()] == ["sm86"]
     child = int((tmp_path / "child").read_text())

@@ -89,6 +89,7 @@ def assert_runs(answer: Pick) -> None:
             assert host.driver is None or host.driver >= gpu.min_driver
 
 
+@pytest.mark.long
 @given(hosts(), st.sampled_from(sorted(CATALOG.workloads)))
 @settings(max_examples=300)
 def test_what_is_picked_runs(facts: HostFacts, workload: str) -> None:

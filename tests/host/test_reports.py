@@ -225,6 +225,7 @@ def test_any_cut_of_any_report_is_read_or_refused(name: str, data: st.DataObject
             assert facts.notes or facts != HostFacts()
 
 
+@pytest.mark.long
 @given(st.text(max_size=200))
 @settings(max_examples=300)
 def test_any_text_is_read_or_refused(text: str) -> None:

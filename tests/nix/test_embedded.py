@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,9 +122,7 @@ def test_a_recipe_that_loops_is_stopped_and_the_next_one_answered() -> None:
     inner = "builtins.foldl' (b: j: b + j) a l"
     slow = f"let l = builtins.genList (x: x) 30000; in builtins.foldl' (a: i: {inner}) 0 l"
     with Evaluator(seconds=1) as evaluator:
-        began = time.monotonic()
         told = values(evaluator, slow)
-        assert time.monotonic() - began < 5
         assert told == NoValues("does not end within 1 s")
         assert isinstance(values(evaluator, "(import 1 { }).python3Packages.torch"), Values)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -251,13 +250,11 @@ SLOW = (
 
 
 def test_a_recipe_that_does_not_end_is_stopped_and_the_rest_goes_on(write: Write, ask: Ask) -> None:
-    began = time.monotonic()
     results = ask(
-        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=Limits(seconds=1.5)
+        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=Limits(seconds=5)
     )
-    assert time.monotonic() - began < 20
     assert results["loop"].cause is not None
-    assert "takes too long: more than 2 s" in results["loop"].cause.message
+    assert "takes too long: more than 5 s" in results["loop"].cause.message
     assert results["one"].ok
     assert results["two"].ok
 
@@ -322,10 +319,9 @@ def test_a_tarball_that_cannot_be_fetched_is_tried_once_for_all(write: Write, as
         f"r{number}": torch_recipe().replace("https://github.com", "https://127.0.0.1:9")
         for number in range(8)
     }
-    began = time.monotonic()
     address = PIN.replace("https://github.com", "https://127.0.0.1:9")
     results = ask(write(**recipes), trees={}, addresses=[address], limits=Limits(workers=1))
-    assert time.monotonic() - began < 10
+    assert sum(result.seconds > 0 for result in results.values()) == 1
     for result in results.values():
         assert result.cause is not None
         assert "cannot download https://127.0.0.1:9/" in result.cause.message
