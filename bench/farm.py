@@ -29,7 +29,7 @@ def rows() -> Iterator[Row]:
         generate(Request(workspace=root, git=False))
         nix = find_nix(store=f"local?root={folder}/store")
         graph = evaluate_recipes(nix, recipes_in(root), {"default": MINI}).graph
-    for farm in simulate_farms(tasks_of(simulated_jobs(graph), catalog, []), (1, 4, 16)):
+    for farm in simulate_farms(tasks_of(simulated_jobs(graph, catalog), catalog, []), (1, 4, 16)):
         ours, nixs, bound = (Timing((hours * 3600,)) for hours in (farm.ours, farm.nix, farm.bound))
         what = f"132 packages on {farm.farm}"
         yield Row(what, "lower bound", ours, bound, 1.05, "lower", note="simulated with the catalog's hours")

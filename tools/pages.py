@@ -79,8 +79,8 @@ def catalog_page(catalog: Catalog) -> str:
             [
                 line.name,
                 line.torch,
-                line.torchvision,
-                line.torchaudio,
+                line.version_of("torchvision"),
+                line.version_of("torchaudio"),
                 cuda or "CPU",
                 build.pin,
                 ", ".join(build.fixes),

@@ -47,7 +47,7 @@ def told(*events: Mapping[str, object], code: int = 0, stderr: str = "", name: s
     """What a child that said these events means."""
     text = "".join(json.dumps(event) + "\n" for event in events)
     done = Finished(("python",), code, text, stderr, 1.0)
-    variant = Variant.parse(name)
+    variant = Variant.parse(name, CATALOG)
     return interpret(Path("/x"), Interpreter(Path("python"), ()), done, variant, CATALOG)
 
 

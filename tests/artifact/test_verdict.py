@@ -43,7 +43,7 @@ def gpu(*targets: list[bytes]) -> bytes:
 
 
 def judged(path: Path, name: str) -> Report:
-    return verify(path, Variant.parse(name), CATALOG, Depth())
+    return verify(path, Variant.parse(name, CATALOG), CATALOG, Depth())
 
 
 def check(report: Report, id: str) -> Check:
@@ -306,7 +306,7 @@ def test_a_comparison_says_what_a_targeted_build_saves(tmp_path: Path) -> None:
     ],
 )
 def test_the_promise_is_read_from_the_path(name: str, variant: str | None, tmp_path: Path) -> None:
-    found = variant_in(tmp_path / name)
+    found = variant_in(tmp_path / name, CATALOG)
     assert (found.name if found else None) == variant
 
 
@@ -316,6 +316,6 @@ def test_the_promise_is_read_from_the_store_path_behind_a_link(tmp_path: Path) -
     (store / "lib").mkdir()
     (tmp_path / "result").symlink_to(store)
     for path in (tmp_path / "result", tmp_path / "result" / "lib"):
-        found = variant_in(path)
+        found = variant_in(path, CATALOG)
         assert found is not None
         assert found.name == "pytorch-python313-cpu-avx2"

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchsmith.build.jobs import jobs_of
+from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output
 from torchsmith.nix.graph import Graph, closure
 
+CATALOG = builtin_catalog()
 X86, ARM = "x86_64-linux", "aarch64-linux"
 
 
@@ -38,7 +40,7 @@ def test_what_only_one_job_needs_belongs_to_it_and_what_several_need_comes_first
         a="t1",
         b="t2",
     )
-    jobs = {job.name: job for job in jobs_of(shown, shown.derivations)}
+    jobs = {job.name: job for job in jobs_of(shown, shown.derivations, CATALOG)}
     keys = {job.key: job.name for job in jobs.values()}
     needs = {name: {keys[key] for key in job.needs} for name, job in jobs.items()}
     assert needs == {"cmake": set(), "sympy": set(), "magma": {"cmake"}, "a": {"cmake", "sympy", "magma"}} | {
@@ -67,13 +69,13 @@ def test_two_jobs_of_one_name_are_told_apart_by_their_system() -> None:
         a="t1",
         b="t2",
     )
-    names = {job.name for job in jobs_of(shown, shown.derivations)}
+    names = {job.name for job in jobs_of(shown, shown.derivations, CATALOG)}
     assert names == {f"magma ({X86})", f"magma ({ARM})", "a", "b"}
 
 
 def test_what_is_in_the_store_is_in_no_job() -> None:
     shown = graph(derivation("magma"), derivation("t1", "magma"), a="t1")
-    assert [job.name for job in jobs_of(shown, {path("t1")})] == ["a"]
+    assert [job.name for job in jobs_of(shown, {path("t1")}, CATALOG)] == ["a"]
 
 
 @given(st.data())
@@ -90,12 +92,12 @@ def test_every_build_is_in_one_job_and_jobs_never_wait_for_each_other_in_a_circl
     tops = data.draw(st.sets(st.sampled_from(names), min_size=1, max_size=3))
     shown = graph(*found, **{f"r{index}": name for index, name in enumerate(sorted(tops))})
     wanted = set().union(*(closure(shown.derivations, path(name)) for name in tops))
-    jobs = jobs_of(shown, wanted)
+    jobs = jobs_of(shown, wanted, CATALOG)
     assert sum(job.size for job in jobs) == len(wanted)
     before: set[str] = set()
     for job in jobs:
         assert job.needs <= before
         before.add(job.key)
-    long_ones = jobs_of(shown, wanted, bundles=False)
+    long_ones = jobs_of(shown, wanted, CATALOG, bundles=False)
     assert {job.key for job in long_ones} <= {job.key for job in jobs}
     assert all(job.needs <= {one.key for one in long_ones} for job in long_ones)

@@ -1,11 +1,14 @@
 """Names go both ways, and every old spelling can still be read."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from torchsmith.catalog import CudaVersion, PythonVersion, Sm, builtin_catalog
-from torchsmith.matrix import BadName, CpuOnly, Cuda, Flavor, Package, Variant, pname, read_name
+from torchsmith.catalog.load import DATA, Catalog, Layer
+from torchsmith.matrix import BadName, CpuOnly, Cuda, Flavor, Rejected, Variant, assess, pname, read_name
 
 CATALOG = builtin_catalog()
 targets = st.one_of(
@@ -18,35 +21,37 @@ targets = st.one_of(
 )
 variants = st.builds(
     Variant,
-    st.sampled_from(Package),
+    st.sampled_from(list(CATALOG.packages.values())),
     st.builds(PythonVersion, st.just(3), st.integers(0, 99)),
     targets,
     st.sampled_from(list(CATALOG.isas)),
     st.sampled_from(Flavor),
+    st.sampled_from([None, *(line.release for line in CATALOG.lines.values() if line.prefix != "pytorch")]),
 )
 
 
 @given(variants)
 def test_a_variant_reads_its_own_name(variant: Variant) -> None:
-    reading = read_name(variant.name)
+    reading = read_name(variant.name, CATALOG)
     assert reading.variant == variant
     assert reading.canonical
-    assert read_name(f"{variant.name}.nix").variant == variant
+    assert read_name(f"{variant.name}.nix", CATALOG).variant == variant
 
 
 @given(variants, st.sampled_from(list(CATALOG.lines.values())))
 def test_a_pname_says_which_variant_it_is(variant: Variant, line) -> None:  # type: ignore[no-untyped-def]
-    reading = read_name(pname(variant, line))
-    assert reading.variant == variant
-    released = line.torch and not variant.package.companion
-    assert reading.prefix == (line.prefix if released else "")
+    variant = replace(variant, release=None)
+    read = read_name(pname(variant, line), CATALOG).variant
+    assert replace(read, release=None) == variant
+    released = line.torch and variant.package.is_torch
+    assert read.release == (line.release if released else None)
 
 
 @pytest.mark.parametrize(
     ("name", "variant", "flavor", "old"),
     [
         ("pytorch-python313-cpu-avx2", "pytorch-python313-cpu-avx2", "", 0),
-        ("pytorch210-python313-cuda13_0-sm120-avx512", "pytorch-python313-cuda13_0-sm120-avx512", "", 0),
+        ("pytorch210-python313-cuda13_0-sm120-avx512", "pytorch210-python313-cuda13_0-sm120-avx512", "", 0),
         ("pytorch-python313-cuda13_0-sm110-armv8.2", "pytorch-python313-cuda13_0-sm110-armv8_2", "", 1),
         ("pytorch-python313-cuda13_0-sm120-avx512-magma", "pytorch-python313-cuda13_0-sm120-avx512", "", 1),
         (
@@ -64,7 +69,7 @@ def test_a_pname_says_which_variant_it_is(variant: Variant, line) -> None:  # ty
     ],
 )
 def test_every_spelling_in_use_is_read(name: str, variant: str, flavor: str, old: int) -> None:
-    reading = read_name(name)
+    reading = read_name(name, CATALOG)
     assert reading.variant.name == variant
     assert reading.variant.flavor == flavor
     assert len(reading.old) == old
@@ -86,6 +91,58 @@ def test_every_spelling_in_use_is_read(name: str, variant: str, flavor: str, old
 )
 def test_a_bad_name_says_what_is_wrong_and_where(name: str, column: int, what: str) -> None:
     with pytest.raises(BadName) as caught:
-        read_name(name)
+        read_name(name, CATALOG)
     assert caught.value.column == column
     assert what in caught.value.message
+
+
+CELL = "python313-cuda12_9-sm90-avx2"
+
+
+def test_a_prefix_names_the_line_in_every_package() -> None:
+    torch = Variant.parse(f"pytorch28-{CELL}", CATALOG)
+    vision = torch.of(CATALOG.packages["torchvision"])
+    assert vision.name == f"torchvision023-{CELL}"
+    assert Variant.parse(vision.name, CATALOG) == vision
+    assert torch.stack == vision.stack != Variant.parse(f"pytorch-{CELL}", CATALOG).stack
+    decision = assess(torch, CATALOG, "2.10")
+    assert not isinstance(decision, Rejected)
+    assert decision.line.name == "2.8"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("pytorch28-python313-cuda13_0-sm90-avx2", "line-no-cuda"),
+        ("torchvision023-python313-cuda13_0-sm90-avx2", "line-no-cuda"),
+        ("pytorch17-python313-cuda13_0-sm90-avx2", "unknown-release"),
+    ],
+)
+def test_a_prefix_whose_line_cannot_build_the_cell_is_refused(name: str, code: str) -> None:
+    decision = assess(Variant.parse(name, CATALOG), CATALOG)
+    assert isinstance(decision, Rejected)
+    assert code in [reason.code for reason in decision.reasons]
+
+
+MORE = """
+[vllm]
+title = "vLLM"
+attr = "vllm"
+needs = ["pytorch"]
+source = "a test"
+
+[flash-attn]
+title = "FlashAttention"
+attr = "flash-attn"
+needs = ["pytorch"]
+source = "a test"
+"""
+
+
+def test_a_package_of_the_catalog_in_use_is_a_name() -> None:
+    catalog = Catalog([Layer.folder(DATA), Layer({"packages": MORE})])
+    for package in ("vllm", "flash-attn"):
+        name = f"{package}-python313-cuda12_9-sm90-avx512"
+        assert Variant.parse(name, catalog).package.name == package
+        assert Variant.parse(name, catalog).name == name
+        assert Variant.try_parse(name, CATALOG) is None

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from torchsmith.matrix import Matrix, Package
+from torchsmith.matrix import Matrix
 from torchsmith.workspace.load import DEFAULT, open_workspace
 
 SMS = ("sm121", "sm120", "sm110", "sm103", "sm100", "sm90", "sm89", "sm86", "sm80")
@@ -26,16 +26,19 @@ def plan_of(package: str) -> set[str]:
     return gpu | arm | cpu
 
 
-@pytest.mark.parametrize("package", list(Package))
-def test_the_default_holds_the_plans_names_and_no_other(package: Package) -> None:
-    names = [cell.name for cell in matrix("plan").cells if cell.variant.package is package]
+PACKAGES = ("pytorch", "torchvision", "torchaudio")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_default_holds_the_plans_names_and_no_other(package: str) -> None:
+    names = [cell.name for cell in matrix("plan").cells if cell.variant.package.name == package]
     assert len(names) == 44
-    assert set(names) == plan_of(package.value)
+    assert set(names) == plan_of(package)
 
 
 def test_the_eight_cells_that_no_machine_can_use_are_warned_of() -> None:
     warned = [cell for cell in matrix("plan").cells if cell.warnings]
-    assert Counter(cell.variant.package for cell in warned) == dict.fromkeys(Package, 8)
+    assert Counter(cell.variant.package.name for cell in warned) == dict.fromkeys(PACKAGES, 8)
     assert {str(cell.variant.sm) for cell in warned} == {"sm110", "sm121"}
     assert all("no machine can use" in str(cell.warnings[0]) for cell in warned)
 

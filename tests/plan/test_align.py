@@ -41,7 +41,7 @@ def apart(tmp_path: Path) -> Path:
 def test_what_is_missing_is_marked_on_its_side(apart: Path) -> None:
     found = align((apart,))
     assert found.whole == 1
-    assert [(column.package.value, cell) for column, cell in found.missing] == [
+    assert [(column.package.name, cell) for column, cell in found.missing] == [
         ("pytorch", "python313-cpu-avx2"),
         ("torchvision", "python313-cuda13_0-sm90-avx2"),
     ]

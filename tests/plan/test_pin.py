@@ -78,7 +78,7 @@ def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None
 
 
 def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> None:
-    move = Move("2.10", torch="2.10.1", torchvision="0.25.1", torchaudio="2.10.1")
+    move = Move("2.10", torch="2.10.1", versions={"torchvision": "0.25.1", "torchaudio": "2.10.1"})
     proposal = propose(workspace, move)
     assert {"pytorch 2.10.1", "torchvision 0.25.1"} <= set(proposal.to_learn)
     carry_out(proposal)

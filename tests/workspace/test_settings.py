@@ -121,7 +121,7 @@ def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: P
 def test_a_workspace_may_start_from_single_cells(tmp_path: Path) -> None:
     _, count = start_workspace(tmp_path, "plan", cells=["pytorch-python313-cpu-armv8_2"])
     assert count == 3
-    assert {cell.variant.package.value for cell in open_workspace(tmp_path).matrix.cells} == {
+    assert {cell.variant.package.name for cell in open_workspace(tmp_path).matrix.cells} == {
         "pytorch",
         "torchvision",
         "torchaudio",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tools.mutations.mistake import Mistake, Right
 from torchsmith.catalog import builtin_catalog
-from torchsmith.matrix import read_name
+from torchsmith.matrix import Variant
 from torchsmith.recipe.read import read_text_as_recipe
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _reaches_nothing(right: Right, owners: Sequence[str], text: str) -> bool:
         return True  # nixpkgs skips CMake's own configure phase
     if owners[-1:] == ["torchsmith"] or owners[-2:] == ["passthru", "gpuArch"]:
         return True  # labels for tools, which a recipe of others need not have
-    variant = read_name(right.name).variant
+    variant = Variant.parse(right.name, CATALOG)
     pins = [pin for pin in CATALOG.pins.values() if pin.rev in right.text]
     natural = any(pin.default_cuda == variant.cuda for pin in pins) and variant.cuda is not None
     overlay = owners[-1:] == ["cudaPackages"] or "(final: prev: { cudaPackages" in text.split("magma")[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tools.mutations.mistake import Mistake, Right
 from torchsmith.catalog import builtin_catalog
-from torchsmith.matrix import Variant, read_name
+from torchsmith.matrix import Variant
 
 CATALOG = builtin_catalog()
 Edit = Callable[[str, Variant], Iterator[tuple[str, str]]]  # what, text
@@ -26,7 +26,7 @@ def mistake(kind: str, *rules: str) -> Callable[[Edit], Edit]:
 
 def realistic(right: Right) -> Iterator[Mistake]:
     """Every mistake of the catalogue that this recipe can have."""
-    variant = read_name(right.name).variant
+    variant = Variant.parse(right.name, CATALOG)
     for kind, rules, edit in _known:
         for what, text in edit(right.text, variant):
             if text != right.text:
@@ -233,7 +233,7 @@ def without_torch(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
 
 @mistake("companion for other architectures", "TS409")
 def other_architectures(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
-    if variant.package.companion:
+    if variant.package.needs_torch:
         yield "no passthru", _sub(r"^ +cudaCapabilities = \[ gpuArchSM \];\n", "", text)
 
 

@@ -9,8 +9,7 @@ from pathlib import PurePosixPath
 from torchsmith.artifact.elf import DYNSYM, NOBITS, SYMTAB, Elf, Links
 from torchsmith.artifact.known import Provider, known, package_of
 from torchsmith.artifact.source import Source
-from torchsmith.catalog import CudaVersion, PythonVersion
-from torchsmith.matrix.variant import Package
+from torchsmith.catalog import CudaVersion, Package, PythonVersion
 
 FLAGS = b"-fvisibility-inlines-hidden"  # in the flags of every PyTorch build
 LONGEST_FLAGS = 64 << 10
@@ -24,7 +23,7 @@ def versions_of(texts: dict[str, str]) -> dict[Package, str]:
     for name, text in sorted(texts.items()):
         package = package_of(name)
         parts = PurePosixPath(name).parts
-        if package is None or parts[-1] != "version.py" or parts[-2] not in known().packages[package][:1]:
+        if package is None or parts[-1] != "version.py" or parts[-2] not in package.modules[:1]:
             continue
         version = re.search(r"^__version__\s*=\s*['\"]([\w.+!-]{1,60})['\"]", text, re.MULTILINE)
         if version:

@@ -14,9 +14,8 @@ from torchsmith.artifact.identity import blas_of, compile_flags, cuda_of, provid
 from torchsmith.artifact.known import Role, known, package_of, role_of
 from torchsmith.artifact.linking import Linked, Need, needs_of, strange_paths
 from torchsmith.artifact.source import Damaged
-from torchsmith.catalog import CudaVersion, PythonVersion
+from torchsmith.catalog import CudaVersion, Package, PythonVersion
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.matrix.variant import Package
 
 Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
 
@@ -102,7 +101,7 @@ def inspect(
             _refuse_other_files(contents.libraries[0])
         if not any(role == "own" for _, role in items):
             raise Problem(
-                f"{path} holds no library of {package.label if package else 'PyTorch or its companions'}",
+                f"{path} holds no library of {package.title if package else 'PyTorch or its companions'}",
                 hint=EXPECTED,
             )
         libraries = []

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.artifact.known import known
+from torchsmith.catalog import Package, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import find, run
-from torchsmith.matrix.variant import Package
 
 PROPAGATED = ("propagated-build-inputs", "propagated-user-env-packages")
 MOST_INPUTS = 5000
@@ -80,7 +79,7 @@ def _outputs(path: Path) -> Iterator[Path]:
 def site_folders(root: Path) -> list[Path]:
     """The folders below a root that hold importable packages."""
     found = sorted(root.glob("lib/python3.*/site-packages"))
-    tops = [top for package in Package for top in known().packages[package]]
+    tops = [top for package in builtin_catalog().packages.values() for top in package.modules]
     if not found and any((root / top / "__init__.py").is_file() for top in tops):
         found = [root]
     return found
@@ -118,8 +117,8 @@ def packages_at(folders: tuple[Path, ...]) -> list[Package]:
     for folder in folders:
         found = [
             package
-            for package in Package
-            if any((folder / top / "__init__.py").is_file() for top in known().packages[package])
+            for package in builtin_catalog().packages.values()
+            if any((folder / top / "__init__.py").is_file() for top in package.modules)
         ]
         if found:
             return found

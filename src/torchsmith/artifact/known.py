@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from torchsmith.artifact.features import DATA
-from torchsmith.matrix.variant import Package
+from torchsmith.catalog import Package, builtin_catalog
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,7 +34,6 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """data/libraries.toml."""
 
     source: str
-    packages: dict[Package, tuple[str, ...]]
     names: Names
     blas: dict[str, Provider]
     magma: Provider
@@ -51,7 +50,8 @@ Role = Literal["own", "bundled", "other"]
 def package_of(name: str) -> Package | None:
     """The package whose folder a file lies in."""
     folders = set(PurePosixPath(name).parts[:-1])
-    return next((package for package, tops in known().packages.items() if folders.intersection(tops)), None)
+    packages = builtin_catalog().packages.values()
+    return next((package for package in packages if folders.intersection(package.modules)), None)
 
 
 def role_of(name: str) -> Role:

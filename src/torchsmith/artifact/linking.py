@@ -10,7 +10,6 @@ from typing import Literal
 
 from torchsmith.artifact.elf import Links
 from torchsmith.artifact.known import known, package_of
-from torchsmith.matrix.variant import Package
 
 Found = Literal["present", "system", "driver", "elsewhere", "optional", "missing"]
 LOADER_PLACES = tuple(
@@ -59,7 +58,8 @@ def _where(needed: str, library: Linked, names: Collection[str], installed: bool
         return "system"
     if needed.startswith(known().names.driver):
         return "driver"
-    if needed.startswith(known().names.own) and package_of(library.name) is not Package.PYTORCH:
+    package = package_of(library.name)
+    if needed.startswith(known().names.own) and not (package and package.is_torch):
         return "elsewhere"  # a companion finds torch's libraries loaded
     if not installed and (library.links.runpath or needed.startswith(known().names.cuda)):
         return "elsewhere"

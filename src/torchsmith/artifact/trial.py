@@ -15,7 +15,7 @@ from torchsmith.artifact.interpreter import Interpreter, packages_at
 from torchsmith.catalog import Catalog, GpuTarget, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 from torchsmith.edge.process import Finished, run
-from torchsmith.matrix.variant import Cuda, Package, Variant
+from torchsmith.matrix.variant import Cuda, Variant
 
 PROBE = Path(__file__).with_name("probe.py")
 START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, 'exec'))"
@@ -54,7 +54,7 @@ def try_out(
 ) -> Trial:
     """Run the variant's package, or all that are there, in a child process that cannot take us along."""
     packages = [variant.package] if variant else packages_at(interpreter.folders)
-    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), *packages]
+    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), *map(str, packages)]
     done = run(argv, timeout=limit, cwd=Path("/"), env=interpreter.environment(dict(os.environ)))
     return interpret(path, interpreter, done, variant, catalog)
 
@@ -153,7 +153,7 @@ def _promises(
     yield _same("Python release", python, str(variant.python))
     yield _same("CUDA release", str(facts.get("cuda", "")) or "none", str(variant.cuda or "none"))
     if isinstance(variant.target, Cuda):
-        if variant.package is Package.PYTORCH:
+        if variant.package.is_torch:
             yield _arch_list([str(name) for name in facts.get("arch_list", [])], variant.target.sm)
         for gpu in gpus:
             yield _right_gpu(gpu, variant, variant.target, catalog)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.artifact.check import Check, Status
@@ -12,22 +13,22 @@ from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
 from torchsmith.artifact.gpu_promise import gpu_promise
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.catalog import Catalog, CudaVersion
-from torchsmith.edge.problem import Problem
 from torchsmith.matrix.variant import Variant
 
-NAME = re.compile(r"(?:pytorch\d{0,4}|torchvision|torchaudio)-python3\d{1,2}-[a-z0-9_-]+")
+NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
 
 
-def variant_in(path: Path) -> Variant | None:
+def variant_in(path: Path, catalog: Catalog) -> Variant | None:
     """The variant that a path's own name, or a folder of the place behind it, promises."""
     for text in (path.name, *reversed(Path(os.path.realpath(path)).parts)):
         found = NAME.search(text)
         words = found[0].split("-") if found else []
-        while len(words) > 3:  # outputs and versions may follow the name
-            try:
-                return Variant.parse("-".join(words))
-            except Problem:
-                words.pop()
+        while len(words) > 3:  # a hash or `result` may come before the name, outputs and versions after it
+            starts = ("-".join(words[start:]) for start in range(len(words) - 3))
+            named = next(filter(None, (Variant.try_parse(text, catalog) for text in starts)), None)
+            if named is not None:  # torch's pname states its release, whatever its recipe is called
+                return replace(named, release=None) if named.package.is_torch else named
+            words.pop()
     return None
 
 
@@ -72,7 +73,7 @@ def _libraries(seen: Inspection) -> Iterator[Check]:
 def _identity(seen: Inspection, variant: Variant) -> Iterator[Check]:
     if seen.versions and variant.package not in seen.versions:
         having = ", ".join(f"{package} {version}" for package, version in seen.versions.items())
-        yield Check("package", "wrong", f"there is no {variant.package.label} in it, but {having}")
+        yield Check("package", "wrong", f"there is no {variant.package.title} in it, but {having}")
     if seen.python is not None:
         same = seen.python == variant.python
         text = f"for Python {seen.python}" + ("" if same else f", the name says {variant.python}")

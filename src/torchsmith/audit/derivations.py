@@ -60,9 +60,9 @@ def derivation_findings(
     results = evaluate(requests, nix, trees=trees, cache=ResultCache(), instantiate=True)
     shown = show_derivations(nix, [one.evaluated.drv_path for one in results if one.evaluated])
     torch = {
-        variant.cell: result.evaluated.drv_path
+        variant.stack: result.evaluated.drv_path
         for result in results
-        if result.evaluated and (variant := recipes[result.name].variant) and not variant.package.companion
+        if result.evaluated and (variant := recipes[result.name].variant) and variant.package.is_torch
     }
     for folder in folders:
         mine = [(recipes[one.name], one) for one in results if recipes[one.name].repo == folder.root]

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa
-from torchsmith.matrix import Accepted, BadName, assess, read_name
+from torchsmith.matrix import Accepted, assess, try_read
 from torchsmith.recipe.header import LINE
 from torchsmith.recipe.values import cpu_words
 
@@ -74,9 +74,8 @@ class Forms:
         return self._known[name]
 
     def _read(self, name: str) -> tuple[Key, tuple[str, ...], tuple[str, ...]] | None:
-        try:
-            reading = read_name(name)
-        except BadName:
+        reading = try_read(name, self.catalog)
+        if reading is None:
             return None
         variant = reading.variant
         isa = self.catalog.isas.get(variant.isa)
@@ -89,7 +88,7 @@ class Forms:
         usable = isinstance(decision, Accepted) and decision.usable
         if not reading.canonical or variant.flavor or not usable:
             return (), words, isa.flags
-        key = (variant.package, variant.python, variant.cuda, isa.platform, isa.torch_off, *_kind(gpu))
+        key = (variant.stem, variant.python, variant.cuda, isa.platform, isa.torch_off, *_kind(gpu))
         return key, words, isa.flags
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from torchsmith.audit.form import Forms
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Catalog
-from torchsmith.matrix import Variant, read_name
+from torchsmith.matrix import Variant
 
 TORCH_SECTION = re.compile(
     r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE
@@ -36,9 +36,9 @@ class RecipeFacts:
     fingerprint: str  # equal for recipes that differ in names and prose alone
     torch: str  # of the torch section that a companion embeds, where it has one
 
-    def of(self, name: str, file: str) -> RecipeFacts:
+    def of(self, name: str, file: str, catalog: Catalog) -> RecipeFacts:
         """The same for a recipe that differs from this one in its cell alone."""
-        return replace(self, name=name, file=file, variant=read_name(name).variant)
+        return replace(self, name=name, file=file, variant=Variant.parse(name, catalog))
 
 
 @dataclass(frozen=True, slots=True)

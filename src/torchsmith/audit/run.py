@@ -19,7 +19,7 @@ from torchsmith.audit.suppress import Choice, muted
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
-from torchsmith.matrix.names import package_name
+from torchsmith.matrix.variant import package_name
 from torchsmith.nix.parse import canonical_text
 from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.checkout import Repository, discover, workspace_of
@@ -183,7 +183,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
     form = bench.forms.of(name, text, bench.lines.get(name))
     known = bench.judged.get(form) if form else None
     if form is not None and known is not None:
-        return _again(form, *known, name, shown, found)
+        return _again(form, *known, name, shown, found, bench.catalog)
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
@@ -196,14 +196,22 @@ def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
     return judged
 
 
-def _again(form: Form, first: Form, known: Judged, name: str, shown: str, found: Sequence[Finding]) -> Judged:
+def _again(
+    form: Form,
+    first: Form,
+    known: Judged,
+    name: str,
+    shown: str,
+    found: Sequence[Finding],
+    catalog: Catalog,
+) -> Judged:
     """The judgement of a recipe that differs in nothing but its cell: notes below its flags move along."""
     more = form.flags_lines - first.flags_lines
     notes = []
     for one in known.findings:
         line = one.where.line + (more if one.where.line > first.flags_line else 0)
         notes.append(replace(one, where=replace(one.where, file=shown, line=line)))
-    facts = known.facts.of(name, shown) if known.facts else None
+    facts = known.facts.of(name, shown, catalog) if known.facts else None
     return Judged((*found, *notes), facts)
 
 
@@ -275,10 +283,10 @@ def _repo_findings(
     folders: Sequence[Repository], facts: dict[Path, list[RecipeFacts]], bench: Bench
 ) -> Iterator[Finding]:
     sections = {
-        one.variant.cell: one.torch
+        one.variant.stack: one.torch
         for group in facts.values()
         for one in group
-        if one.variant and not one.variant.package.companion and one.torch
+        if one.variant and one.variant.package.is_torch and one.torch
     }
     for folder in folders:
         if not folder.whole:

@@ -11,14 +11,13 @@ from typing import Literal
 
 from torchsmith.audit.claims import Place, claims_of
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Pin
-from torchsmith.matrix import BadName, Flavor, Package, Reading, Variant, read_name
+from torchsmith.matrix import Flavor, Reading, Variant, try_read
 from torchsmith.matrix.cells import newest_line
 from torchsmith.recipe.header import Header, Owner, owner_of, read_header
 from torchsmith.recipe.read import Bound, Override, Recipe, Span
 
 Style = Literal["pinned", "catalog", "scratch"]
 SCRATCH = ("buildPythonPackage", "mkDerivation")
-PACKAGES = tuple(Package)
 BASE = re.compile(r"\b(pytorch|torch|torchvision|torchaudio|magma|opencv|triton|ffmpeg_6-full|frei0r)\b(?!-)")
 
 
@@ -40,10 +39,7 @@ class Subject:
     @cached_property
     def reading(self) -> Reading | None:
         """What the name means, where it is a package's."""
-        try:
-            return read_name(self.name)
-        except BadName:
-            return None
+        return try_read(self.name, self.catalog)
 
     @property
     def variant(self) -> Variant | None:
@@ -51,7 +47,7 @@ class Subject:
 
     @property
     def companion(self) -> bool:
-        return self.variant is not None and self.variant.package.companion
+        return self.variant is not None and self.variant.package.needs_torch
 
     @property
     def wraps_nightly(self) -> bool:
@@ -131,7 +127,8 @@ class Subject:
         if variant is None:
             return None
         lines = self.catalog.lines
-        for named in (self.asked, self.header.facts.get("line") if self.header else None):
+        stated = variant.release.line if variant.release else None
+        for named in (stated, self.asked, self.header.facts.get("line") if self.header else None):
             if named in lines and lines[named].build_for(variant.cuda):
                 return lines[named]
         if variant.flavor:
@@ -140,9 +137,9 @@ class Subject:
         if self.style == "catalog":
             return next((one for one in having if _style(one, variant) == "catalog"), None)
         having = [one for one in having if _style(one, variant) == "pinned"]
-        stated = [one for one in having if self._states(one)]
+        by_text = [one for one in having if self._states(one)]
         native = [one for one in having if one.torch in self._pinned_torches]
-        found = stated or native or having
+        found = by_text or native or having
         return max(found, key=lambda one: [int(n) for n in one.torch.split(".")]) if found else None
 
     def _states(self, line: Line) -> bool:

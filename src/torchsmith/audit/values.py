@@ -12,7 +12,7 @@ from torchsmith.audit.rule import rules_of
 from torchsmith.audit.subject import Subject
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix.names import package_name
+from torchsmith.matrix.variant import package_name
 from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, available
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import Repository

@@ -27,7 +27,7 @@ def ci_rows(cells: Sequence[Cell], catalog: Catalog) -> list[CiRow]:
     """Cells by what a torch and its companions have in common, torch first."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
-        found.setdefault(cell.variant.cell, []).append(cell)
+        found.setdefault(cell.variant.stack, []).append(cell)
     return [
         CiRow(
             key,
@@ -118,7 +118,7 @@ def hydra_jobset(cells: Sequence[Cell]) -> str:
     """A release.nix: every cell as a job, read through its repository's default.nix."""
     repos: dict[str, list[str]] = {}
     for cell in cells:
-        repos.setdefault(cell.variant.package.repo, []).append(cell.name)
+        repos.setdefault(cell.variant.package.folder, []).append(cell.name)
     parts = "".join(
         f"  inherit (repo ./{repo})\n" + "".join(f"    {name}\n" for name in names) + "    ;\n"
         for repo, names in repos.items()

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsmith.build.job import Job
-from torchsmith.matrix import BadName, Package, Variant, read_name
+from torchsmith.catalog import TORCH, Catalog
+from torchsmith.matrix import Variant
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
 from torchsmith.record.estimate import OTHER
@@ -25,9 +26,9 @@ class _Names:
     variant: Variant | None
 
 
-def jobs_of(graph: Graph, to_build: Collection[str], *, bundles: bool = True) -> list[Job]:
+def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog, *, bundles: bool = True) -> list[Job]:
     """The jobs that build `to_build`, dependencies first. Without `bundles`, small builds are left out."""
-    named = _named(graph)
+    named = _named(graph, catalog)
     wanted = {path for path in to_build if path in graph.derivations}
     explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path]) is not None}
     above = _nearest_above(graph, wanted, explicit)
@@ -42,20 +43,17 @@ def jobs_of(graph: Graph, to_build: Collection[str], *, bundles: bool = True) ->
     return ordered if bundles else _without_bundles(ordered)
 
 
-def variant_of(name: str) -> Variant | None:
+def variant_of(name: str, catalog: Catalog) -> Variant | None:
     """The variant that a recipe's name says; None for names that say none."""
-    try:
-        return read_name(name.rpartition("/")[2]).variant
-    except BadName:
-        return None
+    return Variant.try_parse(name.rpartition("/")[2], catalog)
 
 
-def _named(graph: Graph) -> dict[str, _Names]:
+def _named(graph: Graph, catalog: Catalog) -> dict[str, _Names]:
     found: dict[str, list[str]] = defaultdict(list)
     for name, path in graph.recipes.items():
         found[path].append(name)
     return {
-        path: _Names(tuple(names), next(filter(None, map(variant_of, names)), None))
+        path: _Names(tuple(names), next(filter(None, (variant_of(name, catalog) for name in names)), None))
         for path, names in found.items()
     }
 
@@ -101,16 +99,16 @@ def _job(
     derivation = graph.derivations[key]
     names = named.get(key, _Names((), None))
     kind = kind_of(derivation) or OTHER
-    package = Package.PYTORCH.value if kind == "torch" else kind
+    package = TORCH if kind == "torch" else kind
     gpu = kind not in (OTHER, "torch")
     isa = repo = ""
     if names.variant is not None:
         variant = names.variant
         package, gpu, isa, repo = (
-            variant.package.value,
+            variant.package.name,
             variant.cuda is not None,
             variant.isa,
-            variant.package.repo,
+            variant.package.folder,
         )
     return Job(
         key,
@@ -184,22 +182,26 @@ def _without_bundles(jobs: Sequence[Job]) -> list[Job]:
     return [replace(job, needs=needs[job.key]) for job in jobs if job.key not in light]
 
 
-def jobs_of_recipes(recipes: Sequence[RecipeFile], root: Path, stabilities: Mapping[str, str]) -> list[Job]:
+def jobs_of_recipes(
+    recipes: Sequence[RecipeFile], root: Path, stabilities: Mapping[str, str], catalog: Catalog
+) -> list[Job]:
     """Jobs without derivations, for Flox: one a recipe, a companion after its torch if that is asked for."""
     names = {recipe.name for recipe in recipes}
     jobs = []
     for recipe in recipes:
         variant = recipe.variant
-        torch = variant.of(Package.PYTORCH).name if variant else recipe.name
+        below = (
+            {variant.of(catalog.packages[need]).name for need in variant.package.needs} if variant else set()
+        )
         jobs.append(
             Job(
                 recipe.name,
                 recipe.name,
                 (recipe.attr,),
-                variant.package.value if variant else OTHER,
+                variant.package.name if variant else OTHER,
                 variant is not None and variant.cuda is not None,
                 recipe.system,
-                needs=frozenset((torch,)) if torch != recipe.name and torch in names else frozenset(),
+                needs=frozenset(below & names),
                 recipes=(recipe.name,),
                 isa=variant.isa if variant else "",
                 repo=str(recipe.repo.resolve().relative_to(root.resolve())),

@@ -115,7 +115,7 @@ def plan_with_nix(
     """Hold the graph against the store and the binary caches, and estimate what is left."""
     graph = evaluation.graph
     found = outlook(nix, list(graph.recipes.values()), options)
-    jobs = jobs_of(graph, found.build)
+    jobs = jobs_of(graph, found.build, catalog)
     present, fetched = _already(graph, found)
     return _plan(
         jobs,
@@ -158,7 +158,7 @@ def plan_with_flox(
         cell.name: catalog.lines[cell.line].build_for(cell.variant.cuda) for cell in workspace.matrix.cells
     }
     stabilities = {name: build.stability for name, build in builds.items() if build}
-    jobs = jobs_of_recipes(recipes, root, stabilities)
+    jobs = jobs_of_recipes(recipes, root, stabilities, catalog)
     return _plan(jobs, catalog, past, machine, means, recipes=tuple(recipe.name for recipe in recipes))
 
 

@@ -47,9 +47,9 @@ class Simulated:
         return self.nix / self.bound - 1 if self.bound else 0.0
 
 
-def simulated_jobs(graph: Graph) -> list[Job]:
+def simulated_jobs(graph: Graph, catalog: Catalog) -> list[Job]:
     """Everything that takes long, built from nothing; the rest comes from a binary cache."""
-    return jobs_of(graph, graph.derivations.keys(), bundles=False)
+    return jobs_of(graph, graph.derivations.keys(), catalog, bundles=False)
 
 
 def tasks_of(jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past]) -> list[Task]:

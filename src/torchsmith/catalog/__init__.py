@@ -1,6 +1,7 @@
 """Facts about GPUs, CPUs, CUDA, Python and PyTorch releases: data with sources, loaded into typed values."""
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
+from torchsmith.catalog.check import load_catalog
 from torchsmith.catalog.facts import (
     Cpu,
     CudaPackage,
@@ -15,11 +16,14 @@ from torchsmith.catalog.facts import (
     LineBuild,
     Pin,
     Python,
+    StatedRelease,
     Workload,
 )
-from torchsmith.catalog.load import Catalog, builtin_catalog, load_catalog
+from torchsmith.catalog.load import Catalog, builtin_catalog
+from torchsmith.catalog.package import TORCH, Package
 
 __all__ = [
+    "TORCH",
     "Catalog",
     "Cpu",
     "CudaPackage",
@@ -35,10 +39,12 @@ __all__ = [
     "KnownError",
     "Line",
     "LineBuild",
+    "Package",
     "Pin",
     "Python",
     "PythonVersion",
     "Sm",
+    "StatedRelease",
     "Workload",
     "builtin_catalog",
     "load_catalog",

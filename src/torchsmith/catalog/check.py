@@ -1,19 +1,36 @@
-"""Whether the catalog hangs together: every name that an entry refers to exists and applies."""
+"""Whether a catalog hangs together: every name that an entry refers to exists and applies."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion
 from torchsmith.catalog.facts import Line, LineBuild
-from torchsmith.catalog.load import Catalog
+from torchsmith.catalog.load import DATA, Catalog, Layer, builtin_catalog
+from torchsmith.catalog.package import TORCH, Package
 from torchsmith.catalog.ranges import in_range
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Problem, did_you_mean
+
+PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
+
+
+def load_catalog(folder: Path | None) -> Catalog:
+    """The built-in catalog with a workspace's own files laid over it, checked as a whole."""
+    if folder is None or not folder.is_dir():
+        return builtin_catalog()
+    catalog = Catalog([Layer.folder(DATA), Layer.folder(folder)])
+    check(catalog)
+    return catalog
 
 
 def check(catalog: Catalog) -> None:
-    """Raise a Problem that lists everything that does not hang together."""
+    """Raise a Problem: a package's fault with its place, or everything that does not hang together."""
+    for problem in package_faults(catalog):
+        raise problem
     faults = list(faults_of(catalog))
     if faults:
         raise Problem("the catalog contradicts itself:\n  " + "\n  ".join(faults))
@@ -50,6 +67,62 @@ def faults_of(catalog: Catalog) -> Iterator[str]:
             re.compile(error.pattern)
         except re.error as fault:
             yield f"errors: {error.name} has a pattern that cannot be read: {fault}"
+
+
+def package_faults(catalog: Catalog) -> Iterator[Problem]:
+    """Whatever is wrong with the packages, each with its place and what to do."""
+    folders = Counter(package.folder.lower() for package in catalog.packages.values())
+    for package in catalog.packages.values():
+        for field, message, hint in _package_faults(package, catalog, folders):
+            yield Problem(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
+    try:
+        TopologicalSorter({one.name: one.needs for one in catalog.packages.values()}).prepare()
+    except CycleError as fault:
+        circle = list(reversed(fault.args[1]))
+        message = f"packages need each other in a circle: {' -> '.join(circle)}"
+        where = catalog.place("packages", (circle[0], "needs"))
+        yield Problem(message, hint="a package is built before what needs it: take one need out", where=where)
+
+
+def _package_faults(
+    package: Package, catalog: Catalog, folders: Counter[str]
+) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Faults of one package: the value, what is wrong, what to do."""
+    name = package.name
+    if not PACKAGE_NAME.fullmatch(name) or "-python" in name:
+        yield (), f"{name!r} cannot begin a recipe's name", "small letters and digits, such as flash-attn"
+    for other in catalog.packages:
+        if other != name and other.replace("-", "_") == name.replace("-", "_"):
+            yield (), f"{name} and {other} are one name for Flox", "rename one of them"
+        if other != name and re.fullmatch(rf"{re.escape(other)}\d{{2,4}}", name):
+            yield (), f"{name} reads as a release of {other}", "rename it"
+    if folders[package.folder.lower()] > 1:
+        yield ("repo",), f"two packages lie in {package.folder}", "give each a repo of its own"
+    for index, need in enumerate(package.needs):
+        if need not in catalog.packages:
+            yield (
+                ("needs", index),
+                f"{name} needs an unknown package {need}",
+                did_you_mean(need, catalog.packages),
+            )
+    for field, lines in (
+        ("lines", package.lines),
+        ("versions", package.versions),
+        ("hashes", package.hashes),
+    ):
+        for line in lines:
+            if line not in catalog.lines:
+                hint = did_you_mean(line, catalog.lines)
+                yield (field,), f"{name} names an unknown line {line!r}", hint
+    if package.gpu_list.by != "torch" and not package.gpu_list.name:
+        yield ("gpu_list",), f"{name}: a GPU list by {package.gpu_list.by} needs its name", 'name = "..."'
+    if package.gpu_list.by == "torch" and not package.needs_torch and name != TORCH:
+        hint = 'gpu_list = { by = "variable", name = "TORCH_CUDA_ARCH_LIST" }'
+        yield ("gpu_list",), f"{name} does not need torch, which could tell it its GPU", hint
+    try:
+        in_range("12.0", package.cuda)
+    except BadValue as fault:
+        yield ("cuda",), f"{name}: {fault}", 'such as ">=12.6,<13"'
 
 
 def _line_faults(line: Line, catalog: Catalog) -> Iterator[str]:

@@ -1,23 +1,16 @@
-"""The typed facts: one frozen class per kind of entry, as the TOML files spell them.
-
-Every entry names its `source`; `unproved` says what nobody could check, and is empty otherwise.
-"""
+"""The typed facts: one frozen class per kind of entry, as the TOML files spell them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every fact carries."""
-
-    source: str
-    unproved: str = ""
+from torchsmith.catalog.entry import Entry
+from torchsmith.catalog.package import TORCH, Package
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -53,7 +46,6 @@ class Isa(Entry, frozen=True, kw_only=True):
     beyond_flags: frozenset[str] = frozenset()  # features asked of the CPU though the flags do not use them
     first_cpus: tuple[str, ...]
     torch_off: tuple[str, ...] = ()  # PyTorch parts that use instructions beyond this set
-    old_names: tuple[str, ...] = ()
     other_flags: tuple[tuple[str, ...], ...] = ()  # spellings that give the same macros
     words: tuple[str, ...] = ()  # how prose names it, besides its title
     note: str = ""
@@ -112,8 +104,7 @@ class Pin(Entry, frozen=True, kw_only=True):
     rev: str
     sha256: str = ""
     torch: str = ""
-    torchvision: str = ""
-    torchaudio: str = ""
+    versions: Mapping[str, str] = {}  # of other packages there, by name
     default_cuda: CudaVersion | None = None
     cudas: tuple[CudaVersion, ...] = ()
     pythons: tuple[PythonVersion, ...] = ()
@@ -136,16 +127,26 @@ class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     unproved: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StatedRelease:
+    """A line as names state it: `28` in pytorch28, `023` in torchvision023."""
+
+    line: str  # empty: no line here is called so
+    digits: tuple[tuple[str, str], ...]  # by package
+
+    def of(self, package: str) -> str:
+        return next((digits for name, digits in self.digits if name == package), "")
+
+
 class Line(Entry, frozen=True, kw_only=True):
     """A torch release with its official companions, pins and fixes."""
 
     name: str
     prefix: str  # of torch's pname: pytorch210
     torch: str
-    torchvision: str
-    torchaudio: str
+    versions: Mapping[str, str] = {}  # of other packages, by name
     pythons: tuple[PythonVersion, ...]
-    packages: tuple[str, ...] = ("pytorch", "torchvision", "torchaudio")
+    packages: tuple[str, ...] | None = None  # that it builds; None: all that may
     flavor: str = ""  # "nightly" for variants of that flavor
     hashes: Mapping[str, str] = {}
     cuda: Mapping[str, LineBuild] = {}
@@ -156,9 +157,21 @@ class Line(Entry, frozen=True, kw_only=True):
         return self.cpu if cuda is None else self.cuda.get(str(cuda))
 
     def version_of(self, package: str) -> str:
-        """The release of a package in this line."""
-        versions = {"pytorch": self.torch, "torchvision": self.torchvision, "torchaudio": self.torchaudio}
-        return versions[package]
+        """The release of a package in this line; empty where it is whatever nixpkgs has."""
+        return self.torch if package == TORCH else self.versions.get(package, "")
+
+    def builds(self, package: Package) -> bool:
+        """Whether a package is part of this line."""
+        if self.packages is not None:
+            return package.name in self.packages
+        return not package.lines or self.name in package.lines
+
+    @property
+    def release(self) -> StatedRelease:
+        """What names say of this line."""
+        digits = {name: "".join(version.split(".")[:2]) for name, version in self.versions.items() if version}
+        own = self.prefix.removeprefix(TORCH)
+        return StatedRelease(self.name, tuple(sorted((digits | {TORCH: own}).items())))
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -183,6 +196,10 @@ class Fix(Entry, frozen=True, kw_only=True):
     overlay: str = ""  # the package that its overlay changes, where it is one
     signs: tuple[str, ...] = ()  # patterns that a recipe's code holds when it has the fix
     patches: Mapping[str, Patch] = {}
+
+    def serves(self, package: Package) -> bool:
+        """Whether a package's recipes hold it: what mends torch is in every recipe that brings its torch."""
+        return package.name in self.packages or (package.needs_torch and TORCH in self.packages)
 
 
 class CudaPackage(Entry, frozen=True, kw_only=True):

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from torchsmith.catalog.axes import BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
+from torchsmith.catalog.entry import Entry
 from torchsmith.catalog.facts import (
     Cpu,
     CudaPackage,
     CudaToolkit,
-    Entry,
     Estimate,
     Feature,
     Fix,
@@ -28,11 +28,13 @@ from torchsmith.catalog.facts import (
     Python,
     Workload,
 )
+from torchsmith.catalog.package import TORCH, Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 
 DATA = Path(__file__).parent / "data"
 KINDS: dict[str, tuple[type[Entry], str]] = {
+    "packages": (Package, "name"),
     "gpus": (Gpu, "sm"),
     "isas": (Isa, "name"),
     "features": (Feature, "name"),
@@ -84,6 +86,16 @@ class Catalog:
         self.layers = tuple(layers)
 
     @cached_property
+    def packages(self) -> dict[str, Package]:
+        rows = self._rows("packages", Package)
+        return {row.name: row for row in sorted(rows.values(), key=lambda row: row.order)}
+
+    @property
+    def torch(self) -> Package:
+        """The package that is torch itself."""
+        return self.packages[TORCH]
+
+    @cached_property
     def gpus(self) -> dict[Sm, Gpu]:
         rows = self._rows("gpus", Gpu)
         return {gpu.sm: gpu for gpu in sorted(rows.values(), key=lambda gpu: gpu.sm)}
@@ -116,7 +128,16 @@ class Catalog:
 
     @cached_property
     def lines(self) -> dict[str, Line]:
-        return self._rows("lines", Line)
+        """Release lines; what packages say of their own releases is part of them."""
+        rows = self._rows("lines", Line)
+        for package in self.packages.values():
+            for name, line in rows.items():
+                told = {
+                    field: {package.name: table[name]} for field, table in _told(package) if name in table
+                }
+                merged = {field: {**table, **getattr(line, field)} for field, table in told.items()}
+                rows[name] = msgspec.structs.replace(line, **merged) if merged else line
+        return rows
 
     @cached_property
     def fixes(self) -> dict[str, Fix]:
@@ -146,7 +167,27 @@ class Catalog:
                 merged[name] = _merge(merged.get(name, {}), entry)
                 origin[name] = layer
         key = KINDS[file][1]
+        if kind in (Line, Pin):
+            merged = {name: self._with_versions(entry) for name, entry in merged.items()}
         return {name: _convert(entry, kind, key, name, origin[name], file) for name, entry in merged.items()}
+
+    def _with_versions(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """A key that is a package's name says its release: torchvision = "0.25.0"."""
+        named = {key: entry[key] for key in entry if key in self.packages and isinstance(entry[key], str)}
+        rest = {key: value for key, value in entry.items() if key not in named}
+        return rest | {"versions": {**rest.get("versions", {}), **named}}
+
+    def place(self, file: str, path: tuple[str | int, ...]) -> Where:
+        """Where a value stands, in the uppermost layer that has its entry."""
+        from torchsmith.edge.toml import place
+
+        having = [layer for layer in self.layers if path[0] in _tables(layer, file)]
+        layer = (having or self.layers)[-1]
+        return place(layer.texts.get(file, ""), layer.path(file), path)
+
+
+def _told(package: Package) -> tuple[tuple[str, Mapping[str, str]], ...]:
+    return ("versions", package.versions), ("hashes", package.hashes)
 
 
 def _tables(layer: Layer, file: str) -> dict[str, Any]:
@@ -200,14 +241,3 @@ def _problem_at(layer: Layer, file: str, path: tuple[str | int, ...], message: s
 def builtin_catalog() -> Catalog:
     """The catalog that torchsmith ships."""
     return Catalog([Layer.folder(DATA)])
-
-
-def load_catalog(folder: Path | None) -> Catalog:
-    """The built-in catalog with a workspace's own files laid over it, checked as a whole."""
-    if folder is None or not folder.is_dir():
-        return builtin_catalog()
-    from torchsmith.catalog.check import check
-
-    catalog = Catalog([Layer.folder(DATA), Layer.folder(folder)])
-    check(catalog)
-    return catalog

@@ -75,7 +75,7 @@ def show_simulation(request: BuildRequest, workspace: Workspace, record: Record,
     print_broken(err(), plan)
     if not plan.graph.recipes:
         raise Problem("no recipe evaluates, so there is nothing to simulate", exit=Exit.NOT_RIGHT)
-    jobs = simulated_jobs(plan.graph)
+    jobs = simulated_jobs(plan.graph, workspace.catalog)
     past = record.past()
     rows = simulate_farms(tasks_of(jobs, workspace.catalog, past), (1, 4, 16))
     if as_json:

@@ -68,7 +68,7 @@ def _print_plan(plan: Plan, cover: Cover, title: str) -> None:
     bill = plan.bill
     say(
         f"to build: about {bill.hours:.1f} h one after the other, {bill.build_gb:.0f} GB free while building,"
-        f" {bill.store_gb:.1f} GB kept (coarse estimates for {', '.join(cover.packages)})"
+        f" {bill.store_gb:.1f} GB kept (coarse estimates for {', '.join(map(str, cover.packages))})"
     )
 
 

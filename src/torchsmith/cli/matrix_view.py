@@ -8,9 +8,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
+from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
 from torchsmith.cli.console import out, print_json
-from torchsmith.matrix import Cell, LeftOut, Matrix, Package, pname
+from torchsmith.matrix import Cell, LeftOut, Matrix, pname
 from torchsmith.workspace.load import Workspace
 
 GridKey = tuple[str, PythonVersion, CudaVersion | None]
@@ -21,8 +21,8 @@ def cell_json(cell: Cell, catalog: Catalog) -> dict[str, Any]:
     variant, line = cell.variant, catalog.lines[cell.line]
     return {
         "name": cell.name,
-        "package": variant.package.value,
-        "version": line.version_of(variant.package.value),
+        "package": variant.package.name,
+        "version": line.version_of(variant.package.name),
         "pname": pname(variant, line),
         "python": str(variant.python),
         "cuda": str(variant.cuda) if variant.cuda else None,
@@ -57,14 +57,14 @@ def print_grid(matrix: Matrix, workspace: Workspace) -> None:
     """One grid for each line, Python and CUDA; packages with the same cells share a grid."""
     console, catalog = out(), workspace.catalog
     for (line_name, python, cuda), cells in _grids(matrix).items():
-        packages = _packages(cells)
+        packages = Matrix(tuple(cells)).packages(catalog)
         line = catalog.lines[line_name]
-        versions = ", ".join(f"{one.value} {line.version_of(one.value)}" for one in packages)
+        versions = ", ".join(f"{one} {line.version_of(one.name)}" for one in packages)
         target = f"CUDA {cuda}" if cuda else "CPU only"
         console.print(Text(f"{versions}; Python {python}; {target}", style="bold"))
         console.print(_grid(cells, packages, catalog))
         console.print()
-    _print_summary(matrix)
+    _print_summary(matrix, catalog)
 
 
 def _grids(matrix: Matrix) -> dict[GridKey, list[Cell]]:
@@ -73,11 +73,6 @@ def _grids(matrix: Matrix) -> dict[GridKey, list[Cell]]:
         key = (cell.line, cell.variant.python, cell.variant.cuda)
         grids.setdefault(key, []).append(cell)
     return grids
-
-
-def _packages(cells: Sequence[Cell]) -> list[Package]:
-    having = {cell.variant.package for cell in cells}
-    return [package for package in Package if package in having]
 
 
 def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> Table:
@@ -110,11 +105,11 @@ def _mark(cells: Sequence[Cell], packages: Sequence[Package]) -> Text:
     return Text(mark, style="green")
 
 
-def _print_summary(matrix: Matrix) -> None:
+def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
     console = out()
     counts = [
-        f"{sum(cell.variant.package is package for cell in matrix.cells)} {package.value}"
-        for package in _packages(matrix.cells)
+        f"{sum(cell.variant.package == package for cell in matrix.cells)} {package}"
+        for package in matrix.packages(catalog)
     ]
     console.print(f"{len(matrix.cells)} variants: {', '.join(counts)}")
     warned: dict[str, int] = {}

@@ -61,7 +61,7 @@ def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
     from torchsmith.edge.problem import Problem, did_you_mean
     from torchsmith.matrix import Variant
 
-    variant = Variant.parse(name) if name else variant_in(path)
+    variant = Variant.parse(name, catalog) if name else variant_in(path, catalog)
     if variant is not None and variant.isa not in catalog.isas:
         raise Problem(f"unknown instruction set {variant.isa}", hint=did_you_mean(variant.isa, catalog.isas))
     return variant

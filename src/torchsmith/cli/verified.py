@@ -9,7 +9,7 @@ from torchsmith.artifact.inspect import Depth
 from torchsmith.artifact.report import verify
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import BadName, Variant
+from torchsmith.matrix import Variant
 from torchsmith.record import Record, Verdict
 
 
@@ -32,8 +32,8 @@ def verified_by(record: Record, catalog: Catalog) -> Callable[[str], str]:
 def judge(name: str, output: Path, catalog: Catalog) -> Verdict:
     """Verify an output; what cannot be read is not right."""
     try:
-        report = verify(output, Variant.parse(name), catalog, Depth())
-    except (Problem, BadName) as problem:
+        report = verify(output, Variant.parse(name, catalog), catalog, Depth())
+    except Problem as problem:
         return Verdict(output=str(output), name=name, ok=False, detail=problem.message)
     wrong = [check.text for check in report.checks if check.status == "wrong"]
     return Verdict(output=str(output), name=name, ok=report.ok, detail="; ".join(wrong))

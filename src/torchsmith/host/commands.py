@@ -12,7 +12,7 @@ def install_command(variant: Variant, org: str) -> str:
 
 def build_commands(variant: Variant) -> tuple[str, ...]:
     """Build it here, with Flox or with Nix alone."""
-    repo = variant.package.repo
+    repo = variant.package.folder
     return (
         f"flox build -d {repo} {variant.name}",
         f"nix-build {repo}/.flox/pkgs/{variant.name}.nix",

@@ -11,7 +11,7 @@ from torchsmith.host.demand import Demand, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.rank import rank
 from torchsmith.host.solve import Programme, Proof, Solution
-from torchsmith.matrix import Cell, Flavor, Package, Variant
+from torchsmith.matrix import Cell, Flavor, Matrix, Variant
 
 EstimateOf = Callable[[Variant], Estimate | None]
 
@@ -86,9 +86,7 @@ class Cover:
     ) -> None:
         pins = pins or Pins()
         everything = list(cells)
-        self.packages = tuple(
-            package for package in Package if any(cell.variant.package is package for cell in everything)
-        )
+        self.packages = Matrix(tuple(everything)).packages(catalog)
         self.names = {cell.name: cell for cell in everything}
         self.cells = sorted(_of_one_package(everything), key=_preference)
         self.catalog, self.workload = catalog, workload
@@ -198,16 +196,13 @@ class Cover:
 def catalog_estimates(catalog: Catalog) -> EstimateOf:
     """Estimates from the catalog's table, by package and kind of target."""
     table = {(row.package, row.gpu): row for row in catalog.estimates.values()}
-    return lambda variant: table.get((variant.package.value, variant.cuda is not None))
+    return lambda variant: table.get((variant.package.name, variant.cuda is not None))
 
 
 def _of_one_package(cells: Sequence[Cell]) -> list[Cell]:
     """A torch and its companions serve the same machines: torch's cells stand for all of them."""
-    for package in Package:
-        own = [cell for cell in cells if cell.variant.package is package]
-        if own:
-            return own
-    return []
+    first = min((cell.variant.package for cell in cells), key=lambda one: one.order, default=None)
+    return [cell for cell in cells if cell.variant.package == first]
 
 
 def _preference(cell: Cell) -> tuple[object, ...]:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from torchsmith.catalog import Catalog, PythonVersion, Sm, Workload
+from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
 from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.judge import Fits
 from torchsmith.host.rank import Ranking, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
-from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, Package, Target, Variant, assess
+from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, Target, Variant, assess
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,15 @@ class Pick:
     def found(self) -> bool:
         return bool(self.choice.variants)
 
-    def missing_cells(self) -> tuple[Cell, ...]:
-        """The cells that are wanted and the same ones of the other packages."""
-        return tuple(
-            Cell(fit.variant.of(package), fit.cell.line) for fit in self.wanted for package in Package
+    def missing_cells(self, catalog: Catalog) -> tuple[Cell, ...]:
+        """The cells that are wanted and the same ones of the other packages that every workspace has."""
+        cells = (
+            Cell(fit.variant.of(package), fit.cell.line)
+            for fit in self.wanted
+            for package in catalog.packages.values()
+            if package.default or package == fit.variant.package
         )
+        return tuple(one for one in cells if isinstance(assess(one.variant, catalog, one.line), Accepted))
 
     @property
     def served(self) -> bool:
@@ -71,15 +75,14 @@ def pick(
     facts = resolve(facts, catalog)
     host = capability_of(facts)
     everything = list(cells)
-    having = [cell.variant.package for cell in everything]
-    package = package or next((one for one in Package if one in having), Package.PYTORCH)
-    own = [cell for cell in everything if cell.variant.package is package]
+    having = {cell.variant.package for cell in everything}
+    package = package or min(having, key=lambda one: one.order, default=catalog.torch)
+    own = [cell for cell in everything if cell.variant.package == package]
     ranking = rank(host, own, catalog, workload)
     choice = choose(host, ranking)
     names = {cell.name for cell in everything}
-    siblings = (
-        one.fit.variant.of(other).name for one in choice.variants for other in Package if other is not package
-    )
+    others = [other for other in catalog.packages.values() if other != package]
+    siblings = (one.fit.variant.of(other).name for one in choice.variants for other in others)
     return Pick(
         facts,
         host,
@@ -90,6 +93,14 @@ def pick(
         exact=tuple(_exact(ranking, choice)),
         wanted=_wanted(host, ranking, choice, own, catalog, workload, package),
     )
+
+
+def find_package(name: str, catalog: Catalog) -> Package:
+    """A package by its name, or a Problem with the nearest one."""
+    try:
+        return catalog.packages[name]
+    except KeyError:
+        raise Problem(f"unknown package {name!r}", hint=did_you_mean(name, catalog.packages)) from None
 
 
 def find_workload(name: str, catalog: Catalog) -> Workload:

@@ -2,9 +2,20 @@
 
 from torchsmith.matrix.cells import Accepted, Decision, Reason, Rejected, assess
 from torchsmith.matrix.expand import Block, Cell, LeftOut, Matrix, MatrixSpec, expand
-from torchsmith.matrix.names import BadName, Reading, pname, read_name
 from torchsmith.matrix.select import Selector
-from torchsmith.matrix.variant import CpuOnly, Cuda, Flavor, Package, Target, Variant
+from torchsmith.matrix.variant import (
+    BadName,
+    CpuOnly,
+    Cuda,
+    Flavor,
+    Reading,
+    Target,
+    Variant,
+    package_name,
+    pname,
+    read_name,
+    try_read,
+)
 
 __all__ = [
     "Accepted",
@@ -18,7 +29,6 @@ __all__ = [
     "LeftOut",
     "Matrix",
     "MatrixSpec",
-    "Package",
     "Reading",
     "Reason",
     "Rejected",
@@ -27,6 +37,8 @@ __all__ = [
     "Variant",
     "assess",
     "expand",
+    "package_name",
     "pname",
     "read_name",
+    "try_read",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, Isa, Line, LineBuild, Pin
-from torchsmith.catalog.ranges import version_key
+from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.matrix.variant import Cuda, Flavor, Variant
 
@@ -48,18 +48,18 @@ Decision = Accepted | Rejected
 
 
 def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decision:
-    """Decide about one cell, for a line or for the newest line that has its CUDA."""
+    """Decide about one cell: for the line that its name states, a line, or the newest that has its CUDA."""
     unknown = tuple(_unknown(variant, catalog))
     if unknown:
         return Rejected(unknown)
-    reasons = [*_toolkit(variant, catalog)]
+    reasons = [*_toolkit(variant, catalog), *_package(variant)]
     chosen = _line(variant, catalog, line)
     if chosen is None:
         what = f"CUDA {variant.cuda}" if variant.cuda else "the CPU alone"
         kind = "nightly" if variant.flavor else "torch release"
         reasons.append(Reason("no-line", f"no {kind} here is built for {what}"))
         return Rejected(tuple(reasons))
-    reasons.extend(_line_fits(variant, chosen))
+    reasons.extend(_line_fits(variant, chosen, catalog))
     build = chosen.build_for(variant.cuda)
     if build is None:
         reasons.append(_no_build(chosen, variant.cuda))
@@ -94,22 +94,45 @@ def newest_pin(catalog: Catalog, cuda: CudaVersion) -> Pin | None:
 
 
 def _line(variant: Variant, catalog: Catalog, name: str | None) -> Line | None:
-    """The line asked for, where it is of the variant's flavor; else the newest that fits."""
+    """The line that its name states or that was asked for, if of its flavor; else the newest."""
     flavor = "nightly" if variant.flavor else ""
+    name = variant.release.line if variant.release else name
     asked = find_line(catalog, name) if name else None
     if asked is not None and asked.flavor == flavor:
         return asked
     return newest_line(catalog, variant.cuda, flavor)
 
 
-def _line_fits(variant: Variant, line: Line) -> Iterator[Reason]:
-    package = variant.package.value
-    wrapped = variant.flavor is Flavor.NIGHTLY_WRAPPER and variant.package.companion
-    if package not in line.packages or wrapped:
-        what, having = (
-            ("a wrapper", "pytorch") if wrapped else (f"line {line.name}", ", ".join(line.packages))
+def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reason]:
+    """Whether the line has the package and all that it needs."""
+    package = variant.package
+    if variant.flavor is Flavor.NIGHTLY_WRAPPER and not package.is_torch:
+        yield Reason("line-no-package", f"a wrapper does not build {package}", f"it builds {catalog.torch}")
+        return
+    having = ", ".join(one.name for one in catalog.packages.values() if line.builds(one))
+    for one in (package, *(catalog.packages[need] for need in package.needs)):
+        if not line.builds(one):
+            whose = "" if one == package else f", which {package} needs"
+            yield Reason(
+                "line-no-package", f"line {line.name} does not build {one}{whose}", f"it builds {having}"
+            )
+
+
+def _package(variant: Variant) -> Iterator[Reason]:
+    """Whether the package can have the cell's target."""
+    package, target = variant.package, variant.target
+    if not isinstance(target, Cuda):
+        if package.needs_cuda:
+            yield Reason("package-needs-cuda", f"{package.title} has no build without CUDA")
+        return
+    if not in_range(str(target.version), package.cuda):
+        yield Reason(
+            "package-no-cuda", f"{package.title} is built for CUDA {package.cuda}, not {target.version}"
         )
-        yield Reason("line-no-package", f"{what} does not build {package}", f"it builds {having}")
+    if (package.min_sm and target.sm < package.min_sm) or (package.max_sm and target.sm > package.max_sm):
+        limits = [f"{package.min_sm} or newer"] if package.min_sm else []
+        limits += [f"{package.max_sm} or older"] if package.max_sm else []
+        yield Reason("package-no-sm", f"{package.title} needs {' and '.join(limits)}, not {target.sm}")
 
 
 def neighbours(variant: Variant, catalog: Catalog) -> Iterator[Variant]:
@@ -147,6 +170,13 @@ def nearest_allowed(
 
 
 def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
+    if variant.release and not variant.release.line:
+        known = [
+            stem for line in catalog.lines.values() if (stem := _stem(variant, line)) != variant.package.name
+        ]
+        yield Reason(
+            "unknown-release", f"no line here is called {variant.stem}", did_you_mean(variant.stem, known)
+        )
     if variant.isa not in catalog.isas:
         yield Reason(
             "unknown-isa", f"unknown instruction set {variant.isa}", did_you_mean(variant.isa, catalog.isas)
@@ -165,6 +195,10 @@ def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
             yield Reason(
                 "unknown-sm", f"unknown GPU architecture {sm}", did_you_mean(str(sm), map(str, catalog.gpus))
             )
+
+
+def _stem(variant: Variant, line: Line) -> str:
+    return replace(variant, release=line.release).stem
 
 
 def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:

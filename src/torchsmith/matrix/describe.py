@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from torchsmith.catalog import Catalog, CudaVersion, Isa, Line, LineBuild
+from torchsmith.catalog import TORCH, Catalog, CudaVersion, Isa, Line, LineBuild
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix.cells import Accepted, Decision, Rejected, assess, nearest_allowed
-from torchsmith.matrix.names import Reading, pname, read_name
-from torchsmith.matrix.variant import Cuda, Package, Variant
+from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +72,21 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
     assert build is not None, "an accepted cell has a build"
     pin = catalog.pins.get(build.pin)
     fixes = [catalog.fixes[name] for name in build.fixes]
-    package = variant.package.value
+    package = variant.package
     return Description(
         name=variant.name,
-        package=package,
+        package=package.name,
         pname=pname(variant, chosen),
         python=str(variant.python),
         line=chosen.name,
-        versions={one.value: chosen.version_of(one.value) for one in Package},
+        versions={
+            name: chosen.version_of(name) for name, one in catalog.packages.items() if chosen.builds(one)
+        },
         style=build.style,
         pin=pin.rev if pin else "",
         pin_hash=pin.sha256 if pin else "",
-        source_hashes={one: text for one, text in chosen.hashes.items() if one in ("pytorch", package)},
-        fixes={fix.name: fix.why for fix in fixes if package in fix.packages},
+        source_hashes={one: text for one, text in chosen.hashes.items() if one in (TORCH, package.name)},
+        fixes={fix.name: fix.why for fix in fixes if fix.serves(package)},
         cpu=_cpu(catalog.isas[variant.isa], catalog),
         gpu=_gpu(variant.target, catalog) if isinstance(variant.target, Cuda) else None,
         warnings=tuple(map(str, decision.warnings)),
@@ -121,9 +122,9 @@ def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) 
         entries.append((f"CUDA {variant.target.version}", catalog.cuda[variant.target.version].unproved))
         entries.append((str(variant.target.sm), catalog.gpus[variant.target.sm].unproved))
     entries += [(f"fix {name}", catalog.fixes[name].unproved) for name in build.fixes]
-    if build.style == "pinned" and not line.hashes.get(variant.package.value) and _own_source(build):
+    if build.style == "pinned" and not line.hashes.get(variant.package.name) and _own_source(build):
         entries.append(
-            ("source", f"the hash of {variant.package} {line.version_of(variant.package)}: not known")
+            ("source", f"the hash of {variant.package} {line.version_of(variant.package.name)}: not known")
         )
     return [f"{what}: {text}" for what, text in entries if text]
 
@@ -139,6 +140,7 @@ class Explanation:
     name: str
     verdict: Literal["accepted", "accepted with a warning", "rejected"]
     reasons: tuple[str, ...]
+    codes: tuple[str, ...] = ()  # what is wrong or to be warned of, by its stable code
     nearest: tuple[str, ...] = ()
     standing: str = ""
     old_spelling: tuple[str, ...] = ()
@@ -146,16 +148,19 @@ class Explanation:
 
 def explain(name: str, catalog: Catalog, line: str | None = None, standing: str = "") -> Explanation:
     """Read a name, decide about its cell and give the reasons."""
-    reading = read_name(name)
+    reading = read_name(name, catalog)
     decision = assess(reading.variant, catalog, line)
     near = [] if _fine(decision) else nearest_allowed(reading.variant, catalog, line)
     return Explanation(
         name=reading.variant.name,
         verdict=_verdict(decision),
         reasons=_reasons(reading.variant, decision, catalog),
+        codes=tuple(
+            one.code for one in (decision.reasons if isinstance(decision, Rejected) else decision.warnings)
+        ),
         nearest=tuple(variant.name for variant in near),
         standing=standing,
-        old_spelling=_spelling(reading),
+        old_spelling=reading.old,
     )
 
 
@@ -189,8 +194,3 @@ def _reasons(variant: Variant, decision: Decision, catalog: Catalog) -> tuple[st
 
 def _target(cuda: CudaVersion | None) -> str:
     return f"CUDA {cuda}" if cuda else "the CPU alone"
-
-
-def _spelling(reading: Reading) -> tuple[str, ...]:
-    prefix = (f"{reading.prefix} is torch's pname: files are called pytorch",) if reading.prefix else ()
-    return prefix + reading.old

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
+from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.edge.problem import Problem, ValuePath
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
-from torchsmith.matrix.variant import CpuOnly, Cuda, Package, Target, Variant
+from torchsmith.matrix.variant import CpuOnly, Cuda, Target, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Block:
     sms: tuple[Sm, ...]
     isas: tuple[str, ...]
     line: str | None = None
+    release: StatedRelease | None = None  # that the names of its cells state
     usable: bool = False  # leave out what no machine can use
     path: ValuePath = ()  # where it stands in its file
 
@@ -30,7 +31,7 @@ class Block:
             for python in self.pythons:
                 for target in self._targets():
                     for isa in self.isas:
-                        yield Variant(package, python, target, isa)
+                        yield Variant(package, python, target, isa, release=self.release)
 
     def _targets(self) -> Iterator[Target]:
         for cuda in self.cudas:
@@ -89,6 +90,11 @@ class Matrix:
     def variants(self) -> tuple[Variant, ...]:
         return tuple(cell.variant for cell in self.cells)
 
+    def packages(self, catalog: Catalog) -> list[Package]:
+        """The packages that it holds, in their order."""
+        having = {cell.variant.package for cell in self.cells}
+        return [package for package in catalog.packages.values() if package in having]
+
     def find(self, name: str) -> Cell | None:
         return next((cell for cell in self.cells if cell.name == name), None)
 
@@ -104,7 +110,7 @@ def expand(spec: MatrixSpec, catalog: Catalog) -> Matrix:
         if isinstance(decision, Rejected):
             reasons = "; ".join(map(str, decision.reasons))
             raise Problem(f"cannot include {include.variant}: {reasons}", path=include.path)
-        _add(cells, Cell(include.variant, decision.line.name, decision.warnings))
+        _add(cells, Cell(include.variant, decision.line.name, decision.warnings), catalog)
     ordered = sorted(cells.values(), key=lambda cell: cell.variant.sort_key)
     missing = [left for variant, left in left_out.items() if variant not in cells]
     return Matrix(tuple(ordered), tuple(sorted(missing, key=lambda left: left.variant.sort_key)))
@@ -131,7 +137,7 @@ def _expand_block(
         if reasons:
             left_out.setdefault(variant, LeftOut(variant, reasons))
         else:
-            _add(cells, Cell(variant, decision.line.name, decision.warnings))
+            _add(cells, Cell(variant, decision.line.name, decision.warnings), catalog)
     for left in impossible:
         left_out.setdefault(left.variant, left)
     if not block.usable:
@@ -146,12 +152,17 @@ def _unwanted(
     return () if decision.usable or not block.usable else decision.warnings
 
 
-def _add(cells: dict[Variant, Cell], cell: Cell) -> None:
+def _prefixed(cell: Cell, catalog: Catalog) -> str:
+    return replace(cell.variant, release=catalog.lines[cell.line].release).name
+
+
+def _add(cells: dict[Variant, Cell], cell: Cell, catalog: Catalog) -> None:
     other = cells.get(cell.variant)
     if other is not None and other.line != cell.line:
         raise Problem(
             f"{cell.name} is asked for by two lines, {other.line} and {cell.line}",
-            hint="a name can hold one torch release: give the lines different cells, or a workspace each",
+            hint="a plain name holds one torch release: prefix = true in one of the [[matrix]] blocks puts"
+            f" the release into its names, such as {_prefixed(cell, catalog)}",
         )
     cells[cell.variant] = cell
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem, did_you_mean
-from torchsmith.matrix.variant import Package, Variant
+from torchsmith.matrix.variant import Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
 
@@ -69,7 +69,7 @@ def _spellings(
     cuda, sm = variant.cuda, variant.sm
     match axis:
         case "package":
-            return (variant.package.value,)
+            return (variant.package.name, variant.stem)
         case "python":
             return (str(variant.python), variant.python.slug)
         case "cuda":
@@ -90,7 +90,7 @@ def _spellings(
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
     """Every word that an axis knows, for telling axes apart and for hints."""
     return {
-        "package": [package.value for package in Package],
+        "package": list(catalog.packages),
         "cuda": ["cpu", "gpu", *(f"cuda{cuda.slug}" for cuda in catalog.cuda), *map(str, catalog.cuda)],
         "python": [*(python.slug for python in catalog.pythons), *map(str, catalog.pythons)],
         "sm": [str(sm) for sm in catalog.gpus],

@@ -1,37 +1,18 @@
-"""One buildable cell, as a value that prints itself."""
+"""One buildable cell and its name, both ways: the one we write, and older spellings that we still read."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 
-from torchsmith.catalog.axes import CudaVersion, PythonVersion, Sm
+from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion, Sm, StatedRelease
+from torchsmith.catalog.ranges import version_key
+from torchsmith.edge.problem import Problem, nearest
 
-
-class Package(StrEnum):
-    """What is built: torch itself, or one of its companions."""
-
-    PYTORCH = "pytorch"
-    TORCHVISION = "torchvision"
-    TORCHAUDIO = "torchaudio"
-
-    @property
-    def attr(self) -> str:
-        """Its attribute in nixpkgs' Python package sets."""
-        return "torch" if self is Package.PYTORCH else self.value
-
-    @property
-    def label(self) -> str:
-        return {"pytorch": "PyTorch", "torchvision": "TorchVision", "torchaudio": "TorchAudio"}[self.value]
-
-    @property
-    def repo(self) -> str:
-        """The folder of its recipes in a workspace."""
-        return f"build-{self.value}"
-
-    @property
-    def companion(self) -> bool:
-        return self is not Package.PYTORCH
+EXAMPLE = "pytorch-python313-cuda13_0-sm120-avx512"
+LONGEST = 200
 
 
 class Flavor(StrEnum):
@@ -73,6 +54,7 @@ class Variant:
     target: Target
     isa: str
     flavor: Flavor = Flavor.RELEASE
+    release: StatedRelease | None = None  # where the name states it: pytorch28-...
 
     def __str__(self) -> str:
         return self.name
@@ -80,13 +62,23 @@ class Variant:
     @property
     def name(self) -> str:
         """The package's name, which is its file's name too: pytorch-python313-cuda13_0-sm120-avx512."""
-        return f"{self.package}-{self.cell}"
+        return f"{self.stem}-{self.cell}"
+
+    @property
+    def stem(self) -> str:
+        """The name's first word: pytorch, or pytorch28 where the name states the release."""
+        return f"{self.package.name}{self.release.of(self.package.name) if self.release else ''}"
 
     @property
     def cell(self) -> str:
-        """The name without the package: what a torch and its companions have in common."""
+        """The name without the package: Python, target, instruction set."""
         tail = f"-{self.flavor}" if self.flavor else ""
         return f"{self.python.slug}-{self.target}-{self.isa}{tail}"
+
+    @property
+    def stack(self) -> str:
+        """What a torch and its companions have in common: the cell, of a release where names state one."""
+        return f"{self.release.line or self.stem}/{self.cell}" if self.release else self.cell
 
     @property
     def cuda(self) -> CudaVersion | None:
@@ -101,12 +93,14 @@ class Variant:
         """Packages in their own order, then Python, CPU-only before CUDA, SM by number, ISA by name."""
         cuda, sm = self.cuda, self.sm
         return (
-            list(Package).index(self.package),
+            self.package.order,
+            self.package.name,
             self.python,
             (cuda.major, cuda.minor) if cuda else (0, 0),
             sm.number if sm else 0,
             self.isa,
             self.flavor,
+            self.stem,
         )
 
     def of(self, package: Package) -> Variant:
@@ -114,8 +108,162 @@ class Variant:
         return replace(self, package=package)
 
     @classmethod
-    def parse(cls, name: str) -> Variant:
+    def parse(cls, name: str, catalog: Catalog) -> Variant:
         """The variant of a name; BadName says what is wrong, and where."""
-        from torchsmith.matrix.names import read_name
+        return read_name(name, catalog).variant
 
-        return read_name(name).variant
+    @classmethod
+    def try_parse(cls, name: str, catalog: Catalog) -> Variant | None:
+        """The variant of a name; None where it is none."""
+        reading = try_read(name, catalog)
+        return reading.variant if reading else None
+
+
+class BadName(Problem):
+    """A word that is no name of a package: what was wrong, and at which character (from 1)."""
+
+    def __init__(self, name: str, column: int, what: str) -> None:
+        super().__init__(
+            f"{name!r} is not a variant: {what}, at character {column}", hint=f"a name looks like {EXAMPLE}"
+        )
+        self.name = name
+        self.column = column
+        self.what = what
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a name says: the variant, and how the spelling differs from ours."""
+
+    variant: Variant
+    old: tuple[str, ...] = ()  # in words, each way in which the spelling is an old one
+
+    @property
+    def canonical(self) -> bool:
+        return not self.old
+
+
+def package_name(path: Path) -> str:
+    """The name that Flox gives a file: its own, or its folder's for a default.nix."""
+    return path.parent.name if path.name == "default.nix" else path.stem
+
+
+def pname(variant: Variant, line: Line) -> str:
+    """The pname of a recipe: torch's carries its release, every other's is the file's name."""
+    return f"{line.prefix}-{variant.cell}" if variant.package.is_torch else variant.name
+
+
+class _Words:
+    """The words of a name with their places: the package, then what dashes separate."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        package, python, rest = name.partition("-python")
+        self.words = [package, *f"python{rest}".split("-")] if python else name.split("-")
+        self.at = 0
+
+    @property
+    def column(self) -> int:
+        return sum(len(word) + 1 for word in self.words[: self.at]) + 1
+
+    def take(self, what: str) -> str:
+        if self.at >= len(self.words) or not self.words[self.at]:
+            raise BadName(self.name, min(self.column, len(self.name) + 1), f"{what} is missing")
+        self.at += 1
+        return self.words[self.at - 1]
+
+    def bad(self, what: str) -> BadName:
+        self.at -= 1
+        return BadName(self.name, self.column, what)
+
+    def rest(self) -> str:
+        return "-".join(self.words[self.at :])
+
+
+def try_read(name: str, catalog: Catalog) -> Reading | None:
+    """What a name says; None where it is no variant's."""
+    try:
+        return read_name(name, catalog)
+    except BadName:
+        return None
+
+
+def read_name(name: str, catalog: Catalog) -> Reading:
+    """Read a package name, ours or an older spelling of it."""
+    if len(name) > LONGEST:
+        raise BadName(name[:40] + "…", LONGEST, "it is longer than any name")
+    words = _Words(name.removesuffix(".nix"))
+    package, digits = _package(words, catalog)
+    python = _python(words)
+    target = _target(words)
+    old: list[str] = []
+    isa = _isa(words, old)
+    flavor = _suffix(words, old)
+    variant = Variant(package, python, target, isa, flavor)
+    release = _release(variant, digits, catalog) if digits else None
+    return Reading(replace(variant, release=release), tuple(old))
+
+
+def _package(words: _Words, catalog: Catalog) -> tuple[Package, str]:
+    """The package that a word names, and the digits of its release where it states one."""
+    word = words.take("the package")
+    known = catalog.packages
+    if word in known:
+        return known[word], ""
+    found = re.fullmatch(r"(.*?[^\d])(\d{2,4})", word)
+    if found and found[1] in known:
+        return known[found[1]], found[2]
+    best = nearest(word, known)
+    raise words.bad(f"unknown package {word!r}" + (f" (did you mean {best}?)" if best else ""))
+
+
+def _release(variant: Variant, digits: str, catalog: Catalog) -> StatedRelease:
+    """The line that a release names: one that has the cell's CUDA where several are called so."""
+    package = variant.package.name
+    called = [line for line in catalog.lines.values() if line.release.of(package) == digits]
+    if not called:
+        return StatedRelease("", ((package, digits),))
+    fits = max(called, key=lambda line: (line.build_for(variant.cuda) is not None, version_key(line.torch)))
+    return fits.release
+
+
+def _python(words: _Words) -> PythonVersion:
+    word = words.take("the Python version")
+    if not re.fullmatch(r"python3\d{1,2}", word):
+        raise words.bad(f"expected a Python such as python313, not {word!r}")
+    return PythonVersion.parse(word)
+
+
+def _target(words: _Words) -> Target:
+    word = words.take("cpu or the CUDA version")
+    if word == "cpu":
+        return CpuOnly()
+    if not re.fullmatch(r"cuda\d{1,2}_\d{1,2}", word):
+        raise words.bad(f"expected cpu or a CUDA such as cuda13_0, not {word!r}")
+    cuda = CudaVersion.parse(word)
+    word = words.take("the GPU architecture")
+    if not re.fullmatch(r"sm[1-9]\d{1,2}", word):
+        raise words.bad(f"expected a GPU architecture such as sm120, not {word!r}")
+    return Cuda(cuda, Sm.parse(word))
+
+
+def _isa(words: _Words, old: list[str]) -> str:
+    word = words.take("the CPU instruction set")
+    if "." in word:
+        old.append(f"{word} has a dot, which Flox cannot reach: write {word.replace('.', '_')}")
+        word = word.replace(".", "_")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", word):
+        raise words.bad(f"expected an instruction set such as avx512, not {word!r}")
+    return word
+
+
+def _suffix(words: _Words, old: list[str]) -> Flavor:
+    if words.at == len(words.words):
+        return Flavor.RELEASE
+    rest = words.rest()
+    if rest == "magma":
+        old.append("every GPU variant has MAGMA: leave -magma out")
+        return Flavor.RELEASE
+    if rest and rest in list(Flavor):
+        return Flavor(rest)
+    raise BadName(words.name, words.column, f"unknown ending {rest!r}")

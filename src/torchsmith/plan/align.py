@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import Catalog, Package
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Accepted, BadName, Cell, Package, Variant, assess
+from torchsmith.matrix import Accepted, BadName, Cell, Variant, assess
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace.checkout import PKGS, RecipeFile, Repository, discover, workspace_of
@@ -73,7 +73,7 @@ def align(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
             hint="name them: torchsmith align build-pytorch build-torchvision",
         )
     variants = {cell: _variant(recipe) for one in columns for cell, recipe in one.recipes.items()}
-    cells = sorted(variants, key=lambda cell: variants[cell].of(Package.PYTORCH).sort_key)
+    cells = sorted(variants, key=lambda cell: variants[cell].of(found.catalog.torch).sort_key)
     return Alignment(tuple(columns), tuple(cells), found.catalog, options)
 
 
@@ -90,7 +90,7 @@ def _column(repository: Repository) -> Column | None:
             left.append(Left(recipe.path, recipe.read.what))
             continue
         variant = recipe.read.variant
-        first = found.setdefault(variant.package, {}).setdefault(variant.cell, recipe)
+        first = found.setdefault(variant.package, {}).setdefault(variant.stack, recipe)
         if first is not recipe:
             left.append(Left(recipe.path, f"{first.attr} is the same cell"))
     if not found:
@@ -126,7 +126,7 @@ def _made(alignment: Alignment, column: Column, cell: str) -> Made:
     decision = assess(variant, alignment.catalog, sibling.release.line or None)
     if not isinstance(decision, Accepted):
         return Made(path, reason="; ".join(map(str, decision.reasons)))
-    if variant.flavor and variant.package not in alignment.options.nightly:
+    if variant.flavor and variant.package.name not in alignment.options.nightly:
         return Made(path, reason="the revision of its source is not known: give [nightly] in torchsmith.toml")
     made = Cell(variant, decision.line.name, decision.warnings)
     return Made(path, RecipeWriter(alignment.catalog, alignment.options).recipe(made))

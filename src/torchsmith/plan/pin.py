@@ -6,16 +6,15 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from torchsmith.catalog import Catalog, Line, LineBuild, Pin
+from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin
 from torchsmith.catalog.check import check
 from torchsmith.catalog.load import DATA, Layer
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.matrix import Package
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Request as NixRequest
 from torchsmith.nix.evaluate import Result
@@ -40,8 +39,7 @@ class Move:
     rev: str = ""
     sha256: str = ""
     torch: str = ""
-    torchvision: str = ""
-    torchaudio: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +60,15 @@ class Proposal:
     @property
     def blocked(self) -> list[Change]:
         return [one for one in self.changes if one.kind == "blocked" and one.path.endswith(".nix")]
+
+
+def pairs_of(words: Sequence[str]) -> dict[str, str]:
+    """NAME=VERSION, as a person gives it."""
+    pairs = dict(word.partition("=")[::2] for word in words)
+    for name, version in pairs.items():
+        if not name or not version:
+            raise Problem(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
+    return pairs
 
 
 def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:
@@ -163,8 +170,7 @@ def _new_pin(old: Pin, move: Move) -> Facts:
         "rev": move.rev,
         "sha256": move.sha256,
         "torch": old.torch,
-        "torchvision": old.torchvision,
-        "torchaudio": old.torchaudio,
+        **old.versions,
         "cudas": [str(one) for one in old.cudas],
         "pythons": [str(one) for one in old.pythons],
         "source": f"taken to be as {old.name}",
@@ -177,24 +183,23 @@ def _new_pin(old: Pin, move: Move) -> Facts:
 def _release(line: Line, move: Move, catalog: Catalog) -> Facts:
     """Another torch with its pairs and hashes, as far as the catalog or the person knows them."""
     known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
+    own = [package for package in catalog.packages.values() if line.builds(package)]
     pairs = {
-        "torchvision": move.torchvision or (known.torchvision if known else ""),
-        "torchaudio": move.torchaudio or (known.torchaudio if known else ""),
+        name: move.versions.get(name) or (known.version_of(name) if known else "")
+        for name in {**line.versions, **move.versions}
     }
-    unknown = [name for name, version in pairs.items() if not version and name in line.packages]
+    unknown = [one.name for one in own if not pairs.get(one.name, "none")]
     if unknown:
         raise Problem(
             f"the pair of torch {move.torch} is not known: {', '.join(unknown)}",
-            hint=" ".join(f"--{name} VERSION" for name in unknown),
+            hint=" ".join(f"--pair {name}=VERSION" for name in unknown),
         )
     hashes = dict(known.hashes) if known else {}
     kept = {name: text for name, text in line.hashes.items() if pairs.get(name) == line.version_of(name)}
     return {
         "torch": move.torch,
         **pairs,
-        "hashes": {
-            package.value: hashes.get(package.value, kept.get(package.value, "")) for package in Package
-        },
+        "hashes": {name: hashes.get(name, kept.get(name, "")) for name in (TORCH, *pairs)},
     }
 
 
@@ -205,7 +210,13 @@ def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     found = [f"nixpkgs {name}" for name in sorted(pins) if not catalog.pins[name].sha256]
     own = any("torch-source" in build.fixes for build in (line.cpu, *line.cuda.values()) if build)
     return found + [
-        f"{name} {line.version_of(name)}" for name in line.packages if own and not line.hashes.get(name)
+        f"{one} {line.version_of(one.name)}"
+        for one in catalog.packages.values()
+        if own
+        and one.upstream
+        and line.builds(one)
+        and line.version_of(one.name)
+        and not line.hashes.get(one.name)
     ]
 
 

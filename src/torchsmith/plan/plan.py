@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,8 +12,7 @@ from torchsmith.audit.run import Bench, judge_file
 from torchsmith.audit.suppress import Choice
 from torchsmith.edge.files import inside, read_text
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import BadName, Flavor, Reading, Variant, read_name
-from torchsmith.matrix.names import package_name
+from torchsmith.matrix import Flavor, Reading, package_name, try_read
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.workspace.checkout import PKGS, recipes_in
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -121,16 +120,17 @@ class _Planner:
         for path, reading in extra.items():
             if reading is None:
                 continue
-            cell = Variant(
-                reading.variant.package, reading.variant.python, reading.variant.target, reading.variant.isa
-            )
+            variant = reading.variant
+            cell = replace(variant, flavor=Flavor.RELEASE, release=None)
             wanted = f"{self.repo.name}/{PKGS}/{cell}.nix"
+            if variant.release and variant.release.line != self.workspace.line_of(cell):
+                continue
             if wanted in self.wanted and not (self.root / wanted).exists():
                 found.setdefault(wanted, path)
         return found
 
     def _phase(self, path: str) -> Phase:
-        reading = _reading(path)
+        reading = self._reading(path)
         if reading is None or f"/{PKGS}/" not in path:
             return "everything else"
         isa = self.workspace.catalog.isas.get(reading.variant.isa)
@@ -168,7 +168,7 @@ class _Planner:
         before = _text(self.root / old)
         owner = owner_of(before) if before is not None else "foreign"
         errors = self._errors(self.root / old)
-        reading = _reading(old)
+        reading = self._reading(old)
         flavor = reading.variant.flavor if reading else Flavor.RELEASE
         what = f"the {flavor.value} stands in for this cell" if flavor else "an old name of this cell"
         why = f"{Path(old).name}: {what}" + (f", and is broken: {errors}" if errors else "")
@@ -189,6 +189,9 @@ class _Planner:
         why = "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"
         return Action("keep", path, why, "everything else", reading is not None, owner)
 
+    def _reading(self, path: str) -> Reading | None:
+        return try_read(package_name(Path(path)), self.workspace.catalog)
+
     def _errors(self, path: Path) -> str:
         """What is wrong with a recipe, the first few of it; empty where nothing is."""
         name = path.relative_to(self.root).as_posix()
@@ -200,13 +203,6 @@ class _Planner:
 
 def _counts(finding: Finding) -> bool:
     return finding.severity is Severity.ERROR
-
-
-def _reading(path: str) -> Reading | None:
-    try:
-        return read_name(package_name(Path(path)))
-    except BadName:
-        return None
 
 
 def _text(path: Path) -> str | None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Gpu, Isa, Line, LineBuild, Pin
+from torchsmith.catalog import (
+    TORCH,
+    Catalog,
+    CudaPackage,
+    CudaVersion,
+    Gpu,
+    Isa,
+    Line,
+    LineBuild,
+    Pin,
+)
 from torchsmith.edge.nixtext import Data
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Cell, Flavor, Package, Variant
+from torchsmith.matrix import Cell, Flavor, Variant
 from torchsmith.recipe.template import Expression, Value
-
-SOURCE_REPOS = {Package.TORCHVISION: "vision", Package.TORCHAUDIO: "audio"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ class RecipeOptions:
     """What a workspace decides about its recipes beyond the matrix."""
 
     max_jobs: int = 32
-    nightly: Mapping[Package, Source] = field(default_factory=dict)
+    nightly: Mapping[str, Source] = field(default_factory=dict)
     toolkit: Toolkit | None = None  # None: the CUDA recipes lie beside the wrapper
     ccache: str = ""  # the folder of a compile cache that builds share; empty: none
 
@@ -67,7 +75,7 @@ class CellFacts:
         marks = ["jetson"] if self.jetson else []
         if self.isa.torch_off:
             marks.append(self.isa.name)
-        return "-".join([variant.package.value, line, variant.python.slug, target, *marks])
+        return "-".join([variant.stem, line, variant.python.slug, target, *marks])
 
     @property
     def jetson(self) -> bool:
@@ -135,10 +143,12 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
     """What all cells of a package, line, Python and CUDA have in common."""
     variant, line, pin = facts.variant, facts.line, facts.pin
     package = variant.package
-    version = line.version_of(package.value)
+    version = line.version_of(package.name)
+    upstream = package.upstream
     values: dict[str, Value] = {
-        "package": package.value,
-        "label": package.label,
+        "stem": variant.stem,
+        "torchStem": variant.of(facts.catalog.torch).stem,
+        "label": package.title,
         "attr": package.attr,
         "version": version,
         "torch": line.torch,
@@ -152,10 +162,12 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
         "torchOff": facts.isa.torch_off,
         "jetson": facts.jetson,
         "fixes": _fixes(facts),
-        "ownSource": package.companion and pin is not None and _native(pin, package) != version,
+        "ownSource": upstream is not None and _own_source(facts, version),
         "sameVersion": version == line.torch,
-        "sourceRepo": SOURCE_REPOS.get(package, "pytorch"),
-        "sourceHash": line.hashes.get(package.value, ""),
+        "sourceOwner": upstream.owner if upstream else "",
+        "sourceRepo": upstream.repo if upstream else "",
+        "sourceTag": upstream.tag_of(version) if upstream else "",
+        "sourceHash": line.hashes.get(package.name, ""),
     }
     if pin is not None:
         values |= {"pin.rev": pin.rev, "pin.sha256": pin.sha256}
@@ -176,8 +188,8 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
 def nightly_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
     """What the nightly's recipes need besides: revisions, and the CUDA package sets by name."""
     variant, toolkit = facts.variant, options.toolkit
-    torch = options.nightly[Package.PYTORCH]
-    own = options.nightly[variant.package]
+    torch = options.nightly[TORCH]
+    own = options.nightly[variant.package.name]
     assert variant.cuda is not None, "the nightly has no CPU-only build"
     assert facts.gpu is not None
     values: dict[str, Value] = {
@@ -226,13 +238,15 @@ def _python_packages(facts: CellFacts) -> str:
     return facts.catalog.pythons[facts.variant.python].attr
 
 
-def _native(pin: Pin, package: Package) -> str:
-    return {Package.TORCHVISION: pin.torchvision, Package.TORCHAUDIO: pin.torchaudio}.get(package, pin.torch)
+def _own_source(facts: CellFacts, version: str) -> bool:
+    """Whether a package that is not torch is of another release than the pin's own."""
+    package, pin = facts.variant.package, facts.pin
+    return not package.is_torch and pin is not None and pin.versions.get(package.name, "") != version
 
 
 def _fixes(facts: CellFacts) -> list[str]:
-    package = facts.variant.package.value
-    return [name for name in facts.build.fixes if package in facts.catalog.fixes[name].packages]
+    package = facts.variant.package
+    return [name for name in facts.build.fixes if facts.catalog.fixes[name].serves(package)]
 
 
 def gpu_title(gpu: Gpu) -> str:

@@ -38,11 +38,11 @@ def family(facts: CellFacts) -> str:
     variant = facts.variant
     if facts.build.style == "nightly":
         wrapper = variant.flavor is Flavor.NIGHTLY_WRAPPER
-        kind = "wrapper" if wrapper else "companion" if variant.package.companion else "torch"
+        kind = "wrapper" if wrapper else "torch" if variant.package.is_torch else "companion"
         return f"nightly-{kind}.nix"
     if facts.build.style == "catalog":
         return "catalog-gpu.nix" if variant.cuda else "catalog-cpu.nix"
-    if variant.package.companion:
+    if not variant.package.is_torch:
         return "companion.nix"
     return "torch-gpu.nix" if variant.cuda else "torch-cpu.nix"
 

@@ -14,7 +14,6 @@ from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.hashes import respell, to_sri
 from torchsmith.recipe.read import Recipe, Span, read_recipe
 from torchsmith.recipe.read.said import Unknown
-from torchsmith.recipe.values import SOURCE_REPOS
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import FILE, Workspace
 
@@ -90,8 +89,10 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[Holder]:
     line = catalog.lines[cell.line]
     folder = workspace.root / "catalog"
     for package, value in line.hashes.items():
-        repo = next((repo for one, repo in SOURCE_REPOS.items() if one.value == package), "pytorch")
-        marks = (f"pytorch/{repo}", f"v{line.version_of(package)}")
+        known = catalog.packages.get(package)
+        upstream = known.upstream if known else None
+        tag = upstream.tag_of(line.version_of(package)) if upstream else ""
+        marks = (f"{upstream.owner}/{upstream.repo}", tag) if upstream else ()
         yield Holder(folder / "lines.toml", value, marks, path=(line.name, "hashes", package))
     build = line.build_for(variant.cuda)
     for fix in build.fixes if build else ():

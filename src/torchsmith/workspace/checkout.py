@@ -14,8 +14,7 @@ from typing import Literal
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, did_you_mean
-from torchsmith.matrix import BadName, Reading, Selector, Variant, read_name
-from torchsmith.matrix.names import package_name
+from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
@@ -63,7 +62,7 @@ class RecipeFile:
     def read(self) -> Reading | BadName:
         """What the name says, or why it names no variant."""
         try:
-            return read_name(self.attr)
+            return read_name(self.attr, self.catalog)
         except BadName as problem:
             return problem
 
@@ -102,17 +101,15 @@ class RecipeFile:
         header = read_header(self.text or "")
         if header and header.facts.get("line") in lines:
             return Release(header.facts["line"], "header")
-        prefix = self.reading.prefix if self.reading else ""
-        named = [one.name for one in lines.values() if prefix and one.prefix == prefix]
-        if named:
-            return Release(named[0], "name")
+        if self.variant and self.variant.release and self.variant.release.line:
+            return Release(self.variant.release.line, "name")
         stated = self._stated() if self.variant and self.text else set()
         return Release(stated.pop(), "text") if len(stated) == 1 else Release()
 
     def _stated(self) -> set[str]:
         """The lines that the code speaks of: by version, by name, else by the torch of its nixpkgs."""
         assert self.variant is not None
-        code, package = COMMENT.sub("", self.text or ""), self.variant.package.value
+        code, package = COMMENT.sub("", self.text or ""), self.variant.package.name
         lines = [one for one in self.catalog.lines.values() if one.torch]
         words = {
             one.name: (f'"{one.torch}"', f'"{one.version_of(package)}"', f'"{one.prefix}-') for one in lines

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.catalog import Catalog, builtin_catalog, load_catalog
+from torchsmith.catalog import Catalog, Package, builtin_catalog, load_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, ValuePath, did_you_mean
 from torchsmith.matrix import Block, Matrix, MatrixSpec, Selector, Variant, expand, read_name
@@ -212,15 +212,29 @@ class _Resolver:
         cudas = tuple(choice.version for choice in block.cuda)
         for problem in self._block_faults(block, at):
             raise problem
+        line = block.line or self.settings.line
         return Block(
-            packages=block.packages or self.settings.packages,
+            packages=self._packages(block.packages, (*at, "packages")),
             pythons=block.python,
             cudas=cudas,
             sms=block.sm,
             isas=block.isa,
-            line=block.line or self.settings.line,
+            line=line,
+            release=self.catalog.lines[line].release if block.prefix and line else None,
             path=at,
         )
+
+    def _packages(self, names: tuple[str, ...] | None, at: ValuePath) -> tuple[Package, ...]:
+        """Packages by name: those of a block, else of the workspace, else those that every workspace has."""
+        known = self.catalog.packages
+        if names is None:
+            names, at = self.settings.packages, ("packages",)
+        if names is None:
+            return tuple(package for package in known.values() if package.default)
+        for index, name in enumerate(names):
+            if name not in known:
+                raise Problem(f"unknown package {name!r}", hint=did_you_mean(name, known), path=(*at, index))
+        return tuple(known[name] for name in names)
 
     def _block_faults(self, block: MatrixBlock, at: ValuePath) -> Iterator[Problem]:
         catalog = self.catalog
@@ -228,6 +242,8 @@ class _Resolver:
         if block.line is not None and block.line not in catalog.lines:
             hint = did_you_mean(block.line, catalog.lines)
             yield Problem(f"unknown line {block.line!r}", hint=hint, path=(*at, "line"))
+        if block.prefix and not (block.line or self.settings.line):
+            yield Problem("prefix needs a line, whose release the names state", path=(*at, "prefix"))
         checks = (
             ("python", block.python, catalog.pythons, "Python"),
             ("cuda", cudas, (None, *catalog.cuda), "CUDA"),
@@ -247,10 +263,10 @@ class _Resolver:
 
     def _include(self, name: str, at: ValuePath) -> Include:
         try:
-            reading = read_name(name)
+            reading = read_name(name, self.catalog)
         except Problem as problem:
             raise problem.about(at) from None
-        if reading.old or reading.prefix:
+        if reading.old:
             raise Problem(f"{name!r} is an old spelling", hint=f"write {reading.variant}", path=at)
         return Include(reading.variant, self.settings.line, at)
 

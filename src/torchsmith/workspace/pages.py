@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from torchsmith.catalog import Catalog, CudaVersion, Line
+from torchsmith.catalog import Catalog, CudaVersion, Line, Package
 from torchsmith.catalog.ranges import version_key
-from torchsmith.matrix import Cell, Matrix, Package
+from torchsmith.matrix import Cell, Matrix
 from torchsmith.recipe.header import with_header
 from torchsmith.workspace.settings import Settings
 
@@ -37,7 +37,7 @@ def _counts(cells: Sequence[Cell], catalog: Catalog) -> str:
 def _versions(cells: Sequence[Cell], package: Package, catalog: Catalog) -> str:
     lines = sorted({cell.line for cell in cells}, key=version_key)
     return ", ".join(
-        catalog.lines[line].version_of(package.value) or "from the Flox catalog" for line in lines
+        catalog.lines[line].version_of(package.name) or "from the Flox catalog" for line in lines
     )
 
 
@@ -83,9 +83,9 @@ def readme(package: Package, cells: Sequence[Cell], settings: Settings, catalog:
         if settings.layout == "standalone"
         else "Each recipe is a short call of a file below `nix/`, which holds what its cells have in common."
     )
-    body = f"""# {package.repo}
+    body = f"""# {package.folder}
 
-{len(cells)} builds of {package.label} {_versions(cells, package, catalog)}: {_counts(cells, catalog)}.
+{len(cells)} builds of {package.title} {_versions(cells, package, catalog)}: {_counts(cells, catalog)}.
 Each is compiled for one GPU architecture and one CPU instruction set; its name says which:
 `{example}`.
 
@@ -116,7 +116,7 @@ def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> s
         rows.append(
             [
                 f"`{cell.name}`",
-                catalog.lines[cell.line].version_of(package.value) or "Flox catalog",
+                catalog.lines[cell.line].version_of(package.name) or "Flox catalog",
                 f"{gpu.name}: {gpu.title}" if gpu else "none",
                 variant.cuda or "",
                 f"{isa.title}: {', '.join(isa.first_cpus)}",
@@ -125,7 +125,7 @@ def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> s
             ]
         )
     head = ["variant", "version", "GPU", "CUDA", "CPU", "platform", "warning"]
-    body = f"""# Build matrix of {package.label}
+    body = f"""# Build matrix of {package.title}
 
 {len(cells)} variants: {_counts(cells, catalog)}.
 
@@ -136,9 +136,9 @@ def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> s
 
 def alignment(matrix: Matrix, catalog: Catalog) -> str:
     """Which cells the packages have in common."""
-    packages = [one for one in Package if any(cell.variant.package is one for cell in matrix.cells)]
-    having = {(cell.variant.package, cell.variant.cell) for cell in matrix.cells}
-    order = {cell.variant.cell: cell.variant for cell in matrix.cells}
+    packages = matrix.packages(catalog)
+    having = {(cell.variant.package, cell.variant.stack) for cell in matrix.cells}
+    order = {cell.variant.stack: cell.variant for cell in matrix.cells}
     rows = []
     for name in order:
         marks = ["yes" if (package, name) in having else "**missing**" for package in packages]
@@ -146,9 +146,9 @@ def alignment(matrix: Matrix, catalog: Catalog) -> str:
     whole = sum(all((package, name) in having for package in packages) for name in order)
     body = f"""# Alignment of the packages
 
-{whole} of {len(order)} cells exist in {" and ".join(package.label for package in packages)}.
+{whole} of {len(order)} cells exist in {" and ".join(package.title for package in packages)}.
 
-{table(["cell", *(package.label for package in packages)], rows)}
+{table(["cell", *(package.title for package in packages)], rows)}
 """
     return _page(body, "ALIGNMENT.md")
 
@@ -157,10 +157,10 @@ def build_notes(package: Package, cells: Sequence[Cell], catalog: Catalog) -> di
     """What was needed to make the builds of each line and CUDA generation work."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
-        version = catalog.lines[cell.line].version_of(package.value)
+        version = catalog.lines[cell.line].version_of(package.name)
         short = ".".join(version.split(".")[:2]) or "flox"
         major = f"cuda{cell.variant.cuda.major}" if cell.variant.cuda else "cpu"
-        name = f"docs/{package.value}-{short}-{major}-build-notes.md"
+        name = f"docs/{package.name}-{short}-{major}-build-notes.md"
         found.setdefault(name, []).append(cell)
     return {name: _notes(name, package, group, catalog) for name, group in found.items()}
 
@@ -171,9 +171,9 @@ def _notes(name: str, package: Package, cells: Sequence[Cell], catalog: Catalog)
     targets: list[CudaVersion | None] = [*cudas] or [None]
     builds = [build for cuda in targets if (build := line.build_for(cuda))]
     fixes = [fix for fix in catalog.fixes.values() if any(fix.name in build.fixes for build in builds)]
-    mine = [fix for fix in fixes if package.value in fix.packages]
+    mine = [fix for fix in fixes if fix.serves(package)]
     what = f"CUDA {', '.join(map(str, cudas))}" if cudas else "the CPU alone"
-    version = line.version_of(package.value) or "of the Flox catalog"
+    version = line.version_of(package.name) or "of the Flox catalog"
     pins = sorted({catalog.pins[build.pin].rev for build in builds if build.pin})
     needed = table(["fix", "why"], [[fix.title, fix.why] for fix in mine])
     if not mine:
@@ -193,9 +193,9 @@ def _notes(name: str, package: Package, cells: Sequence[Cell], catalog: Catalog)
         ["in the log", "cause", "cure"],
         [[error.title, error.cause, error.cure] for error in catalog.errors.values()],
     )
-    body = f"""# {package.label} {version} for {what}: build notes
+    body = f"""# {package.title} {version} for {what}: build notes
 
-{_pairs(line)}
+{_pairs(line, catalog)}
 Recipes import nixpkgs {", ".join(f"`{pin}`" for pin in pins) or "from the Flox catalog"}.
 
 ## What was needed
@@ -210,10 +210,11 @@ Recipes import nixpkgs {", ".join(f"`{pin}`" for pin in pins) or "from the Flox 
     return _page(body, name.removeprefix("docs/"))
 
 
-def _pairs(line: Line) -> str:
+def _pairs(line: Line, catalog: Catalog) -> str:
     if not line.torch:
         return "The torch release is the one that the Flox catalog has."
-    names = ", ".join(f"{one.label} {line.version_of(one.value)}" for one in Package)
+    versions = {one.title: line.version_of(one.name) for one in catalog.packages.values() if line.builds(one)}
+    names = ", ".join(f"{title} {version}" for title, version in versions.items() if version)
     return f"{names} belong together."
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.catalog.axes import BadValue
-from torchsmith.matrix import Package
 
 Layout = Literal["standalone", "shared"]
 
@@ -28,11 +27,12 @@ class MatrixBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A product of axes: every Python with every CUDA, GPU and instruction set listed here."""
 
     line: str | None = None
-    packages: tuple[Package, ...] | None = None
+    packages: tuple[str, ...] | None = None
     python: tuple[PythonVersion, ...]
     cuda: tuple[CudaChoice, ...]
     sm: tuple[Sm, ...] = ()
     isa: tuple[str, ...]
+    prefix: bool = False  # names state the release, pytorch28-..., so that two lines can have one cell
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     format: Literal[1]
     profile: str = ""
     line: str | None = None  # for blocks and includes that name none; else the newest that fits
-    packages: tuple[Package, ...] = tuple(Package)
+    packages: tuple[str, ...] | None = None  # None: those of the catalog that every workspace has
     layout: Layout = "standalone"
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
     ccache: Annotated[str, msgspec.Meta(pattern=r"^(/[0-9A-Za-z._-]+)*$")] = ""  # compile cache of all cells
@@ -142,4 +142,9 @@ def schema(catalog: Catalog) -> dict[str, Any]:
         return {"anyOf": [{"enum": known}, {"type": "string", "pattern": pattern}]}
 
     made = msgspec.json.schema(Settings, schema_hook=hook)
+    packages = {
+        "anyOf": [{"enum": [*catalog.packages]}, {"type": "string", "pattern": r"^[a-z][a-z0-9_-]*$"}]
+    }
+    for kind in ("Settings", "MatrixBlock"):
+        made["$defs"][kind]["properties"]["packages"]["anyOf"][0]["items"] = packages
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "torchsmith.toml", **made}

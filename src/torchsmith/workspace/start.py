@@ -8,7 +8,7 @@ from pathlib import Path
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Problem, did_you_mean
-from torchsmith.matrix import Accepted, Cell, Package, Variant, assess
+from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text
 from torchsmith.workspace.load import FILE, SettingsFile, Workspace, default_profiles, parse_settings
@@ -69,9 +69,9 @@ def _with_companions(names: Sequence[str]) -> list[Cell]:
     catalog = builtin_catalog()
     found: dict[str, Cell] = {}
     for name in names:
-        variant = Variant.parse(name)
+        variant = Variant.parse(name, catalog)
         describe(variant, catalog)
-        for package in Package:
+        for package in (one for one in catalog.packages.values() if one.default or one == variant.package):
             decision = assess(variant.of(package), catalog)
             if isinstance(decision, Accepted):
                 cell = Cell(variant.of(package), decision.line.name)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import TORCH, Catalog, Package
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Cell, Flavor, Matrix, Package
+from torchsmith.matrix import Cell, Flavor, Matrix
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.values import RecipeOptions, Source, Toolkit
@@ -57,10 +57,9 @@ def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[W
     """The repositories of a workspace with all their files."""
     writer = RecipeWriter(catalog, recipe_options(matrix, settings))
     repos = []
-    for package in Package:
-        cells = [cell for cell in matrix.cells if cell.variant.package is package]
-        if cells:
-            repos.append(_package_repo(package, cells, matrix, settings, writer))
+    for package in matrix.packages(catalog):
+        cells = [cell for cell in matrix.cells if cell.variant.package == package]
+        repos.append(_package_repo(package, cells, matrix, settings, writer))
     if settings.cudatoolkit:
         repos.append(_toolkit_repo(settings, writer))
     return repos
@@ -74,7 +73,7 @@ def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
         for package, source in _sources(nightly).items()
     }
     for cell in matrix.cells:
-        if cell.variant.flavor and cell.variant.package not in sources:
+        if cell.variant.flavor and cell.variant.package.name not in sources:
             raise Problem(
                 f"{cell.name} needs the revision of its source",
                 hint=f"give [nightly.{cell.variant.package}] with rev and version in torchsmith.toml",
@@ -90,12 +89,12 @@ def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
     return RecipeOptions(settings.max_jobs, sources, fetched, settings.ccache)
 
 
-def _sources(nightly: NightlySettings | None) -> dict[Package, SourceSettings]:
+def _sources(nightly: NightlySettings | None) -> dict[str, SourceSettings]:
     if nightly is None:
         return {}
-    found = {Package.PYTORCH: nightly.pytorch}
+    found = {TORCH: nightly.pytorch}
     if nightly.torchvision is not None:
-        found[Package.TORCHVISION] = nightly.torchvision
+        found["torchvision"] = nightly.torchvision
     return found
 
 
@@ -122,9 +121,9 @@ def _cuda_packages(repo: str, settings: Settings, writer: RecipeWriter) -> Itera
 def _package_repo(
     package: Package, cells: Sequence[Cell], matrix: Matrix, settings: Settings, writer: RecipeWriter
 ) -> WantedRepo:
-    name, catalog = package.repo, writer.catalog
+    name, catalog = package.folder, writer.catalog
     files = [*_recipes(name, cells, settings, writer), *_flox(name)]
-    if package is Package.PYTORCH and settings.nightly and settings.nightly.self_contained:
+    if package.is_torch and settings.nightly and settings.nightly.self_contained:
         files += _cuda_packages(name, settings, writer)
     called = [cell for cell in cells if writer.takes_inputs(cell)]
     names = {cell.name for cell in called}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from torchsmith.audit.claims import Place, vocabulary
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
+from torchsmith.catalog import TORCH
 from torchsmith.catalog.ranges import version_key
-from torchsmith.matrix import BadName, Package, read_name
+from torchsmith.matrix import Variant
 
 
 def _of(subject: Subject, *kinds: str) -> Iterator[Place]:
@@ -140,22 +140,15 @@ def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
     cells = {variant.cell, variant.cell.removesuffix("-nightly")}
     for place, claim, span in _of(subject, "name", "package", "release"):
         if claim.kind == "name":
-            if _cell(claim.value) not in cells:
+            named = Variant.try_parse(claim.value, subject.catalog)
+            if named is None or named.cell not in cells:
                 yield Defect(f"the {place} names {claim.word}", span)
         elif place != "comment":
             package = claim.value.split()[0]
-            if package not in (variant.package.value, Package.PYTORCH.value):
+            if package not in (variant.package.name, TORCH):
                 yield Defect(
-                    f"the {place} is about {claim.word}, the recipe about {variant.package.label}", span
+                    f"the {place} is about {claim.word}, the recipe about {variant.package.title}", span
                 )
-
-
-@lru_cache(maxsize=256)
-def _cell(name: str) -> str:
-    try:
-        return read_name(name).variant.cell
-    except BadName:
-        return ""
 
 
 @rule("TS609", "no description of its own", WARNING)
@@ -165,7 +158,7 @@ def description_is_set(subject: Subject) -> Iterator[Defect]:
     variant, build = subject.variant, subject.build
     if variant is None or build is None or subject.wraps_nightly:
         return
-    times = 2 if variant.package.companion and not variant.flavor else 1
+    times = 2 if variant.package.needs_torch and not variant.flavor else 1
     if len(subject.bound("description")) < times:
         yield Defect("meta.description is not set")
     if len(subject.bound("longDescription")) < times:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.matrix import Package
 from torchsmith.recipe.read import Override
 
 
@@ -24,9 +23,11 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
     one fails at import, or later."""
     if not subject.companion or subject.line is None or subject.variant is None or subject.variant.flavor:
         return
-    wanted = subject.line.version_of(subject.variant.package.value)
+    wanted = subject.line.version_of(subject.variant.package.name)
+    if not wanted:
+        return
     pin = subject.said_pin or subject.pin
-    native = {Package.TORCHVISION: pin.torchvision, Package.TORCHAUDIO: pin.torchaudio} if pin else {}
+    native = pin.versions.get(subject.variant.package.name, "") if pin else wanted
     versions = [
         one for override in _own(subject, "overrideAttrs") if (one := override.arguments.get("version"))
     ]
@@ -39,9 +40,9 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
                 said.span,
                 fix=fix,
             )
-    if not versions and native and native.get(subject.variant.package) != wanted:
+    if not versions and native != wanted:
         yield Defect(
-            f"the pin's {subject.variant.package} {native.get(subject.variant.package)} is built with torch"
+            f"the pin's {subject.variant.package} {native} is built with torch"
             f" {subject.line.torch}, whose pair is {wanted}",
             hint="give it the version and src of its pair",
         )
@@ -107,11 +108,12 @@ def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
     """Recipes that embed torch embed the same torch: where the section between `# ---- torch` and `# ----
     end of torch` differs from the PyTorch recipe's, torch is compiled twice."""
     for recipe in repo.recipes:
-        if recipe.variant is None or not recipe.variant.package.companion or not recipe.torch:
+        if recipe.variant is None or not recipe.variant.package.needs_torch or not recipe.torch:
             continue
-        other = repo.torch.get(recipe.variant.cell)
+        other = repo.torch.get(recipe.variant.stack)
         if other and other != recipe.torch:
-            yield Defect(f"its torch section is not that of pytorch-{recipe.variant.cell}", file=recipe.file)
+            torch = recipe.variant.of(repo.catalog.torch)
+            yield Defect(f"its torch section is not that of {torch}", file=recipe.file)
 
 
 @rule("TS706", "companion without its own source")

@@ -41,11 +41,11 @@ def companion_builds_on_the_torch_recipe(built: Built) -> Iterator[Defect]:
     """The torch below a companion is the derivation of the PyTorch recipe of the same cell; else it is
     compiled twice."""
     for one in built.recipes:
-        if one.variant is None or not one.variant.package.companion:
+        if one.variant is None or not one.variant.package.needs_torch:
             continue
-        torch = built.torch.get(one.variant.cell)
+        torch = built.torch.get(one.variant.stack)
         if torch and torch not in one.below:
-            yield Defect(f"its torch is not the one of pytorch-{one.variant.cell}", file=one.file)
+            yield Defect(f"its torch is not the one of {one.variant.of(built.catalog.torch)}", file=one.file)
 
 
 @rule("TS222", "derivation for another system", depth="derivations", over="repo")

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from torchsmith.audit.claims import claims_in, vocabulary
 from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import WARNING, Defect, rule
+from torchsmith.catalog import Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import BadName, Package, read_name
+from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Span
 
 COUNT = re.compile(
     r"\b(\d{1,4}) (?:total )?(?:PyTorch |TorchVision |TorchAudio )?(variants|recipes|builds|packages)\b"
 )
-NAME = re.compile(r"\b(?:pytorch|torchvision|torchaudio)-python3\d+-[\w-]+(?:\.\d\w*)?")
+NAME = re.compile(r"\b[a-z][\w-]*?-python3\d+-[\w-]+(?:\.\d\w*)?")
 
 
 def _pages(repo: Repo) -> Iterator[tuple[str, str]]:
@@ -58,7 +59,7 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
     for file, text in _pages(repo):
         listed: dict[str, int] = {}
         for found in NAME.finditer(text):
-            if package is not None and found[0].startswith(f"{package}-") and _readable(found[0]):
+            if package is not None and _names(found[0], package, repo, names):
                 listed.setdefault(found[0].removesuffix(".nix"), found.start())
         for name, at in listed.items():
             if name not in names:
@@ -68,11 +69,10 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
             yield Defect(f"lists {len(listed)} variants and leaves out {missing[0]}", file=file)
 
 
-def _readable(name: str) -> bool:
-    try:
-        return bool(read_name(name))
-    except BadName:
-        return False
+def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:
+    """Whether a word names a recipe of a package; a release that no recipe has is a pname."""
+    variant = Variant.try_parse(name, repo.catalog)
+    return variant is not None and variant.package == package and (not variant.release or name in known)
 
 
 @rule("TS963", "false hardware claim in a page", WARNING, over="repo")

@@ -9,7 +9,7 @@ from torchsmith.audit.finding import Edit, Fix
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
-from torchsmith.matrix import Accepted, Package, assess
+from torchsmith.matrix import Accepted, assess
 from torchsmith.recipe.read import GpuMention, Unknown
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
@@ -201,7 +201,7 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
     ]
     if not passed:
         listed = [one for one in subject.body.gpu_targets if one.spelling == "arch-list"]
-        if variant.package is Package.PYTORCH:
+        if variant.package.is_torch:
             yield Defect("passthru.cudaCapabilities is not set for companions", severity=NOTE)
         elif not listed:
             yield Defect(

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
+from torchsmith.catalog import Line, Package
 from torchsmith.catalog.facts import Patch
-from torchsmith.matrix import Package
 from torchsmith.recipe.read import Said, Source, Value
-from torchsmith.recipe.values import SOURCE_REPOS
 
 GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
 FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
@@ -23,10 +22,11 @@ REQUIRED = {
 }
 
 
-def _package(source: Source) -> Package | None:
+def _package(subject: Subject, source: Source) -> Package | None:
+    """The package whose source it is, by the repository's name."""
     repo = source.fields.get("repo")
-    names = {"pytorch": Package.PYTORCH, **{name: package for package, name in SOURCE_REPOS.items()}}
-    return names.get(str(repo.value)) if repo else None
+    packages = subject.catalog.packages.values()
+    return next((one for one in packages if repo and one.upstream and one.upstream.repo == repo.value), None)
 
 
 def _known_hash(subject: Subject, source: Source) -> str:
@@ -35,10 +35,10 @@ def _known_hash(subject: Subject, source: Source) -> str:
     if url is not None:
         patch = _patch(subject, source)
         return patch.hash if patch else ""
-    package = _package(source)
+    package = _package(subject, source)
     if package is None or subject.line is None or (subject.variant and subject.variant.flavor):
         return ""
-    return subject.line.hashes.get(package.value, "")
+    return subject.line.hashes.get(package.name, "")
 
 
 def _patch(subject: Subject, source: Source) -> Patch | None:
@@ -95,10 +95,14 @@ def _release(subject: Subject, source: Source) -> bool:
     """Whether the source is the release that the known hash is of; patches are by their address."""
     if "url" in source.fields:
         return True
-    package, rev = _package(source), source.fields.get("rev") or source.fields.get("tag")
+    package, rev = _package(subject, source), source.fields.get("rev") or source.fields.get("tag")
     if package is None or rev is None or subject.line is None:
         return False
-    return rev.value == f"v{subject.line.version_of(package.value)}"
+    return rev.value == _right_tag(package, subject.line)
+
+
+def _right_tag(package: Package, line: Line) -> str:
+    return package.upstream.tag_of(line.version_of(package.name)) if package.upstream else ""
 
 
 @rule("TS904", "source without a hash")
@@ -134,22 +138,23 @@ def _tag(subject: Subject, source: Source) -> Iterator[Defect]:
     line, variant = subject.line, subject.variant
     assert line is not None
     assert variant is not None
-    package = _package(source)
+    package = _package(subject, source)
     rev = source.fields.get("rev") or source.fields.get("tag")
-    for_torch = "torch" in re.split(r"\W", source.owner) or not variant.package.companion
-    wanted = Package.PYTORCH if for_torch and "python" in source.owner.lower() else None
+    for_torch = "torch" in re.split(r"\W", source.owner) or variant.package.is_torch
+    wanted = subject.catalog.torch if for_torch and "python" in source.owner.lower() else None
     if subject.style != "scratch":
         wanted = wanted or variant.package
-        if package is not wanted:
+        if package != wanted:
             said = source.fields["repo"]
             yield Defect(f"fetches {said.value}, not the source of {wanted}", said.span)
     owner = source.fields["owner"]
-    if isinstance(owner.value, str) and owner.value != "pytorch" and package is not None:
-        yield Defect(f"fetches from {owner.value}, not from pytorch", owner.span, severity=WARNING)
+    right = package.upstream.owner if package and package.upstream else ""
+    if isinstance(owner.value, str) and right and owner.value != right:
+        yield Defect(f"fetches from {owner.value}, not from {right}", owner.span, severity=WARNING)
     if rev is None:
         yield Defect("fetchFromGitHub is told no rev", source.span)
     elif package is not None and isinstance(rev.value, str) and not variant.flavor and "$" not in rev.value:
-        right = f"v{line.version_of(package.value)}"
+        right = _right_tag(package, line)
         if rev.value != right and line.torch:
             fix = rewrite(rev.span, right) if "${" not in _text(subject, rev) else None
             yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
@@ -163,7 +168,7 @@ def _text(subject: Subject, said: Said[Value]) -> str:
 def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
     """PyTorch's source is incomplete without its submodules, and its hash is of the tree that has them."""
     for source in subject.body.sources:
-        if _package(source) is not Package.PYTORCH or source.fetcher != "fetchFromGitHub":
+        if _package(subject, source) != subject.catalog.torch or source.fetcher != "fetchFromGitHub":
             continue
         said = source.fields.get("fetchSubmodules")
         if said is None or said.value is False:

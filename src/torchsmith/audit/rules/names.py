@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.matrix import BadName, Package, read_name
+from torchsmith.matrix import BadName, Variant, read_name
 from torchsmith.matrix import pname as right_pname
 from torchsmith.workspace.checkout import FLOX_NAME
 
@@ -18,35 +18,30 @@ NEAR = 0.8  # how alike a word and a package's name are when one is a typo of th
 
 @rule("TS101", "file name off the convention", WARNING)
 def name_is_readable(subject: Subject) -> Iterator[Defect]:
-    """A recipe of PyTorch, TorchVision or TorchAudio is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix`,
+    """A recipe of a package that torchsmith knows is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix`,
     or `PACKAGE-pythonXYZ-cpu-ISA.nix`. A name that cannot be read says nothing about what is inside, and
     neither people nor tools can pick the package."""
     if subject.reading is not None:
         return
     first = subject.name.split("-")[0]
-    near = any(SequenceMatcher(None, first, package.value).ratio() > NEAR for package in Package)
-    if not near and not any(first.startswith(package.value) for package in Package):
+    packages = subject.catalog.packages
+    near = any(SequenceMatcher(None, first, package).ratio() > NEAR for package in packages)
+    if not near and not any(first.startswith(package) for package in packages):
         return
     try:
-        read_name(subject.name)
+        read_name(subject.name, subject.catalog)
     except BadName as problem:
         yield Defect(f"{subject.name} is not a variant's name: {problem.what}", hint=problem.hint)
 
 
 @rule("TS102", "old spelling of a file name", WARNING)
 def name_is_canonical(subject: Subject) -> Iterator[Defect]:
-    """Names have one spelling. `-magma` says what every GPU variant has; torch's release prefix belongs into
-    pname, not into the file's name."""
+    """Names have one spelling. `-magma` says what every GPU variant has."""
     if subject.reading is None:
         return
     for words in subject.reading.old:
         if "." not in subject.name:
             yield Defect(words, hint=f"call it {subject.reading.variant}.nix")
-    if subject.reading.prefix:
-        yield Defect(
-            f"{subject.reading.prefix} is torch's pname prefix, not part of a file name",
-            hint=f"call it {subject.reading.variant}.nix",
-        )
 
 
 @rule("TS103", "name that Flox cannot reach")
@@ -77,16 +72,16 @@ def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
     variant, line = subject.variant, subject.line
     if variant is None or line is None or subject.wraps_nightly:
         return
-    wanted = {right_pname(variant, line), right_pname(variant.of(Package.PYTORCH), line)}
+    torch = right_pname(variant.of(subject.catalog.torch), line)
+    wanted = {right_pname(variant, line), torch}
     said = [one for one in subject.bound("pname") if isinstance(one.value, str)]
     for one in said:
         text = str(one.value)
         if text in wanted:
             continue
-        own = (
-            right_pname(variant, line) if one == said[-1] else right_pname(variant.of(Package.PYTORCH), line)
-        )
-        if _cell_of(text) == variant.cell and _package_of(text) == _package_of(own):
+        own = right_pname(variant, line) if one == said[-1] else torch
+        named = Variant.try_parse(text, subject.catalog)
+        if named and named.cell == variant.cell and _package_of(text) == _package_of(own):
             yield Defect(
                 f"pname {text} should be {own}", one.span, severity=WARNING, fix=rewrite(one.span, own)
             )
@@ -97,13 +92,6 @@ def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
     last = str(said[-1].value) if said else ""
     if said and last in wanted and last != right_pname(variant, line) and subject.companion:
         yield Defect(f"the package itself is called {last}, which is torch's name", said[-1].span)
-
-
-def _cell_of(text: str) -> str:
-    try:
-        return read_name(text).variant.cell
-    except BadName:
-        return ""
 
 
 def _package_of(text: str) -> str:
@@ -117,14 +105,14 @@ def pname_is_set(subject: Subject) -> Iterator[Defect]:
     if variant is None or line is None or subject.wraps_nightly:
         return
     said = list(subject.bound("pname"))
-    wanted = 2 if variant.package.companion else 1
+    wanted = 2 if variant.package.needs_torch else 1
     if not said:
         yield Defect(f"no pname is set; it should be {right_pname(variant, line)}")
     elif len(said) < wanted and subject.style != "catalog":
         yield Defect(
             "torch and its companion each need a pname, only one is set",
             said[0].span,
-            hint=f"{right_pname(variant.of(Package.PYTORCH), line)} and {right_pname(variant, line)}",
+            hint=f"{right_pname(variant.of(subject.catalog.torch), line)} and {right_pname(variant, line)}",
         )
 
 
@@ -135,7 +123,7 @@ def recipes_differ(repo: Repo) -> Iterator[Defect]:
     for recipe in sorted(repo.recipes, key=lambda one: (len(one.name), one.name)):
         if not recipe.fingerprint:
             continue
-        cell = recipe.variant.cell if recipe.variant else ""
+        cell = recipe.variant.stack if recipe.variant else ""
         other = seen.setdefault(f"{recipe.fingerprint} {cell}", recipe.name)
         if other != recipe.name:
             yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
@@ -147,7 +135,8 @@ def label_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
     own."""
     if subject.variant is None or subject.line is None:
         return
-    own = {subject.variant.name, subject.variant.of(Package.PYTORCH).name}
+    torch = subject.variant.of(subject.catalog.torch).name
+    own = {subject.variant.name, torch}
     nightly = subject.variant.name.removesuffix("-wrapper")
     for one in subject.bound("variant"):
         if (
@@ -157,7 +146,7 @@ def label_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
         ):
             yield Defect(f"labelled {one.value}", one.span, fix=rewrite(one.span, subject.variant.name))
     labels = [one for one in subject.bound("variant") if one.owner.endswith("torchsmith")]
-    if labels and subject.companion and labels[-1].value == subject.variant.of(Package.PYTORCH).name:
+    if labels and subject.companion and labels[-1].value == torch:
         yield Defect("the companion is labelled as its torch", labels[-1].span)
     for one in subject.bound("line"):
         if one.owner.endswith("torchsmith") and one.value != subject.line.name:

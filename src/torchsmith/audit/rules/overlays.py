@@ -32,7 +32,7 @@ def _needed(subject: Subject) -> Iterator[Fix]:
         return
     for name in subject.build.fixes:
         fix = subject.catalog.fixes[name]
-        if subject.variant.package.value in fix.packages:
+        if fix.serves(subject.variant.package):
             yield fix
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.audit.rule import WARNING, Defect, rule
-from torchsmith.matrix.names import package_name
+from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.header import owner_of, read_header
 
 

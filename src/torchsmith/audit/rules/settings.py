@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.matrix import Package
 
 
 @rule("TS801", "CMake flags that reach nothing", NOTE)
@@ -118,10 +117,14 @@ def result_is_the_package(subject: Subject) -> Iterator[Defect]:
     if variant is None or subject.wraps_nightly or subject.style == "scratch" or subject.recipe.inner:
         return
     attr = variant.package.attr
-    wrong = [one.attr for one in Package if one.companion and one is not variant.package]
+    wrong = [
+        one.attr
+        for one in subject.catalog.packages.values()
+        if not one.is_torch and one != variant.package and one.name not in variant.package.needs
+    ]
     for package, override in subject.overrides:
         if package in wrong:
             yield Defect(f"overrides {package} in a recipe of {attr}", override.span)
-    own = [one for package, one in subject.overrides if package in (attr, variant.package.value)]
+    own = [one for package, one in subject.overrides if package in (attr, variant.package.name)]
     if all(one.of.startswith(("pprev.", "pfinal.")) for one in own):
         yield Defect(f"nothing of {attr} is overridden: the result is not the variant")

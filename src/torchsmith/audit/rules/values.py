@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from torchsmith.audit.rule import NOTE, Defect, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.matrix import Package
 from torchsmith.matrix import pname as right_pname
 from torchsmith.nix.embedded import NoValues, Values
 
@@ -72,10 +71,10 @@ def version_evaluates_to_the_line(subject: Subject, values: Values | NoValues) -
     variant, line = subject.variant, subject.line
     if isinstance(values, NoValues) or variant is None or line is None or variant.flavor or not line.torch:
         return
-    wanted = line.version_of(variant.package.value)
+    wanted = line.version_of(variant.package.name)
     stated = values.version
     replaced = subject.build is not None and "torch-source" in subject.build.fixes
-    own = variant.package is Package.PYTORCH and replaced
+    own = variant.package.is_torch and replaced
     if own and stated and stated != wanted:
         yield Defect(f"version evaluates to {stated}, the line's is {wanted}")
 

@@ -21,7 +21,7 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
-    variant = Variant.parse(name)
+    variant = Variant.parse(name, opened.catalog)
     answer = explain(name, opened.catalog, opened.line_of(variant), opened.standing(variant))
     if json:
         print_json(answer)

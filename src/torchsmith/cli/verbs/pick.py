@@ -35,6 +35,9 @@ def run(
     gpu: GpuOption = None,
     driver: DriverOption = "",
     time_limit: LimitOption = 10.0,
+    package: Annotated[
+        str, typer.Option("--package", help="The package to pick; else torch where the matrix has it.")
+    ] = "",
     org: Annotated[str, typer.Option("--org", help="The Flox organisation that publishes.")] = "ORG",
     explain: Annotated[bool, typer.Option("--explain", help="Say of every candidate why not.")] = False,
     names: Annotated[bool, typer.Option("--names", help="Print the chosen names alone.")] = False,
@@ -57,14 +60,16 @@ def run(
     from torchsmith.host.gather import gather
     from torchsmith.host.given import Given
     from torchsmith.host.matrix_file import write_matrix
-    from torchsmith.host.pick import find_workload, pick
+    from torchsmith.host.pick import find_package, find_workload, pick
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace, profile)
     catalog = opened.catalog
     given = Given(system, cpu, isa, features, "; ".join(gpu or []), "", driver)
     facts = gather(from_ or [], given, catalog, ThisMachine(), time_limit)
-    answer = pick(facts, opened.select(selectors or []).cells, catalog, find_workload(workload, catalog))
+    wanted = find_package(package, catalog) if package else None
+    cells = opened.select(selectors or []).cells
+    answer = pick(facts, cells, catalog, find_workload(workload, catalog), wanted)
     file = opened.source.name if opened.root else ""
     if names:
         sys.stdout.write("".join(f"{one.fit.variant.name}\n" for one in answer.choice.variants))
@@ -76,7 +81,9 @@ def run(
             print_explanations(answer, catalog)
         print_notes(answer.facts)
     if create is not None:
-        write_matrix(create, answer.missing_cells(), "What torchsmith pick found missing.", replace=False)
+        write_matrix(
+            create, answer.missing_cells(catalog), "What torchsmith pick found missing.", replace=False
+        )
         warn(f"written: {create}")
     if not answer.served:
         raise typer.Exit(1)

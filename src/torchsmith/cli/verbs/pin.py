@@ -24,6 +24,12 @@ def run(
     torchaudio: Annotated[
         str, typer.Option("--torchaudio", help="Its pair, where the catalog has none.")
     ] = "",
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pair", metavar="NAME=VERSION", help="The release of another package that goes with it."
+        ),
+    ] = None,
     evaluate: Annotated[bool, typer.Option("--eval", help="Evaluate before and after with Nix.")] = False,
     nixpkgs: NixpkgsOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")] = False,
@@ -41,9 +47,11 @@ def run(
     """
     from torchsmith.cli import pin_view as view
     from torchsmith.cli.nix_options import evaluation
-    from torchsmith.plan.pin import Move, carry_out, evaluated, propose
+    from torchsmith.plan.pin import Move, carry_out, evaluated, pairs_of, propose
 
-    proposal = propose(workspace, Move(line, rev, sha256, torch, torchvision, torchaudio), adopt=adopt)
+    pairs = {"torchvision": torchvision, "torchaudio": torchaudio} | pairs_of(pair or [])
+    told = {name: version for name, version in pairs.items() if version}
+    proposal = propose(workspace, Move(line, rev, sha256, torch, told), adopt=adopt)
     effects = None
     if evaluate:
         _, ask = evaluation(nixpkgs, None, 2.0, 300.0, True)

@@ -16,7 +16,7 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
-    variant = Variant.parse(name)
+    variant = Variant.parse(name, opened.catalog)
     description = describe(variant, opened.catalog, opened.line_of(variant))
     if json:
         print_json(description)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
-from torchsmith.matrix.names import package_name
+from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.read import overlays as reading_overlays
 from torchsmith.recipe.read.fold import Folder
 from torchsmith.recipe.read.said import (

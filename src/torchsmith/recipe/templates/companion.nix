@@ -53,7 +53,7 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
   ffmpeg_6-full = ffmpegForCuda13;
   #? end
 }).overrideAttrs (oldAttrs: {
-  pname = "@package@-@cell@";
+  pname = "@stem@-@cell@";
   #? if ownSource
   #? if sameVersion
   version = customPytorch.version; # the two are released together
@@ -61,9 +61,9 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
   version = "@version@";
   #? end
   src = pkgs.fetchFromGitHub {
-    owner = "pytorch";
+    owner = "@sourceOwner@";
     repo = "@sourceRepo@";
-    rev = "v@version@";
+    rev = "@sourceTag@";
     hash = "@sourceHash@";
   };
   #? end
@@ -89,7 +89,7 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
     # Computed before propagatedBuildInputs was extended; interpreters are composed from it.
     requiredPythonModules = oldAttrs.passthru.requiredPythonModules ++ [ customPytorch.out ];
     torchsmith = {
-      variant = "@package@-@cell@";
+      variant = "@stem@-@cell@";
       line = "@line@";
     };
   };
@@ -113,7 +113,7 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
       - Python: @python@
     '';
     #? if ownSource
-    changelog = "https://github.com/pytorch/@sourceRepo@/releases/tag/v@version@";
+    changelog = "https://github.com/@sourceOwner@/@sourceRepo@/releases/tag/@sourceTag@";
     #? end
     platforms = [ "@system@" ];
   };

@@ -1,5 +1,5 @@
 # @label@ from its development branch for the PyTorch nightly, Python @python@: @gpuTitle@ and @isaTitle@ CPUs.
-# Build it with: flox build --stability=@stability@ @package@-@cell@
+# Build it with: flox build --stability=@stability@ @stem@-@cell@
 
 { callPackage
 , fetchFromGitHub
@@ -22,10 +22,10 @@ let
 in
 
 (@pythonPackages@.@attr@.override { torch = customPytorch; }).overrideAttrs (oldAttrs: {
-  pname = "@package@-@cell@";
+  pname = "@stem@-@cell@";
   version = nightlyVersion;
   src = fetchFromGitHub {
-    owner = "pytorch";
+    owner = "@sourceOwner@";
     repo = "@sourceRepo@";
     rev = nightlyRev;
     hash = nightlyHash;
@@ -44,7 +44,7 @@ in
   passthru = oldAttrs.passthru // {
     torch = customPytorch;
     torchsmith = {
-      variant = "@package@-@cell@";
+      variant = "@stem@-@cell@";
       line = "@line@";
     };
   };

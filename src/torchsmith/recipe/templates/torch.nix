@@ -180,7 +180,7 @@ customPytorch =
       cudaCapabilities = [ gpuArchSM ];
       #? end
       torchsmith = {
-        variant = "pytorch-@cell@";
+        variant = "@torchStem@-@cell@";
         line = "@line@";
       };
     };

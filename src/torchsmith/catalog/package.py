@@ -1,0 +1,94 @@
+"""What can be built: torch, what needs it, and what needs CUDA alone, as packages.toml tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+
+from torchsmith.catalog.axes import Sm
+from torchsmith.catalog.entry import Entry
+
+TORCH = "pytorch"  # the package that is torch itself
+Attribute = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*$")]
+Folder = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+Owner = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Module = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class Repository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a package's releases are fetched from; `tag` holds `{version}`."""
+
+    owner: Owner
+    repo: Owner
+    tag: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*$")] = "v{version}"
+    submodules: bool = False
+
+    def tag_of(self, version: str) -> str:
+        return self.tag.replace("{version}", version)
+
+    @property
+    def address(self) -> str:
+        return f"https://github.com/{self.owner}/{self.repo}"
+
+
+class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a build is told its GPU: by its torch, a variable, a CMake flag, or an argument."""
+
+    by: Literal["torch", "variable", "cmake", "argument"] = "torch"
+    name: Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = ""
+    form: Literal["9.0", "90"] = "9.0"  # how it spells sm90
+
+    def spell(self, sm: Sm) -> str:
+        return sm.capability if self.form == "9.0" else str(sm.number)
+
+
+class Package(Entry, frozen=True, kw_only=True, eq=False):
+    """A package: what it is called, where it comes from, what it needs and which cells it can have.
+
+    Two entries of one name are one package, whichever catalog they come from.
+    """
+
+    name: str
+    title: str
+    attr: Attribute  # in nixpkgs' Python package sets
+    repo: Folder = ""  # the folder of its recipes; empty: build-NAME
+    order: int = 1000  # among packages, in tables and lists
+    default: bool = False  # part of a workspace that names no packages
+    upstream: Repository | None = None  # None: nixpkgs' own source, whatever its release
+    needs: tuple[str, ...] = ()  # other packages of the matrix, torch among them
+    needs_cuda: bool = False  # there is no build for the CPU alone
+    lines: tuple[str, ...] = ()  # that can have it; empty: any that does not say otherwise
+    versions: Mapping[str, str] = {}  # its release by line, where the lines do not say it
+    hashes: Mapping[str, str] = {}  # of those releases' sources
+    cuda: str = ""  # a range of CUDA releases, such as ">=12.6,<13"
+    min_sm: Sm | None = None
+    max_sm: Sm | None = None
+    gpu_list: GpuList = GpuList()
+    cpu_flags: bool = True  # it has C or C++ code of its own
+    modules: tuple[Module, ...] = ()  # its folders below site-packages, the one to import first
+    libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
+    trial: str = ""  # Python that tries it: `torch` and `device` are at hand, an exception is a failure
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Package) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def is_torch(self) -> bool:
+        return self.name == TORCH
+
+    @property
+    def needs_torch(self) -> bool:
+        return TORCH in self.needs
+
+    @property
+    def folder(self) -> str:
+        """The folder of its recipes in a workspace."""
+        return self.repo or f"build-{self.name}"
