@@ -6,10 +6,11 @@ import importlib
 import inspect
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.audit.rule import all_rules, documented
-from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.catalog import Catalog, Pin, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.app import VERBS
 from torchsmith.workspace.pages import table
@@ -93,6 +94,20 @@ def catalog_page(catalog: Catalog) -> str:
             ]
         ],
     )
+    pins = table(
+        ["nixpkgs", "torch", "CUDA", "Python", "cannot build", "not proved"],
+        [
+            [
+                f"`{pin.rev}`",
+                pin.torch,
+                ", ".join(map(str, pin.cudas)),
+                ", ".join(map(str, pin.pythons)),
+                "; ".join(_limits(pin)),
+                pin.unproved,
+            ]
+            for pin in catalog.pins.values()
+        ],
+    )
     fixes = table(
         ["fix", "what it does", "why", "source"],
         [[fix.name, fix.title, fix.why, fix.source] for fix in catalog.fixes.values()],
@@ -122,12 +137,26 @@ The facts that torchsmith rests on. They live in `src/torchsmith/catalog/data/*.
 ## Release lines
 {lines}
 
+## nixpkgs pins
+{pins}
+
 ## Fixes
 {fixes}
 
 ## Known build errors
 {errors}
 """
+
+
+def _limits(pin: Pin) -> Iterator[str]:
+    """What a pin cannot build, in words."""
+    if pin.min_sm:
+        yield f"GPUs before {pin.min_sm}: cuDNN is too new"
+    for limit in pin.limits.values():
+        cells = " ".join(
+            filter(None, [", ".join(map(str, limit.sms)), limit.cuda and f"on CUDA {limit.cuda}"])
+        )
+        yield f"{cells}: {limit.reason}"
 
 
 def _cuda_range(name: str, catalog: Catalog) -> str:

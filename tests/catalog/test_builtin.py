@@ -1,7 +1,10 @@
 """The catalog that ships hangs together."""
 
-from torchsmith.catalog import builtin_catalog
+import pytest
+
+from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import faults_of
+from torchsmith.catalog.load import Layer
 
 
 def test_every_reference_in_the_catalog_exists_and_applies() -> None:
@@ -22,3 +25,18 @@ def test_every_workload_places_every_instruction_set() -> None:
     catalog = builtin_catalog()
     for workload in catalog.workloads.values():
         assert set(workload.isas) == set(catalog.isas)
+
+
+@pytest.mark.parametrize(
+    ("limit", "fault"),
+    [
+        ('sms = ["sm88"]', "names an unknown GPU sm88"),
+        ('cuda = ">=14"', "is about no CUDA of that pin"),
+        ('cuda = "13 or so"', "is not a version bound"),
+    ],
+)
+def test_a_limit_that_can_never_hold_is_a_fault(limit: str, fault: str) -> None:
+    layer = Layer({"pins": f'[6a030d5.limits.x]\nreason = "why"\n{limit}\n'})
+    [found] = faults_of(Catalog([*builtin_catalog().layers, layer]))
+    assert "pins: 6a030d5: the limit x" in found
+    assert fault in found

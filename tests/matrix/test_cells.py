@@ -27,6 +27,8 @@ def decide(cell: str, line: str | None = None) -> Decision:
         ("python313-cuda12_9-sm110-armv9", None, "sm110 needs CUDA 13.0, asked for 12.9 (called sm101"),
         ("python313-cuda12_8-sm61-avx2", None, "the cuDNN of nixpkgs 6a030d5 needs sm75"),
         ("python313-cuda13_0-sm90-avx2", "2.8", "torch 2.8.0 is not built for CUDA 13.0 here (it has 12.6"),
+        ("python313-cuda13_0-sm87-armv8_2", None, "nixpkgs 6a030d5: Jetson Orin is not in its CUDA 13.0"),
+        ("python312-cuda13_0-sm87-armv8_2", "2.9", "nixpkgs 6a030d5: Jetson Orin is not in its CUDA 13.0"),
         ("python310-cuda13_0-sm90-avx2", None, "Python 3.10 is not in the catalog"),
         ("python313-cuda11_8-sm90-avx2", None, "CUDA 11.8 is not in the catalog"),
         ("python313-cuda13_0-sm91-avx2", None, "unknown GPU architecture sm91 (did you mean"),
@@ -49,10 +51,10 @@ def test_a_rejected_cell_says_why(cell: str, line: str | None, reason: str) -> N
             "sm121 (GB10, DGX Spark) exists only on aarch64: no machine can use",
         ),
         (
-            "python313-cuda13_0-sm87-armv9",
+            "python313-cuda12_9-sm87-armv9",
             "sm87 comes only with Cortex-A78AE (Jetson Orin), which cannot run",
         ),
-        ("python313-cuda12_4-sm90-avx2", "CUDA 12.4 is at no evaluated pin"),
+        ("python313-cuda12_4-sm90-avx2", "CUDA 12.4 was removed from both evaluated nixpkgs"),
         ("python313-cuda13_1-sm90-avx2", "never evaluated at its own pin"),
     ],
 )
@@ -97,6 +99,15 @@ def test_the_nearest_cells_differ_in_one_axis_and_can_be_used() -> None:
         decision = assess(variant, CATALOG)
         assert isinstance(decision, Accepted)
         assert decision.usable
+
+
+def test_the_nearest_cells_that_were_proved_come_first() -> None:
+    near = nearest_allowed(Variant.parse("pytorch-python313-cuda13_0-sm87-armv8_2", CATALOG), CATALOG)
+    assert near[0].name == "pytorch-python313-cuda12_9-sm87-armv8_2"
+    proved = [
+        bool(decision.warnings) for one in near if isinstance(decision := assess(one, CATALOG), Accepted)
+    ]
+    assert proved == sorted(proved)
 
 
 def test_an_explanation_names_the_old_spelling() -> None:

@@ -54,8 +54,9 @@ def test_the_wide_profile_is_every_cell_that_hardware_and_toolkit_allow() -> Non
     wide = matrix("wide")
     names = {cell.name for cell in wide.cells}
     assert all(warning.code != "no-machine" for cell in wide.cells for warning in cell.warnings)
-    assert "pytorch-python313-cuda13_0-sm87-armv8_2" in names
-    assert "pytorch-python313-cuda13_0-sm87-armv9" not in names, "Orin's CPU is no ARMv9"
+    assert "pytorch-python313-cuda12_9-sm87-armv8_2" in names
+    assert "pytorch-python313-cuda13_0-sm87-armv8_2" not in names, "its nixpkgs has no CUDA 13 for Orin"
+    assert "pytorch-python313-cuda12_9-sm87-armv9" not in names, "Orin's CPU is no ARMv9"
     assert "pytorch-python313-cuda12_8-sm103-avx2" not in names, "CUDA 12.8 has no sm103"
     assert "pytorch-python313-cuda12_9-sm121-armv9" in names
     assert "pytorch-python313-cuda12_9-sm110-armv9" not in names, "sm110 is sm101 before CUDA 13"

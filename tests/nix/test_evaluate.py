@@ -19,6 +19,7 @@ from torchsmith.nix.prepare import Job, Preparation
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import Limits, run_batch
 from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.load import open_workspace
 
 pytestmark = pytest.mark.needs("nix")
 
@@ -389,6 +390,30 @@ def test_a_self_contained_nightly_evaluates_with_its_wrapper_and_its_cuda(make: 
     assert [one.url for one in preparation.jobs[0].tarballs] == [PIN], (
         "the pin of the CUDA recipes, which may be downloaded"
     )
+
+
+def test_every_cell_of_the_widest_profile_evaluates_at_its_pin(make: Make, nix: Nix) -> None:  # noqa: F811
+    root = make('format = 1\nprofile = "wide"\npackages = ["pytorch"]\n')
+    workspace = open_workspace(root)
+    trees = {"default": MINI, workspace.catalog.pins["2017d6d"].rev: MINI / "at-2017d6d"}
+    results = evaluate(requests_in(root), nix, trees=trees)
+    assert len(results) == len(workspace.matrix.cells)
+    # At 2017d6d nobody knows; the miniature takes it to be as its neighbour in time.
+    unproved = "pytorch-python313-cuda13_1-sm87-armv8_2"
+    assert {one.name: str(one.cause) for one in results if not one.ok and one.name != unproved} == {}
+
+
+def test_a_cell_that_its_pin_cannot_build_fails_where_the_limit_is_not_known(
+    make: Make,  # noqa: F811
+    nix: Nix,
+) -> None:
+    root = make('format = 1\ninclude = ["pytorch-python313-cuda13_0-sm110-armv8_2"]\n')
+    [request] = requests_in(root)
+    wrong = request.path.with_name("wrong.nix")
+    wrong.write_text(request.path.read_text().replace('"11.0"', '"8.7"'))
+    [result] = evaluate([Request("wrong", wrong)], nix, trees={"default": MINI})
+    assert result.cause is not None
+    assert "is not available on the requested hostPlatform" in result.cause.message
 
 
 def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path: Path, ask: Ask) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.recipe.conftest import MINI
 from torchsmith.audit.finding import Severity
 from torchsmith.audit.run import Request, audit
+from torchsmith.catalog import load_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.pin import Move, carry_out, propose
@@ -63,6 +64,13 @@ def test_a_second_move_goes_from_where_the_first_went(workspace: Path) -> None:
     assert not any(NEW in text for text in texts(workspace).values())
     catalog = (workspace / "catalog/lines.toml").read_text()
     assert catalog.count("torchsmith pin: begin") == 1
+
+
+def test_a_new_pin_is_taken_to_have_the_limits_of_the_old_one(workspace: Path) -> None:
+    carry_out(propose(workspace, Move("2.10", rev=NEW)))
+    pins = load_catalog(workspace / "catalog").pins
+    assert pins[OLD[:7]].limits
+    assert pins[NEW[:7]].limits == pins[OLD[:7]].limits
 
 
 def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None:

@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion
-from torchsmith.catalog.facts import Line, LineBuild
+from torchsmith.catalog.facts import Line, LineBuild, Pin
 from torchsmith.catalog.load import DATA, Catalog, Layer, builtin_catalog
 from torchsmith.catalog.package import TORCH, Package
 from torchsmith.catalog.ranges import in_range
@@ -60,6 +60,7 @@ def faults_of(catalog: Catalog) -> Iterator[str]:
     for pin in catalog.pins.values():
         if not re.fullmatch(r"[0-9a-f]{40}", pin.rev):
             yield f"pins: {pin.name} has no full revision"
+        yield from _limit_faults(pin, catalog)
     for line in catalog.lines.values():
         yield from _line_faults(line, catalog)
     for error in catalog.errors.values():
@@ -123,6 +124,19 @@ def _package_faults(
         in_range("12.0", package.cuda)
     except BadValue as fault:
         yield ("cuda",), f"{name}: {fault}", 'such as ">=12.6,<13"'
+
+
+def _limit_faults(pin: Pin, catalog: Catalog) -> Iterator[str]:
+    for name, limit in pin.limits.items():
+        what = f"pins: {pin.name}: the limit {name}"
+        for sm in limit.sms:
+            if sm not in catalog.gpus:
+                yield f"{what} names an unknown GPU {sm}"
+        try:
+            if not any(in_range(str(cuda), limit.cuda) for cuda in pin.cudas):
+                yield f"{what} is about no CUDA of that pin"
+        except BadValue as fault:
+            yield f"{what}: {fault}"
 
 
 def _line_faults(line: Line, catalog: Catalog) -> Iterator[str]:

@@ -11,6 +11,7 @@ import msgspec
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
 from torchsmith.catalog.entry import Entry
 from torchsmith.catalog.package import TORCH, Package
+from torchsmith.catalog.ranges import in_range
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -97,6 +98,23 @@ class Python(Entry, frozen=True, kw_only=True):
     attr: str
 
 
+class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Cells that a pin cannot build though its CUDA knows their GPU; an axis left out means all of it."""
+
+    reason: str
+    cuda: str = ""  # a version range such as ">=13"
+    sms: tuple[Sm, ...] = ()
+    platforms: tuple[Platform, ...] = ()
+
+    def holds(self, cuda: CudaVersion, sm: Sm, platform: Platform) -> bool:
+        """Whether a cell is one of those."""
+        return (
+            in_range(str(cuda), self.cuda)
+            and sm in (self.sms or (sm,))
+            and platform in (self.platforms or (platform,))
+        )
+
+
 class Pin(Entry, frozen=True, kw_only=True):
     """A nixpkgs revision and what recipes find there."""
 
@@ -111,6 +129,7 @@ class Pin(Entry, frozen=True, kw_only=True):
     default_python: PythonVersion | None = None  # what python3Packages is there
     aliases: tuple[str, ...] = ()  # old attributes of its Python packages that still work there
     min_sm: Sm | None = None  # what its cuDNN accepts
+    limits: Mapping[str, Limit] = {}
 
 
 Style = Literal["pinned", "catalog", "nightly"]

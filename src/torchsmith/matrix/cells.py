@@ -158,15 +158,14 @@ def neighbours(variant: Variant, catalog: Catalog) -> Iterator[Variant]:
 def nearest_allowed(
     variant: Variant, catalog: Catalog, line: str | None = None, most: int = 5
 ) -> list[Variant]:
-    """The cells closest to this one that can be built and used."""
-    found: list[Variant] = []
-    for other in neighbours(variant, catalog):
-        decision = assess(other, catalog, line)
-        if isinstance(decision, Accepted) and decision.usable:
-            found.append(other)
-            if len(found) == most:
-                break
-    return found
+    """The cells closest to this one that can be built and used, those that were proved first."""
+    decided = ((other, assess(other, catalog, line)) for other in neighbours(variant, catalog))
+    usable = [
+        (bool(decision.warnings), other)
+        for other, decision in decided
+        if isinstance(decision, Accepted) and decision.usable
+    ]
+    return [other for _, other in sorted(usable, key=lambda one: one[0])][:most]
 
 
 def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
@@ -250,6 +249,11 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
             "cudnn-too-new",
             f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {variant.target.sm}",
         )
+    if isinstance(variant.target, Cuda):
+        platform = catalog.isas[variant.isa].platform
+        for limit in pin.limits.values():
+            if limit.holds(variant.target.version, variant.target.sm, platform):
+                yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
 
 
 def _warnings(variant: Variant, catalog: Catalog, build: LineBuild) -> Iterator[Reason]:

@@ -180,9 +180,9 @@ def _reasons(variant: Variant, decision: Decision, catalog: Catalog) -> tuple[st
     if not decision.usable:
         return tuple(map(str, decision.warnings))
     isa = catalog.isas[variant.isa]
-    reasons = [
-        f"torch {decision.line.torch} is built for {_target(variant.cuda)} and Python {variant.python}"
-    ]
+    line = decision.line
+    what = f"torch {line.torch}" if line.torch else f"line {line.name}"
+    reasons = [f"{what} is built for {_target(variant.cuda)} and Python {variant.python}"]
     if isinstance(variant.target, Cuda):
         gpu = catalog.gpus[variant.target.sm]
         reasons.append(f"CUDA {variant.target.version} compiles for {gpu.name} ({gpu.title})")

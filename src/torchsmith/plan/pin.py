@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin
+from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin
 from torchsmith.catalog.check import check
 from torchsmith.catalog.load import DATA, Layer
 from torchsmith.edge.files import inside, read_text, write_atomic
@@ -177,7 +177,18 @@ def _new_pin(old: Pin, move: Move) -> Facts:
         "unproved": "nobody evaluated it: --eval does",
     }
     optional = {"default_cuda": old.default_cuda, "default_python": old.default_python, "min_sm": old.min_sm}
+    if old.limits:
+        made["limits"] = {name: _limit(limit) for name, limit in old.limits.items()}
     return made | {name: str(value) for name, value in optional.items() if value is not None}
+
+
+def _limit(limit: Limit) -> Facts:
+    return {
+        "reason": limit.reason,
+        "cuda": limit.cuda,
+        "sms": [str(sm) for sm in limit.sms],
+        "platforms": [str(platform) for platform in limit.platforms],
+    }
 
 
 def _release(line: Line, move: Move, catalog: Catalog) -> Facts:

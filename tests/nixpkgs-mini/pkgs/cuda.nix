@@ -29,6 +29,10 @@ let
     libnvjitlink = [ "out" "dev" "lib" ];
   };
 
+  # CUDA 13 came out for ARM servers and Thor; packages for Orin end with 12.9.
+  noOrin =
+    final: version: lib.versionAtLeast version "13" && lib.elem "8.7" (final.config.cudaCapabilities or [ ]);
+
   set = version: final: scope (contents version final);
 
   # A set whose members see each other's overrides.
@@ -90,7 +94,10 @@ let
         stdenv.mkDerivation {
           pname = "cuda${self.cudaMajorMinorVersion}-${pname}";
           inherit version outputs;
-          meta.license = lib.licenses.nvidiaCuda;
+          meta = {
+            license = lib.licenses.nvidiaCuda;
+          }
+          // lib.optionalAttrs (noOrin final version) { platforms = [ "x86_64-linux" ]; };
         }
       ) { }
     ) redistributables;
