@@ -117,6 +117,41 @@ def test_hashes_of_a_foreign_recipe_are_replaced_in_place_and_nothing_else(
     assert len(after[5]) == len(before[5]), "base 32 stays base 32"
 
 
+STATED = """\
+let
+  pkgs = import (fetchTarball "@PIN@") { };
+  one = pkgs.fetchFromGitHub { owner = "pytorch"; repo = "vision"; rev = "v1"; hash = "@STATED@"; };
+  two = pkgs.fetchFromGitHub { owner = "pytorch"; repo = "vision"; rev = "v1"; hash = ""; };
+in
+derivation { name = "mine"; system = builtins.currentSystem; builder = "/bin/sh"; inherit one two; }
+"""
+
+
+@pytest.mark.parametrize(
+    "stated", ["sha256-" + "B" * 42 + "A=", "sha512-" + "B" * 85 + "A=="], ids=["sha256", "sha512"]
+)
+def test_a_stated_hash_stays_whatever_a_placeholder_beside_it_proved(
+    stated: str, place: Place, nix_here: Path, call: Call
+) -> None:
+    recipe = place.recipe("pytorch-mine")
+    recipe.write_text(STATED.replace("@PIN@", PIN).replace("@STATED@", stated))
+    for attempt in range(3):
+        refused = call(*place.words("fix-hashes", "pytorch-mine"))
+        assert refused.code == 1, attempt
+        assert stated in recipe.read_text(), f"call {attempt} wrote what the first refused"
+        assert 'hash = "";' not in recipe.read_text()
+    assert call(*place.words("fix-hashes", "--accept", "pytorch-mine")).code == 0
+    assert stated not in recipe.read_text()
+
+
+def test_equal_placeholders_of_one_source_are_all_mended(place: Place, nix_here: Path, call: Call) -> None:
+    recipe = place.recipe("pytorch-mine")
+    recipe.write_text(STATED.replace("@PIN@", PIN).replace("@STATED@", ""))
+    mended = call(*place.words("fix-hashes", "pytorch-mine"))
+    assert mended.code == 0, mended.err
+    assert 'hash = "";' not in recipe.read_text()
+
+
 def test_a_tarball_fetched_while_evaluating_is_learned_too(
     place: Place, nix_here: Path, tmp_path: Path, call: Call
 ) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 DIGITS = "0123456789abcdfghijklmnpqrsvwxyz"  # Nix' base 32 leaves out e, o, t and u
-BYTES = 32
-PLACEHOLDER = "sha256-" + base64.b64encode(bytes(BYTES)).decode()
+SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}
+SHORTEST = 20  # letters; a shorter text, such as TODO, is no hash that somebody cut short
+PLACEHOLDER = "sha256-" + base64.b64encode(bytes(SIZES["sha256"])).decode()
 Spelling = Literal["sri", "base32", "hex"]
 # Nix 2.8 and 2.26 word it alike; newer ones put a likely URL between, a remote build its name before lines.
 FIXED = re.compile(
@@ -47,59 +48,84 @@ def read_mismatches(text: str) -> list[Mismatch]:
     return list(dict.fromkeys(found))
 
 
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A hash as its algorithm and bytes."""
+
+    algorithm: str
+    raw: bytes
+
+    @property
+    def sri(self) -> str:
+        return f"{self.algorithm}-{base64.b64encode(self.raw).decode()}"
+
+
+def parse_hash(text: str) -> Digest | None:
+    """A hash in any spelling; None for text that is none. Without a name its length tells the algorithm."""
+    named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
+    bare = text[named.end() :] if named else text
+    for algorithm in (named[1],) if named else ("sha256", "sha512", "sha1", "md5"):
+        size = SIZES[algorithm]
+        if re.fullmatch(rf"[{DIGITS}]{{{_base32_length(size)}}}", bare):
+            return Digest(algorithm, _from_base32(bare, size))
+        if re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", bare):
+            return Digest(algorithm, bytes.fromhex(bare))
+        try:
+            raw = base64.b64decode(bare, validate=True)
+        except binascii.Error:
+            continue
+        if len(raw) == size:
+            return Digest(algorithm, raw)
+    return None
+
+
 def spelling(text: str) -> Spelling:
-    """How a SHA-256 is written; text that is none counts as SRI, the spelling to write."""
-    bare = text.removeprefix("sha256:")
-    if re.fullmatch(rf"[{DIGITS}]{{52}}", bare):
+    """How a hash is written; text that is none counts as SRI, the spelling to write."""
+    bare = re.sub(r"^(md5|sha1|sha256|sha512):", "", text)
+    sizes = SIZES.values()
+    if any(re.fullmatch(rf"[{DIGITS}]{{{_base32_length(size)}}}", bare) for size in sizes):
         return "base32"
-    return "hex" if re.fullmatch(r"[0-9a-fA-F]{64}", bare) else "sri"
+    return "hex" if any(re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", bare) for size in sizes) else "sri"
 
 
 def to_sri(text: str) -> str:
     """Any spelling as SRI; empty and malformed text as the placeholder that Nix takes it for."""
-    bare = text.removeprefix("sha256:")
-    match spelling(text):
-        case "base32":
-            return _sri(_from_base32(bare))
-        case "hex":
-            return _sri(bytes.fromhex(bare))
-        case _:
-            try:
-                raw = base64.b64decode(bare.removeprefix("sha256-"), validate=True)
-            except binascii.Error:
-                return PLACEHOLDER
-            return _sri(raw) if len(raw) == BYTES else PLACEHOLDER
+    found = parse_hash(text)
+    return found.sri if found else PLACEHOLDER
 
 
 def respell(sri: str, like: str) -> str:
     """An SRI hash in the spelling of another hash."""
-    raw = base64.b64decode(sri.removeprefix("sha256-"))
-    prefix = "sha256:" if like.startswith("sha256:") else ""
+    found = parse_hash(sri)
+    if found is None:
+        return sri
+    prefix = f"{found.algorithm}:" if re.match(r"\w+:", like) else ""
     match spelling(like):
         case "base32":
-            return prefix + _to_base32(raw)
+            return prefix + _to_base32(found.raw)
         case "hex":
-            return prefix + raw.hex()
+            return prefix + found.raw.hex()
         case _:
             return sri
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a hash only asks to be told: empty, all zero, or no hash at all."""
-    return to_sri(text) == PLACEHOLDER
+    """Whether a hash only asks to be told: empty, all zero, or a word. A damaged one is still a statement."""
+    found = parse_hash(text)
+    return not any(found.raw) if found else len(text) < SHORTEST
 
 
-def _sri(raw: bytes) -> str:
-    return "sha256-" + base64.b64encode(raw).decode()
+def _base32_length(size: int) -> int:
+    return (size * 8 - 1) // 5 + 1
 
 
-def _from_base32(text: str) -> bytes:
+def _from_base32(text: str, size: int) -> bytes:
     number = 0
     for digit in text:
         number = number * 32 + DIGITS.index(digit)
-    return (number & ((1 << BYTES * 8) - 1)).to_bytes(BYTES, "little")
+    return (number & ((1 << size * 8) - 1)).to_bytes(size, "little")
 
 
 def _to_base32(raw: bytes) -> str:
     number = int.from_bytes(raw, "little")
-    return "".join(DIGITS[number >> 5 * place & 31] for place in reversed(range(52)))
+    return "".join(DIGITS[number >> 5 * place & 31] for place in reversed(range(_base32_length(len(raw)))))

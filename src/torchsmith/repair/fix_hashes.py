@@ -170,13 +170,12 @@ class HashFixer:
             if not mismatches:
                 failed.append(f"{result.name}: {result.cause.message}")
             for one in mismatches:
-                holder = best(holders[result.name], one.specified, one.url)
-                if holder is None:
+                found = best(holders[result.name], one.specified, one.url)
+                placed += [self._correction(holder, one.got, one.url, (result.name,)) for holder in found]
+                if not found:
                     unplaced.append(
                         f"{result.name}: {one.url} has {one.got}, and no file states its old hash"
                     )
-                else:
-                    placed.append(self._correction(holder, one.got, one.url, (result.name,)))
         return placed, unplaced, failed
 
     def _realise(self, downloads: Sequence[Derivation]) -> str:
@@ -204,7 +203,7 @@ class HashFixer:
                 for graph in graphs
                 for path in [mismatch.derivation]
                 for name in graph.users.get(path, ())
-                if (holder := best(holders[name], mismatch.specified, told_of(graph.derivations[path])))
+                for holder in best(holders[name], mismatch.specified, told_of(graph.derivations[path]))
             ]
             placed += found
             if not found:
@@ -239,10 +238,12 @@ def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[Holder]]) -> l
     """The fixed-output derivations below recipes whose hash one of those recipes states."""
     found: dict[str, Derivation] = {}
     for name, paths in graph.below.items():
-        stated = {holder.sri for holder in holders.get(name, ())}
+        own = holders.get(name, ())
         for path in paths:
             derivation = graph.derivations.get(path)
-            if derivation is not None and derivation.fixed and _hash(derivation) in stated:
+            if derivation is None or not derivation.fixed:
+                continue
+            if any(holder.states(_hash(derivation)) for holder in own):
                 found[path] = derivation
     return list(found.values())
 
@@ -264,14 +265,14 @@ def output_of(derivation: Derivation) -> str:
 
 
 def suspicion(old: str, got: str, source: str, proved: Mapping[str, str]) -> str:
-    """Why a correction may be tampering; empty where it is a placeholder or another source's old hash."""
+    """Why a correction may be tampering; empty for a placeholder alone: what is stated was meant."""
     if source in proved and proved[source] != got:
         return f"this very source had {proved[source]} before"
     if is_placeholder(old):
         return ""
     if any(known == to_sri(old) and other != source for other, known in proved.items()):
-        return ""  # the revision was changed, and the hash was left behind
-    return "" if source in proved else f"the hash {old} was stated for it, and is no placeholder"
+        return f"the hash {old} was stated for it and is another source's: was the revision changed?"
+    return f"the hash {old} was stated for it, and is no placeholder"
 
 
 def merged(corrections: Sequence[Correction]) -> list[Correction]:
@@ -280,10 +281,16 @@ def merged(corrections: Sequence[Correction]) -> list[Correction]:
     for one in corrections:
         key = (one.holder.file, one.holder.span, one.holder.path)
         if key in found:
-            recipes = (*found[key].recipes, *one.recipes)
-            one = Correction(one.holder, one.got, one.source, recipes, one.suspicion)
+            before = found[key]
+            doubt = before.suspicion or one.suspicion or _two_minds(before, one)
+            recipes = tuple(dict.fromkeys((*before.recipes, *one.recipes)))
+            one = Correction(one.holder, one.got, one.source, recipes, doubt)
         found[key] = one
     return list(found.values())
+
+
+def _two_minds(one: Correction, other: Correction) -> str:
+    return "" if one.got == other.got else f"two sources share it: {one.got} and {other.got}"
 
 
 def changed_files(corrections: Sequence[Correction]) -> list[FileChange]:

@@ -11,14 +11,18 @@ from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.toml_edit import set_string
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.hashes import respell, to_sri
+from torchsmith.nix.hashes import is_placeholder, respell, to_sri
 from torchsmith.recipe.read import Recipe, Span, read_recipe
 from torchsmith.recipe.read.said import Unknown
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import FILE, Workspace
 
-HASH_FIELDS = ("hash", "sha256", "outputHash")
-FAKE = ("lib.fakeHash", "lib.fakeSha256", "pkgs.lib.fakeHash", "pkgs.lib.fakeSha256", "fakeHash")
+HASH_FIELDS = ("hash", "sha256", "sha512", "outputHash")
+FAKE = tuple(
+    f"{where}{name}"
+    for where in ("", "lib.", "pkgs.lib.")
+    for name in ("fakeHash", "fakeSha256", "fakeSha512")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,10 @@ class Holder:
     @property
     def sri(self) -> str:
         return to_sri(self.value)
+
+    def states(self, sri: str) -> bool:
+        """Whether this is what Nix read a hash from: nothing at all is the zero of any algorithm."""
+        return self.sri == sri or (not self.value and is_placeholder(sri))
 
     @property
     def where(self) -> Where:
@@ -125,16 +133,16 @@ def _settings(workspace: Workspace) -> Iterator[Holder]:
             yield Holder(file, source.hash, (source.rev,), path=("nightly", name, "hash"))
 
 
-def best(holders: Sequence[Holder], specified: str, told: str) -> Holder | None:
-    """The holder of a mismatched hash: its value is what Nix read, and its marks are in what is told."""
-    same = [holder for holder in holders if holder.sri == specified]
-    if not same:
-        return None
+def best(holders: Sequence[Holder], specified: str, told: str) -> list[Holder]:
+    """The holders of a mismatched hash: their value is what Nix read, and their marks are in what is told.
+
+    Several where one source is stated in several places; none where the places are of different sources.
+    """
+    same = [holder for holder in holders if holder.states(specified)]
     scored = [(sum(mark in told for mark in holder.marks), holder) for holder in same]
-    most = max(score for score, _ in scored)
+    most = max((score for score, _ in scored), default=0)
     first = [holder for score, holder in scored if score == most]
-    places = {(holder.file, holder.span, holder.path) for holder in first}
-    return first[0] if len(places) == 1 else None
+    return first if len({frozenset(holder.marks) for holder in first}) == 1 else []
 
 
 def source_of(derivation: Derivation) -> str:
