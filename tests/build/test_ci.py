@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import yaml
 
 from tests.build.conftest import MINI, Place
 from tests.cli.conftest import Call
+from torchsmith import __version__
 from torchsmith.edge.process import run
 
 
@@ -26,6 +28,42 @@ def test_the_github_workflow_is_valid_and_has_every_cell(call: Call) -> None:
     assert sum(len(row["names"].split()) for row in rows) == 132
     assert {row["arch"] for row in rows} == {"X64", "ARM64"}
     assert all(row["names"].split()[0].startswith("pytorch-") for row in rows)
+
+
+def test_the_github_workflow_trusts_nobody_more_than_it_must(tmp_path: Path, call: Call) -> None:
+    workflow = yaml.safe_load(call("ci", "github").out)
+    [job] = workflow["jobs"].values()
+    assert (workflow["permissions"], job["permissions"]) == ({}, {"contents": "read"})
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert len(used) == 4
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", one) for one in used)
+    [checkout] = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+    assert checkout["with"]["persist-credentials"] is False
+    scripts = [step["run"] for step in job["steps"] if "run" in step]
+    assert not [script for script in scripts if "${{" in script], "nothing is pasted into a shell"
+    assert f"pip install 'torchsmith=={__version__}'" in scripts
+    pinned = "git+https://example.org/torchsmith@0123456789abcdef"
+    (tmp_path / "torchsmith.toml").write_text(TOO_WIDE + f'[ci]\ntorchsmith = "{pinned}"\n')
+    assert f"pip install '{pinned}'" in call("ci", "github", "-w", str(tmp_path), "sm120").out
+
+
+@pytest.mark.parametrize("ends", ["exit 0", "exit 1", "kill -TERM $PPID; sleep 5"])
+def test_the_signing_key_does_not_outlive_the_step(ends: str, tmp_path: Path, call: Call) -> None:
+    workflow = yaml.safe_load(call("ci", "github").out)
+    [job] = workflow["jobs"].values()
+    [build] = [step for step in job["steps"] if step.get("name") == "Build"]
+    stand_in = tmp_path / "torchsmith"
+    stand_in.write_text(
+        f'#!/bin/sh\nprintf "%s" "$*" > {tmp_path}/words; env > {tmp_path}/env\n'
+        f'for last; do :; done; cat "$last" > {tmp_path}/seen\n{ends}\n'
+    )
+    stand_in.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(tmp_path), "NAMES": "a b", "CACHE": "file:///c"}
+    run(["bash", "-c", build["run"]], env=env | {"SIGNING_KEY": "key:secret"}, timeout=60)
+    assert (tmp_path / "seen").read_text() == "key:secret"
+    assert (tmp_path / "words").read_text().startswith("build --local a b --cache file:///c --sign ")
+    assert "key:secret" not in (tmp_path / "env").read_text()
+    assert not list(tmp_path.glob("tmp.*")), "the key was left behind"
 
 
 TOO_WIDE = """\

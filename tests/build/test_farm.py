@@ -14,13 +14,14 @@ import pytest
 from tests.build.conftest import CONF, ISA, MINI, TOML, Place, nix_variables
 from tests.build.farm import LoopbackBuilder, loopback
 from tests.cli.conftest import Call
-from torchsmith.build.farm import Builder, able, machines_option, read_machines, refusals
-from torchsmith.build.farm_check import check_builder, isas_of
+from torchsmith.build.farm import Builder, able, from_settings, machines_option, read_machines, refusals
+from torchsmith.build.farm_check import check_builder, isas_of, ssh_command
 from torchsmith.build.job import Job
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
-from torchsmith.edge.process import Finished
+from torchsmith.edge.process import Finished, run
 from torchsmith.record import open_record
+from torchsmith.workspace.settings import BuilderSettings
 
 X86, ARM = "x86_64-linux", "aarch64-linux"
 BIG = frozenset(("big-parallel",))
@@ -62,6 +63,32 @@ def test_a_list_of_machines_is_read_and_written_as_nix_has_it() -> None:
 def test_a_builder_says_why_it_cannot_build_a_job(one: Builder, reason: str) -> None:
     assert one.refusal(job()) == reason
     assert bool(able([one], job())) == (not reason)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("-oProxyCommand=touch", "would take for an option"),
+        ("ssh://-oProxyCommand=touch", "would take for an option"),
+        ("ssh://me@-oProxyCommand", "would take for an option"),
+        ("ssh://a:99999", "Port out of range"),
+        ("ssh://a:x", "Port"),
+        ("ssh://", "names no host"),
+        ("ssh://a:0", "names no host"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_in_words(address: str, words: str) -> None:
+    with pytest.raises(Problem, match=words):
+        read_machines(f"{address} x86_64-linux", "machines")
+    with pytest.raises(Problem, match=words):
+        from_settings([BuilderSettings(address=address, systems=("x86_64-linux",))])
+
+
+@pytest.mark.needs("ssh")
+def test_ssh_takes_no_builder_for_an_option(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    run(ssh_command(Builder(f"-oProxyCommand=touch {mark}", frozenset()), "true", {}), timeout=20)
+    assert not mark.exists()
 
 
 def test_a_job_without_a_capable_builder_carries_the_reason_of_each() -> None:
@@ -163,7 +190,7 @@ def test_a_builder_that_dies_costs_its_job_a_second_try_and_nothing_else(
 
     def kill_the_one_that_builds_torch() -> None:
         log = place.root / f".torchsmith/logs/1/{place.torch}.log"
-        for _ in range(1200):
+        while killing.is_set():
             text = log.read_text() if log.exists() else ""
             if "[1/5]" in text:
                 on = re.search(r"building \S*pytorch210\S* on ssh://(\w+)", text)
@@ -172,9 +199,12 @@ def test_a_builder_that_dies_costs_its_job_a_second_try_and_nothing_else(
                 return
             time.sleep(0.02)
 
+    killing = threading.Event()
+    killing.set()
     killer = threading.Thread(target=kill_the_one_that_builds_torch)
     killer.start()
     done = call(*place.words("build", "--jobs", "0"))
+    killing.clear()
     killer.join()
     assert done.code == 0, done.err
     rows = {row.name: row for row in open_record(place.root).jobs(1)}

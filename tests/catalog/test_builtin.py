@@ -14,7 +14,14 @@ def test_every_reference_in_the_catalog_exists_and_applies() -> None:
 def test_every_entry_names_its_source() -> None:
     catalog = builtin_catalog()
     tables = (catalog.gpus, catalog.isas, catalog.cpus, catalog.cuda, catalog.pythons, catalog.pins)
-    more = (catalog.lines, catalog.fixes, catalog.errors, catalog.workloads, catalog.estimates)
+    more = (
+        catalog.lines,
+        catalog.fixes,
+        catalog.errors,
+        catalog.workloads,
+        catalog.estimates,
+        catalog.actions,
+    )
     for table in (*tables, *more):
         assert table
         for entry in table.values():

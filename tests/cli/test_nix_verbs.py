@@ -116,6 +116,7 @@ def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
         (["diff-drv", "cpu", AVX2], 2, "cpu is 4 recipes"),
         (["diff-drv", AVX2, "/nix/store/x.drv"], 3, "cannot read derivations"),
         (["impact", "--against", "nothing"], 2, "has no revision nothing"),
+        (["impact", "--against=--output=stolen"], 2, "none begins with a dash"),
     ],
 )
 def test_bad_requests_get_one_clear_message(

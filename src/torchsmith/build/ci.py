@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from torchsmith import __version__
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Cell
 
@@ -54,12 +55,13 @@ on:
 concurrency:
   group: torchsmith-${{ github.ref }}
 
-permissions:
-  contents: read
+permissions: {}
 
 jobs:
   build:
     name: ${{ matrix.cell }}
+    permissions:
+      contents: read
     runs-on: [self-hosted, Linux, "${{ matrix.arch }}", "${{ matrix.isa }}"]
     timeout-minutes: 1440
     strategy:
@@ -67,34 +69,41 @@ jobs:
       matrix:
         include:
 @ROWS@    steps:
-      - uses: actions/checkout@v4
-      - uses: cachix/install-nix-action@v31
+      - uses: @checkout@
+        with:
+          persist-credentials: false
+      - uses: @install-nix@
         with:
           extra_nix_config: |
             system-features = big-parallel benchmark nixos-test
-      - uses: actions/setup-python@v5
+      - uses: @setup-python@
         with:
           python-version: "3.13"
-      - run: pip install torchsmith
+      - run: pip install '@TORCHSMITH@'
       - name: Generate
         run: torchsmith generate --check || torchsmith generate --no-git
       - name: Build
         env:
+          NAMES: ${{ matrix.names }}
           CACHE: ${{ vars.TORCHSMITH_CACHE }}
           SIGNING_KEY: ${{ secrets.TORCHSMITH_SIGNING_KEY }}
         run: |
           set -eu
-          set -- ${{ matrix.names }}
+          set -- $NAMES
           if [ -n "$CACHE" ]; then set -- "$@" --cache "$CACHE"; fi
           if [ -n "$SIGNING_KEY" ]; then
+            umask 077
             key=$(mktemp)
+            trap 'rm -f "$key"' EXIT
+            trap 'exit 130' HUP INT TERM
             printf '%s' "$SIGNING_KEY" > "$key"
             set -- "$@" --sign "$key"
           fi
+          unset SIGNING_KEY
           torchsmith build --local "$@"
       - name: Keep the logs
         if: failure()
-        uses: actions/upload-artifact@v4
+        uses: @upload-artifact@
         with:
           name: logs-${{ matrix.cell }}
           path: .torchsmith/logs
@@ -102,8 +111,11 @@ jobs:
 """
 
 
-def github_workflow(rows: Sequence[CiRow]) -> str:
-    """A workflow with one job a cell; names hold only what needs no quoting in YAML or a shell."""
+def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "") -> str:
+    """A workflow with one job a cell; names hold only what needs no quoting in YAML or a shell.
+
+    `torchsmith` is what pip installs; without it, the version that writes the workflow.
+    """
     lines = "".join(
         f"          - cell: {row.cell}\n"
         f"            names: {' '.join(row.names)}\n"
@@ -111,7 +123,10 @@ def github_workflow(rows: Sequence[CiRow]) -> str:
         f"            isa: {row.isa}\n"
         for row in rows
     )
-    return WORKFLOW.replace("@ROWS@", lines)
+    text = WORKFLOW.replace("@TORCHSMITH@", torchsmith or f"torchsmith=={__version__}")
+    for name, action in catalog.actions.items():
+        text = text.replace(f"@{name}@", action.uses)
+    return text.replace("@ROWS@", lines)
 
 
 def hydra_jobset(cells: Sequence[Cell]) -> str:

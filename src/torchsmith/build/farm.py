@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from torchsmith.build.job import Job
 from torchsmith.edge.files import read_text
@@ -65,6 +66,28 @@ class Builder:
         return ""
 
 
+def checked_address(address: str, where: Where | None = None) -> str:
+    """An ssh address that can only be an address: no option in disguise, and a port that exists."""
+    full = address if "://" in address else f"ssh://{address}"
+    target = full.partition("://")[2]
+    try:
+        parts = urlsplit(full)
+        port, host = parts.port, parts.hostname
+    except ValueError as error:
+        raise Problem(
+            f"builder address {address}: {error}", hint="ssh://USER@HOST:PORT", where=where
+        ) from error
+    if target.startswith("-") or (host or "").startswith("-"):
+        raise Problem(
+            f"builder address {address} begins with a dash, which ssh would take for an option",
+            hint="ssh://USER@HOST:PORT",
+            where=where,
+        )
+    if not host or port == 0:
+        raise Problem(f"builder address {address} names no host", hint="ssh://USER@HOST:PORT", where=where)
+    return full
+
+
 def able(builders: Iterable[Builder], job: Job) -> list[Builder]:
     """The builders that can build a job."""
     return [builder for builder in builders if not builder.refusal(job)]
@@ -89,7 +112,7 @@ def from_settings(rows: Iterable[BuilderSettings]) -> list[Builder]:
     """The builders that torchsmith.toml names."""
     return [
         Builder(
-            row.address if "://" in row.address else f"ssh://{row.address}",
+            checked_address(row.address),
             frozenset(row.systems),
             row.max_jobs,
             row.speed,
@@ -122,7 +145,7 @@ def _machine(words: Sequence[str], where: Where) -> Builder:
     if not re.fullmatch(r"\d*", jobs) or not re.fullmatch(r"\d*(\.\d+)?", speed):
         raise Problem(f"builder {address}: jobs and speed must be numbers", where=where)
     return Builder(
-        address if "://" in address else f"ssh://{address}",
+        checked_address(address, where),
         frozenset(systems.split(",")),
         int(jobs or 1),
         float(speed or 1),

@@ -52,7 +52,7 @@ def ssh_command(builder: Builder, remote: str, env: Mapping[str, str] | None = N
     port = ["-p", str(parts.port)] if parts.port else []
     key = ["-i", builder.ssh_key] if builder.ssh_key else []
     more = shlex.split(known.get("NIX_SSHOPTS", ""))
-    return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *more, *port, *key, host, remote]
+    return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *more, *port, *key, "--", host, remote]
 
 
 def _ask(argv: Sequence[str]) -> Finished:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -257,6 +257,20 @@ class Workload(Entry, frozen=True, kw_only=True):
     why: str
     lower_isa_cost: int  # how much each step down that list counts against a build ...
     compatible_gpu_cost: int  # ... and GPU code that runs but was compiled for a sibling
+
+
+class Action(Entry, frozen=True, kw_only=True):
+    """An action of GitHub's at a commit, which nobody can move as a tag can be."""
+
+    name: str
+    repo: str
+    version: str
+    commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
+
+    @property
+    def uses(self) -> str:
+        """As a workflow writes it."""
+        return f"{self.repo}@{self.commit} # {self.version}"
 
 
 class Estimate(Entry, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ import msgspec
 from torchsmith.catalog.axes import BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.entry import Entry
 from torchsmith.catalog.facts import (
+    Action,
     Cpu,
     CudaPackage,
     CudaToolkit,
@@ -48,6 +49,7 @@ KINDS: dict[str, tuple[type[Entry], str]] = {
     "cudapackages": (CudaPackage, "name"),
     "workloads": (Workload, "name"),
     "estimates": (Estimate, "name"),
+    "actions": (Action, "name"),
 }
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
@@ -158,6 +160,10 @@ class Catalog:
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
         return self._rows("estimates", Estimate)
+
+    @cached_property
+    def actions(self) -> dict[str, Action]:
+        return self._rows("actions", Action)
 
     def _rows(self, file: str, kind: type[E_]) -> dict[str, E_]:
         merged: dict[str, Any] = {}

@@ -14,6 +14,8 @@ from torchsmith.workspace.git import is_repo, require_git
 def lay_out(folder: Path, revision: str, into: Path) -> None:
     """Write what `revision` holds of every repository in or around `folder` below `into`."""
     require_git()
+    if revision.startswith("-"):
+        raise Problem(f"{revision} is no revision: none begins with a dash", exit=Exit.BAD_REQUEST)
     repos = _repos(folder)
     if not repos:
         raise Problem(
@@ -40,7 +42,8 @@ def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     tree = revision if part == "." else f"{revision}:{part}"
     file = target / ".revision.tar"
-    done = run(["git", "-C", repo, "archive", "--format=tar", f"--output={file}", tree, "--"], timeout=300)
+    words = ["archive", "--format=tar", f"--output={file}", "--end-of-options", tree]
+    done = run(["git", "-C", repo, *words], timeout=300)
     if not done.ok:
         said = (done.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
         raise Problem(

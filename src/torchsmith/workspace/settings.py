@@ -96,6 +96,13 @@ class BuilderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ssh_key: str = ""
 
 
+class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `torchsmith ci` writes into a workflow."""
+
+    # What pip installs there, such as torchsmith==1.2.3 or an address with a commit.
+    torchsmith: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z@:/._+=~-]*$")] = ""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -109,6 +116,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
     nightly: NightlySettings | None = None
     builder: tuple[BuilderSettings, ...] = ()
+    ci: CiSettings = CiSettings()
     fetch: tuple[FetchAddress, ...] = ()  # tarballs besides nixpkgs that evaluating may download
     usable: bool = False
     matrix: tuple[MatrixBlock, ...] = ()

@@ -45,7 +45,8 @@ def github(
     rows = ci_rows(opened.select(selectors or []).cells, opened.catalog)
     if len(rows) > MOST:
         raise Problem(f"{len(rows)} jobs are more than GitHub takes ({MOST})", hint="select fewer cells")
-    _give(opened.root, ".github/workflows/torchsmith.yml", github_workflow(rows), write)
+    text = github_workflow(rows, opened.catalog, opened.settings.ci.torchsmith)
+    _give(opened.root, ".github/workflows/torchsmith.yml", text, write)
 
 
 @app.command("hydra", epilog="Example: [bold]torchsmith ci hydra > release.nix[/bold]")
