@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +12,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.artifact import standin
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for, propagated
 from torchsmith.artifact.junit import junit
 from torchsmith.artifact.trial import Result, Trial, interpret, try_out
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.edge.process import Finished
+from torchsmith.edge.process import Finished, run
 from torchsmith.matrix import Variant
 
 CATALOG = builtin_catalog()
@@ -57,6 +60,140 @@ def step(trial: Trial, name: str) -> Result:
 
 def gpu(name: str, major: int, minor: int) -> dict[str, object]:
     return {"event": "gpu", "device": "cuda:0", "name": name, "capability": [major, minor]}
+
+
+def standing_in(folder: Path, change: str) -> Trial:
+    """A torch that computes, with something changed in it."""
+    return tried(folder, standin.TORCH + change)
+
+
+def test_a_build_that_computes_right_passes(tmp_path: Path) -> None:
+    trial = standing_in(tmp_path, "")
+    assert trial.ok, trial.results
+
+
+@pytest.mark.parametrize(
+    ("step_name", "change"),
+    [
+        (
+            "matrix product",
+            "right = Tensor.__matmul__\n"
+            "Tensor.__matmul__ = lambda a, b: Tensor([[v + 0.5 for v in row] for row in right(a, b).values])",
+        ),
+        (
+            "convolution",
+            "right = functional.conv2d\n"
+            "def conv(images, kernels, padding):\n"
+            "    made = right(images, kernels, padding)\n"
+            "    made.values[1][7][15][15] *= 1.5\n"
+            "    return made\n"
+            "functional.conv2d = conv",
+        ),
+        ("softmax", "functional.softmax = lambda rows, dim: Tensor([[0.01] * 100] * 64)"),
+        ("layer norm", "functional.layer_norm = lambda rows, shape: rows"),
+        ("linear algebra", "linalg.inv = lambda matrix: matrix"),
+        ("linear algebra", "linalg.eigvalsh = lambda matrix: Tensor([float('nan')] * 48)"),
+        ("linear algebra", "linalg.eigvalsh = lambda matrix: Tensor([1.0])"),
+    ],
+)
+def test_an_operation_that_is_wrong_in_every_type_fails(step_name: str, change: str, tmp_path: Path) -> None:
+    trial = standing_in(tmp_path, change)
+    assert step(trial, step_name).outcome == "failed"
+    assert [result.step for result in trial.results if result.outcome == "failed"] == [
+        step(trial, step_name).step
+    ]
+
+
+def test_targets_are_listed_without_a_gpu(tmp_path: Path) -> None:
+    source = standin.TORCH.replace("cuda = None", "cuda = '13.0'") + (
+        "class cuda:\n"
+        "    def get_arch_list(): return []\n"
+        "    def device_count(): return 0\n"
+        "class _C:\n"
+        "    def _cuda_getArchFlags(): return 'sm_90 sm_120 compute_120'\n"
+    )
+    assert tried(tmp_path, source).facts["arch_list"] == ["sm_90", "sm_120", "compute_120"]
+
+
+def test_a_target_that_was_not_compiled_fails_without_a_gpu() -> None:
+    for targets in (["sm_90"], []):
+        trial = told(FACTS | {"arch_list": targets}, {"event": "done"})
+        assert step(trial, "list of GPU targets").outcome == "failed"
+
+
+def test_a_free_threaded_python_is_another_one() -> None:
+    trial = told(FACTS | {"free_threaded": True}, {"event": "done"})
+    assert step(trial, "Python release").detail == "3.13t, the variant's name says 3.13"
+
+
+def test_what_a_child_says_is_kept_in_little_memory(tmp_path: Path) -> None:
+    flood = (
+        "import os\n"
+        "piece = b'x' * (1 << 20)\n"
+        "for _ in range(200): os.write(2, piece)\n"
+        "os.write(2, b'last words')\n"
+        "os._exit(3)"
+    )
+    path = package(tmp_path, flood)
+    code = (
+        "import re, sys; from pathlib import Path;"
+        "from torchsmith.artifact.interpreter import interpreter_for;"
+        "from torchsmith.artifact.trial import try_out; from torchsmith.catalog import builtin_catalog;"
+        "path = Path(sys.argv[1]);"
+        "trial = try_out(path, interpreter_for(path, Path(sys.executable)), None, builtin_catalog(), 250);"
+        "assert trial.results[0].detail.endswith('last words'), trial.results;"
+        "print(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 128 << 10  # KiB
+
+
+def test_a_helper_that_keeps_the_pipes_is_ended_and_not_waited_for(tmp_path: Path) -> None:
+    trial = tried(
+        tmp_path,
+        "import os, time\n"
+        f"if os.fork() == 0:\n"
+        f"    open({str(tmp_path / 'helper')!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(3600)\n"
+        f"while not os.path.exists({str(tmp_path / 'helper')!r}): time.sleep(0.01)\n"
+        "os._exit(0)",
+        limit=250,
+    )
+    assert "exit code 0" in step(trial, "import torch").detail  # and not: still running after 250 s
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise ImportError('\\x1b]0;owned\\x07\\x1b[2J and \\x9b31m')",
+        "import os; os.write(2, b'\\x1b[2J\\xc2\\x9b31m'); os._exit(1)",
+        standin.TORCH + "__version__ = '\\x1b[31m2.10'",
+    ],
+)
+def test_what_a_child_says_cannot_steer_the_terminal(source: str, tmp_path: Path) -> None:
+    said = repr(tried(tmp_path, source))
+    assert not re.search(r"\\x1b|\\x9b|\\x07", said)
+    assert "\ufffd" in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event": "end"}',
+        '{"event": "end", "step": 1, "status": "passed", "detail": "", "seconds": "x"}',
+        '{"event": "gpu", "device": "cuda:0", "name": "x", "capability": [9]}',
+        "[" * 100_000,
+        "null",
+    ],
+)
+def test_lines_that_no_probe_wrote_are_no_results(line: str) -> None:
+    done = Finished(("python",), 0, line + "\n", "", 1.0)
+    trial = interpret(
+        Path("/x"), Interpreter(Path("python"), ()), done, Variant.parse(NAME, CATALOG), CATALOG
+    )
+    assert [result.step for result in trial.results] == ["the run as a whole"]
+    assert not trial.ok
 
 
 def test_an_illegal_instruction_is_explained(tmp_path: Path) -> None:
@@ -170,6 +307,44 @@ def test_the_dev_output_beside_a_result_link_is_asked_too(tmp_path: Path) -> Non
     (tmp_path / "result").symlink_to("out")
     (tmp_path / "result-dev").symlink_to("dev")
     assert propagated(tmp_path / "result") == [tmp_path / "numpy"]
+
+
+def test_a_python_above_a_nix_package_is_not_its_own(tmp_path: Path) -> None:
+    """`/bin/python3` lies three folders above every store path."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    root = tmp_path / "nix" / "store" / "abc-torch-2.10.0"
+    site = package(root / "lib" / "python3.13" / "site-packages", "")
+    (root / "nix-support").mkdir()
+    for path in (root, site):
+        with pytest.raises(Problem, match="not among the inputs") as caught:
+            interpreter_for(path)
+        assert caught.value.exit == Exit.LACKING
+
+
+@pytest.mark.needs("nix")
+def test_a_real_store_path_is_not_run_with_the_machines_python(tmp_path: Path) -> None:
+    package(tmp_path / "torch-2.10.0" / "lib" / "python3.13" / "site-packages", "")
+    added = run(["nix-store", "--add", tmp_path / "torch-2.10.0"], timeout=60)
+    assert added.ok, added.stderr
+    with pytest.raises(Problem, match="not among the inputs"):
+        interpreter_for(Path(added.stdout.strip()))
+
+
+def test_a_nix_package_cannot_propagate_the_machine_itself(tmp_path: Path) -> None:
+    root = tmp_path / "store" / "torch"
+    (root / "nix-support").mkdir(parents=True)
+    (root / "nix-support" / "propagated-build-inputs").write_text("/ /usr\n")
+    assert propagated(root) == []
+
+
+def test_an_environments_python_is_found_from_its_site_packages(tmp_path: Path) -> None:
+    site = tmp_path / "env" / "lib" / "python3.13" / "site-packages"
+    package(site, "")
+    (tmp_path / "env" / "bin").mkdir()
+    (tmp_path / "env" / "bin" / "python3").symlink_to(sys.executable)
+    for path in (site, tmp_path / "env"):
+        assert interpreter_for(path).python == tmp_path / "env" / "bin" / "python3"
 
 
 def test_no_interpreter_is_a_lack_and_says_how_to_name_one(tmp_path: Path) -> None:

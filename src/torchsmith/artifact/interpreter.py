@@ -52,7 +52,7 @@ def interpreter_for(path: Path, named: Path | None = None) -> Interpreter:
 def propagated(path: Path) -> list[Path]:
     """The inputs that a Nix package propagates, and theirs; each once."""
     found: dict[Path, None] = {}
-    waiting = [path.resolve(), *_outputs(path)]
+    waiting = [path.resolve(), *_environment(path.resolve()), *_outputs(path)]
     while waiting and len(found) < MOST_INPUTS:
         root = waiting.pop(0)
         for name in PROPAGATED:
@@ -61,7 +61,7 @@ def propagated(path: Path) -> list[Path]:
                 continue
             for word in read_text(file).split():
                 place = Path(word)
-                if place.is_absolute() and place not in found and place.is_dir():
+                if place.parent == root.parent and place not in found and place.is_dir():  # of the same store
                     found[place] = None
                     waiting.append(place)
     return list(found)
@@ -86,13 +86,22 @@ def site_folders(root: Path) -> list[Path]:
 
 
 def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
-    """An environment's own Python, a propagated one, or one of the same release on PATH."""
-    for root in roots:
-        for place in (root / "bin", *(parent / "bin" for parent in list(root.parents)[:3])):
-            python = place / "python3"
-            if os.access(python, os.X_OK):
-                return python
+    """An environment's own Python, a propagated one, or one of the same release on PATH.
+
+    What Nix built never runs with another Python than its own: it was linked to another C library.
+    """
+    for place in (place for root in roots for place in (root, *_environment(root))):
+        python = place / "bin" / "python3"
+        if os.access(python, os.X_OK):
+            return python
     version = next((part for folder in folders for part in folder.parts if part.startswith("python3.")), "")
+    if _by_nix(roots[0]):
+        raise Problem(
+            f"no interpreter for it: {version or 'a Python'} is not among the inputs that it propagates",
+            hint="a multi-output package lists them in its dev output, beside the result link as NAME-dev;"
+            " or name an interpreter with --python PATH",
+            exit=Exit.LACKING,
+        )
     python_on_path = find(version or "python3")
     if python_on_path is None or (not version and not _can_load(python_on_path, folders)):
         wanted = version or "a Python of the release it was built for"
@@ -102,6 +111,19 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
             exit=Exit.LACKING,
         )
     return python_on_path
+
+
+def _environment(root: Path) -> Iterator[Path]:
+    """The environment around a site-packages folder; no other folder above an artifact belongs to it."""
+    if root.name == "site-packages" and root.parent.name.startswith("python3."):
+        yield root.parents[2]
+
+
+def _by_nix(root: Path) -> bool:
+    store = Path(os.environ.get("NIX_STORE_DIR", "/nix/store"))
+    return root.is_relative_to(store) or any(
+        (place / "nix-support").is_dir() for place in (root, *_environment(root))
+    )
 
 
 def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:

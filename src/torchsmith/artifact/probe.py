@@ -6,9 +6,13 @@ so that a crash can be told from the step that caused it.
 
 import importlib
 import json
+import math
+import operator
 import os
 import platform
+import random
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,38 +28,109 @@ def tell(out: Any, **event: Any) -> None:
     out.flush()
 
 
+Matrix = list[list[float]]
+NUMBERS = random.Random(0)  # eighths, which every floating-point type here holds exactly
+SIDE = 48  # of matrices whose eigenvalues are known
+
+
+def numbers(*shape: int) -> Any:
+    """Numbers of our own, nested as a shape says."""
+    if not shape:
+        return NUMBERS.randint(-32, 32) / 8
+    return [numbers(*shape[1:]) for _ in range(shape[0])]
+
+
+def flat(value: Any) -> list[float]:
+    return [one for part in value for one in flat(part)] if isinstance(value, list) else [float(value)]
+
+
 def close(got: Any, want: Any, limit: float) -> str:
-    """The largest error relative to a float64 reference, or AssertionError above the limit."""
-    difference = (got.double().cpu() - want.double().cpu()).abs().max().item()
-    scale = max(want.double().abs().max().item(), 1e-30)
-    error = difference / scale
-    if not error <= limit:
-        raise AssertionError(f"differs from the float64 reference by {error:.2g}, more than {limit:g}")
-    return f"relative error {error:.1g}"
+    """The largest error relative to a reference in plain Python, or AssertionError above the limit."""
+    found, wanted = flat(got.cpu().tolist()), flat(want)
+    if len(found) != len(wanted):
+        raise AssertionError(f"{len(found)} numbers instead of {len(wanted)}")
+    scale = max(max(map(abs, wanted)), 1e-30)
+    errors = [abs(one - other) / scale for one, other in zip(found, wanted, strict=True)]
+    if not all(error <= limit for error in errors):  # so that NaN is an error
+        raise AssertionError(f"differs from its definition by {max(errors):.2g}, more than {limit:g}")
+    return f"relative error {max(errors):.1g}"
+
+
+def in_both(torch: Any, device: str, action: Callable[[Callable[[Any], Any]], Any], want: Any) -> str:
+    """An operation in both floating-point types, against a reference that no torch computed."""
+    said = []
+    for dtype, limit in ((torch.float32, 1e-4), (torch.float64, 1e-10)):
+
+        def tensor(values: Any, dtype: Any = dtype) -> Any:
+            return torch.tensor(values, dtype=dtype).to(device)
+
+        said.append(close(action(tensor), want, limit))
+    return ", ".join(said)
+
+
+def product(left: Matrix, right: Matrix) -> Matrix:
+    columns = list(zip(*right, strict=True))
+    return [[math.fsum(map(operator.mul, row, column)) for column in columns] for row in left]
 
 
 def matrix_product(torch: Any, device: str) -> str:
-    left, right = torch.randn(384, 512, dtype=torch.float64), torch.randn(512, 256, dtype=torch.float64)
-    got = left.float().to(device) @ right.float().to(device)
-    return close(got, left @ right, 1e-4)
+    left, right = numbers(96, 256), numbers(256, 64)
+    return in_both(torch, device, lambda t: t(left) @ t(right), product(left, right))
+
+
+def convolved(images: Any, kernels: Any) -> Any:
+    """Convolution by its definition, with a border of one zero."""
+    size = range(len(images[0][0]))
+
+    def at(image: Any, kernel: Any, row: int, column: int) -> float:
+        return math.fsum(
+            image[c][row + i - 1][column + j - 1] * kernel[c][i][j]
+            for c in range(len(image))
+            for i in range(3)
+            for j in range(3)
+            if row + i - 1 in size and column + j - 1 in size
+        )
+
+    return [
+        [[[at(image, kernel, row, column) for column in size] for row in size] for kernel in kernels]
+        for image in images
+    ]
 
 
 def convolution(torch: Any, device: str) -> str:
-    image, kernel = (
-        torch.randn(2, 8, 40, 40, dtype=torch.float64),
-        torch.randn(16, 8, 3, 3, dtype=torch.float64),
-    )
+    images, kernels = numbers(2, 4, 16, 16), numbers(8, 4, 3, 3)
     conv = torch.nn.functional.conv2d
-    got = conv(image.float().to(device), kernel.float().to(device), padding=1)
-    return close(got, conv(image, kernel, padding=1), 1e-4)
+    return in_both(
+        torch, device, lambda t: conv(t(images), t(kernels), padding=1), convolved(images, kernels)
+    )
+
+
+def normalized(torch: Any, device: str) -> str:
+    rows = numbers(64, 100)
+    softmax, layer_norm = torch.nn.functional.softmax, torch.nn.functional.layer_norm
+    shares, layers = [], []
+    for row in rows:
+        powers = [math.exp(value - max(row)) for value in row]
+        shares.append([power / math.fsum(powers) for power in powers])
+        mean = math.fsum(row) / len(row)
+        spread = math.sqrt(math.fsum((value - mean) ** 2 for value in row) / len(row) + 1e-5)
+        layers.append([(value - mean) / spread for value in row])
+    in_both(torch, device, lambda t: softmax(t(rows), dim=1), shares)
+    return in_both(torch, device, lambda t: layer_norm(t(rows), (100,)), layers)
 
 
 def linear_algebra(torch: Any, device: str) -> str:
-    matrix = torch.randn(96, 96, dtype=torch.float64)
-    matrix = matrix @ matrix.T + 96 * torch.eye(96, dtype=torch.float64)
-    single = matrix.float().to(device)
-    close(single @ torch.linalg.inv(single), torch.eye(96, dtype=torch.float64), 1e-3)
-    return close(torch.linalg.eigvalsh(single), torch.linalg.eigvalsh(matrix), 1e-4)
+    """A symmetric matrix with eigenvalues that are known: mirrored at a plane, a diagonal keeps them."""
+    values = [1.0 + index for index in range(SIDE)]
+    normal = numbers(SIDE)
+    length = math.fsum(value * value for value in normal)
+    mirror = [
+        [float(i == j) - 2 * a * b / length for j, b in enumerate(normal)] for i, a in enumerate(normal)
+    ]
+    matrix = product([[a * value for a, value in zip(row, values, strict=True)] for row in mirror], mirror)
+    inverse = product([[a / value for a, value in zip(row, values, strict=True)] for row in mirror], mirror)
+    in_both(torch, device, lambda t: torch.linalg.inv(t(matrix)), inverse)
+    return in_both(torch, device, lambda t: torch.linalg.eigvalsh(t(matrix)), values)
 
 
 def magma(torch: Any, device: str) -> str:
@@ -71,19 +146,51 @@ def magma(torch: Any, device: str) -> str:
 
 def vision_ops(torch: Any, device: str) -> str:
     ops = importlib.import_module("torchvision").ops
-    corners = torch.rand(200, 2) * 80
-    boxes = torch.cat([corners, corners + 4 + torch.rand(200, 2) * 20], dim=1)
-    scores = torch.rand(200)
-    kept = ops.nms(boxes.to(device), scores.to(device), 0.5).tolist()
-    if kept != kept_boxes(boxes.tolist(), scores.tolist(), 0.5):
+    boxes = []
+    for _ in range(200):
+        left, top = NUMBERS.randint(0, 640) / 8, NUMBERS.randint(0, 640) / 8
+        boxes.append([left, top, left + NUMBERS.randint(32, 200) / 8, top + NUMBERS.randint(32, 200) / 8])
+    scores = [order / 256 for order in NUMBERS.sample(range(200), 200)]
+    kept = ops.nms(torch.tensor(boxes).to(device), torch.tensor(scores).to(device), 0.5).tolist()
+    if kept != kept_boxes(boxes, scores, 0.5):
         raise AssertionError("nms keeps other boxes than its definition says")
-    image = torch.randn(1, 4, 60, 60, dtype=torch.float64)
-    rois = torch.cat([torch.zeros(20, 1), boxes[:20] / 2], dim=1)
-    got = ops.roi_align(image.float().to(device), rois.to(device), (5, 5))
-    return "nms, roi_align: " + close(got, ops.roi_align(image, rois.double(), (5, 5)), 1e-4)
+    image, parts = numbers(4, 60, 60), [[edge / 2 for edge in box] for box in boxes[:20]]
+
+    def pooled(tensor: Callable[[Any], Any]) -> Any:
+        return ops.roi_align(
+            tensor([image]), tensor([[0.0, *part] for part in parts]), (5, 5), sampling_ratio=2, aligned=True
+        )
+
+    want = [[aligned(channel, part) for channel in image] for part in parts]
+    return "nms, roi_align: " + in_both(torch, device, pooled, want)
 
 
-def kept_boxes(boxes: list[list[float]], scores: list[float], limit: float) -> list[int]:
+def aligned(channel: Matrix, box: list[float]) -> Matrix:
+    """RoIAlign by its definition: five by five bins, each the mean of four interpolated points."""
+    left, top = box[0] - 0.5, box[1] - 0.5
+    width, height = (box[2] - box[0]) / 5, (box[3] - box[1]) / 5
+    quarters = (0.25, 0.75)
+
+    def bin_at(row: int, column: int) -> float:
+        points = [(top + (row + y) * height, left + (column + x) * width) for y in quarters for x in quarters]
+        return sum(interpolated(channel, *point) for point in points) / 4
+
+    return [[bin_at(row, column) for column in range(5)] for row in range(5)]
+
+
+def interpolated(channel: Matrix, y: float, x: float) -> float:
+    """The value between four pixels; zero outside."""
+    most = len(channel) - 1
+    if not -1 <= y <= most + 1 or not -1 <= x <= most + 1:
+        return 0.0
+    y, x = min(max(y, 0.0), most), min(max(x, 0.0), most)
+    top, left = int(y), int(x)
+    rows = ((top, 1 - y + top), (min(top + 1, most), y - top))
+    columns = ((left, 1 - x + left), (min(left + 1, most), x - left))
+    return sum(channel[r][c] * share * part for r, share in rows for c, part in columns)
+
+
+def kept_boxes(boxes: Matrix, scores: list[float], limit: float) -> list[int]:
     """Non-maximum suppression by its definition: the best box first, then what overlaps no kept one."""
     kept: list[int] = []
     for index in sorted(range(len(boxes)), key=lambda index: -scores[index]):
@@ -103,13 +210,34 @@ def overlap(one: list[float], two: list[float]) -> float:
 
 def audio_transform(torch: Any, device: str) -> str:
     functional = importlib.import_module("torchaudio").functional
-    wave = torch.randn(1, 16000, dtype=torch.float64)
-    single = wave.float().to(device)
-    poles, zeros = torch.tensor([1.0, -0.5]), torch.tensor([0.5, 0.5])
-    filtered = functional.lfilter(single, poles.to(device), zeros.to(device), clamp=False)
-    close(filtered, functional.lfilter(wave, poles.double(), zeros.double(), clamp=False), 1e-4)
-    resampled = functional.resample(single, 16000, 8000)
-    return "resample, lfilter: " + close(resampled, functional.resample(wave, 16000, 8000), 1e-4)
+    wave = [value / 4 for value in numbers(4000)]
+    poles, zeros = [1.0, -0.5], [0.5, 0.5]
+    filtered: list[float] = []
+    for index, value in enumerate(wave):
+        before, last = (wave[index - 1], filtered[-1]) if index else (0.0, 0.0)
+        filtered.append(zeros[0] * value + zeros[1] * before - poles[1] * last)
+    in_both(torch, device, lambda t: functional.lfilter(t([wave]), t(poles), t(zeros), clamp=False), filtered)
+    said = in_both(torch, device, lambda t: functional.resample(t([wave]), 16000, 8000), halved(wave))
+    return "resample, lfilter: " + said
+
+
+def halved(wave: list[float]) -> list[float]:
+    """Every second sample after a low pass: a sinc of six zeros under a Hann window, at 0.99 of the rate."""
+    reach, cutoff, kernel = 13, 0.99, []
+    for step in range(-reach, reach + 2):
+        place = min(max(step / 2 * cutoff, -6.0), 6.0)
+        sinc = math.sin(math.pi * place) / (math.pi * place) if place else 1.0
+        kernel.append(sinc * math.cos(math.pi * place / 12) ** 2 * cutoff / 2)
+    padded = [0.0] * reach + wave + [0.0] * (reach + 2)
+    starts = range(0, len(wave), 2)
+    return [math.fsum(map(operator.mul, kernel, padded[start:])) for start in starts]
+
+
+def compiled_targets(torch: Any) -> list[str]:
+    """The GPU targets of a build; get_arch_list() says nothing on a machine without a GPU."""
+    if torch.version.cuda is None:
+        return []
+    return str(torch._C._cuda_getArchFlags()).split()
 
 
 class Probe:
@@ -164,14 +292,16 @@ class Probe:
             python=".".join(map(str, sys.version_info[:3])),
             machine=platform.machine(),
             cuda=str(torch.version.cuda or ""),
-            arch_list=list(torch.cuda.get_arch_list()),
+            arch_list=compiled_targets(torch),
             cpu_capability=str(torch.backends.cpu.get_cpu_capability()),
+            free_threaded=bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         )
         return f"torch {torch.__version__}"
 
     def cpu(self, torch: Any, companions: list[str]) -> None:
         self.step("matrix product on the CPU", matrix_product, torch, "cpu")
         self.step("convolution on the CPU", convolution, torch, "cpu")
+        self.step("softmax and layer norm on the CPU", normalized, torch, "cpu")
         self.step("linear algebra on the CPU", linear_algebra, torch, "cpu")
         self.companions(torch, companions, "cpu", "the CPU")
 
@@ -196,6 +326,7 @@ class Probe:
                 continue
             self.step(f"matrix product on {where}", matrix_product, torch, device)
             self.step(f"convolution on {where}", convolution, torch, device)
+            self.step(f"softmax and layer norm on {where}", normalized, torch, device)
             self.step(f"linear algebra on {where}", linear_algebra, torch, device)
             self.step(f"MAGMA on {where}", magma, torch, device)
             self.companions(torch, companions, device, where)

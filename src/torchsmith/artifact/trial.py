@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
+from torchsmith.artifact.child import watch
 from torchsmith.artifact.interpreter import Interpreter, packages_at
+from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog, GpuTarget, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
-from torchsmith.edge.process import Finished, run
+from torchsmith.edge.process import Finished
 from torchsmith.matrix.variant import Cuda, Variant
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -22,6 +26,55 @@ START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, '
 LAST_WORDS = 2000
 
 Outcome = Literal["passed", "failed", "skipped"]
+
+
+class Start(msgspec.Struct, tag_field="event", tag="start"):
+    """A step that begins."""
+
+    step: str
+
+
+class End(msgspec.Struct, tag_field="event", tag="end"):
+    """A step that came to its end."""
+
+    step: str
+    status: Outcome
+    detail: str
+    seconds: float
+
+
+class Module(msgspec.Struct, tag_field="event", tag="module"):
+    """A package that was imported."""
+
+    file: str
+    version: str
+
+
+class Facts(msgspec.Struct, tag_field="event", tag="facts"):
+    """What a build says of itself."""
+
+    torch: str
+    python: str
+    machine: str
+    cuda: str
+    arch_list: list[str]
+    cpu_capability: str
+    free_threaded: bool = False
+
+
+class Device(msgspec.Struct, tag_field="event", tag="gpu"):
+    """A GPU of this machine."""
+
+    device: str
+    name: str
+    capability: tuple[int, int]
+
+
+class Done(msgspec.Struct, tag_field="event", tag="done"):
+    """The last word."""
+
+
+Said = Start | End | Module | Facts | Device | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +108,7 @@ def try_out(
     """Run the variant's package, or all that are there, in a child process that cannot take us along."""
     packages = [variant.package] if variant else packages_at(interpreter.folders)
     argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), *map(str, packages)]
-    done = run(argv, timeout=limit, cwd=Path("/"), env=interpreter.environment(dict(os.environ)))
+    done = watch(argv, timeout=limit, env=interpreter.environment(dict(os.environ)))
     return interpret(path, interpreter, done, variant, catalog)
 
 
@@ -64,11 +117,11 @@ def interpret(
 ) -> Trial:
     """From what the child said, and how it ended, to results."""
     events = list(_events(done.stdout))
-    facts = next((event for event in events if event.get("event") == "facts"), {})
-    files = [str(event.get("file")) for event in events if event.get("event") == "module"]
-    gpus = tuple(event for event in events if event.get("event") == "gpu")
-    results = [_result(event, catalog) for event in events if event.get("event") == "end"]
-    if not events or events[-1].get("event") != "done":
+    facts = next((event for event in events if event["event"] == "facts"), {})
+    files = [event["file"] for event in events if event["event"] == "module"]
+    gpus = tuple(event for event in events if event["event"] == "gpu")
+    results = [_result(event, catalog) for event in events if event["event"] == "end"]
+    if not events or events[-1]["event"] != "done":
         results.append(_ending(events, done, catalog))
     results += [*_place(path, files, variant), *_promises(facts, gpus, variant, catalog)]
     return Trial(
@@ -87,17 +140,26 @@ def _events(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
             event = json.loads(line)
-        except ValueError:
-            continue  # a line that the crash cut off
-        if isinstance(event, dict):
-            yield event
+            msgspec.convert(event, Said)
+        except (ValueError, RecursionError):
+            continue  # a line that the crash cut off, or that no probe wrote
+        yield _readable(event)
+
+
+def _readable(value: Any) -> Any:
+    """What a child said, without anything that could steer a terminal; lines stay lines."""
+    if isinstance(value, str):
+        return "\n".join(printable(line) for line in value.splitlines())
+    if isinstance(value, list):
+        return [_readable(one) for one in value]
+    if isinstance(value, dict):
+        return {printable(str(name)): _readable(one) for name, one in value.items()}
+    return value
 
 
 def _result(event: dict[str, Any], catalog: Catalog) -> Result:
-    detail = str(event.get("detail", ""))
-    outcome: Outcome = event["status"] if event.get("status") in ("passed", "skipped") else "failed"
-    hint = explain(detail, catalog) if outcome == "failed" else ""
-    return Result(str(event.get("step", "")), outcome, detail, hint, float(event.get("seconds", 0.0)))
+    hint = explain(event["detail"], catalog) if event["status"] == "failed" else ""
+    return Result(event["step"], event["status"], event["detail"], hint, float(event["seconds"]))
 
 
 def explain(text: str, catalog: Catalog) -> str:
@@ -110,10 +172,10 @@ def explain(text: str, catalog: Catalog) -> str:
 
 def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> Result:
     """A child that did not come to its end: in which step, and how."""
-    started = [event["step"] for event in events if event.get("event") == "start"]
-    ended = {event.get("step") for event in events if event.get("event") == "end"}
+    started = [event["step"] for event in events if event["event"] == "start"]
+    ended = {event["step"] for event in events if event["event"] == "end"}
     step = next((name for name in reversed(started) if name not in ended), "the run as a whole")
-    words = done.stderr.strip()[-LAST_WORDS:]
+    words = _readable(done.stderr.strip()[-LAST_WORDS:])
     if done.timed_out:
         return Result(
             step, "failed", f"still running after {done.seconds:.0f} s, and ended", "raise --timeout"
@@ -146,15 +208,15 @@ def _promises(
     """What ran, against what the variant's name says."""
     if variant is None or not facts:
         return
-    python = ".".join(str(facts.get("python", "")).split(".")[:2])
+    python = ".".join(facts["python"].split(".")[:2]) + ("t" if facts.get("free_threaded") else "")
     isa = catalog.isas.get(variant.isa)
     if isa is not None:
-        yield _same("CPU architecture", str(facts.get("machine", "")), isa.platform.removesuffix("-linux"))
+        yield _same("CPU architecture", facts["machine"], isa.platform.removesuffix("-linux"))
     yield _same("Python release", python, str(variant.python))
-    yield _same("CUDA release", str(facts.get("cuda", "")) or "none", str(variant.cuda or "none"))
+    yield _same("CUDA release", facts["cuda"] or "none", str(variant.cuda or "none"))
     if isinstance(variant.target, Cuda):
         if variant.package.is_torch:
-            yield _arch_list([str(name) for name in facts.get("arch_list", [])], variant.target.sm)
+            yield _arch_list(facts["arch_list"], variant.target.sm)
         for gpu in gpus:
             yield _right_gpu(gpu, variant, variant.target, catalog)
 
@@ -170,7 +232,7 @@ def _arch_list(names: list[str], sm: Sm) -> Result:
     if wanted in names:
         return Result("list of GPU targets", "passed", " ".join(names))
     if not names:
-        return Result("list of GPU targets", "skipped", "torch lists none without a GPU")
+        return Result("list of GPU targets", "failed", f"torch was compiled for no GPU, not for {wanted}")
     return Result("list of GPU targets", "failed", f"{wanted} is not among {' '.join(names)}")
 
 

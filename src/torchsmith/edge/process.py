@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torchsmith.edge.problem import Exit, Problem
 
@@ -85,7 +86,7 @@ def run(
     return Finished(words, code, out, err, time.monotonic() - start, timed_out)
 
 
-def end_group(child: subprocess.Popen[str]) -> None:
+def end_group(child: subprocess.Popen[Any]) -> None:
     """End a child started by us and everything that it started."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
