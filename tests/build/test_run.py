@@ -74,7 +74,7 @@ def go(
     record, events = open_record(tmp_path), list[Event]()
     run = Run(
         jobs=jobs,
-        expected={one.key: Expected(60, memory, 1, 1, "catalog") for one in jobs},
+        expected={one.key: Expected(60, memory, 1, 1, "a guess") for one in jobs},
         backend=backend,
         limits=Limits({X86: slots}, slots, 8, 20.0),
         record=record,
@@ -166,7 +166,7 @@ def refusal(machine: Machine, expected: Sequence[Expected], share: Share, per_co
 
 
 def test_too_little_memory_or_disk_is_refused_with_the_numbers() -> None:
-    torch = Expected(7200, 48, 20, 2.5, "catalog")
+    torch = Expected(7200, 48, 20, 2.5, "a guess")
     small = Machine(4, 2.0, 10, 500, one_disk=False)
     assert "need 3.0 GB, there are 2.0 GB" in refusal(small, [torch], Share(1, 1, 2.0), 3.0)
     many = refusal(small, [torch] * 5, Share(1, 4, 64), 3.0)

@@ -119,7 +119,21 @@ def test_an_estimate_prefers_the_same_build_then_its_kind_then_the_catalog() -> 
     kind = expect(GPU_TORCH, both[:1], catalog, 16)
     assert (kind.seconds, kind.basis) == (5000, "its kind")
     table = expect(GPU_TORCH, [past("pytorch-b", 5000, system="aarch64-linux")], catalog, 16)
-    assert (table.seconds, table.basis) == (catalog.estimates["pytorch-gpu"].hours * 3600, "catalog")
+    assert (table.seconds, table.basis) == (catalog.estimates["pytorch-gpu"].hours * 3600, "a guess")
+
+
+def test_a_figure_that_was_never_measured_is_called_a_guess() -> None:
+    catalog = builtin_catalog()
+    cpu = expect(Work("pytorch-a", "pytorch", gpu=False, system="x86_64-linux"), [], catalog, 16)
+    assert cpu.basis == "a measured build elsewhere"
+    assert cpu.seconds * 16 == pytest.approx(4.5 * 3600, rel=0.02), "core hours, as they were measured"
+    vision = expect(Work("v", "torchvision", gpu=True, system="x86_64-linux"), [], catalog, 2)
+    assert vision.seconds * 2 == pytest.approx(11 * 60, rel=0.02), "core minutes"
+    assert cpu.guesses == ("memory_gb", "build_gb", "store_gb")
+    gpu = expect(GPU_TORCH, [], catalog, 16)
+    assert (gpu.basis, gpu.guesses[0], gpu.steps) == ("a guess", "seconds", 2221)
+    for row in catalog.estimates.values():
+        assert bool(row.measured) or row.unproved, f"{row.name} neither measured nor called unproved"
 
 
 def test_half_the_cores_take_twice_the_time_and_half_the_memory() -> None:

@@ -273,8 +273,11 @@ class Action(Entry, frozen=True, kw_only=True):
         return f"{self.repo}@{self.commit} # {self.version}"
 
 
+Cost = Literal["hours", "memory_gb", "build_gb", "store_gb"]
+
+
 class Estimate(Entry, frozen=True, kw_only=True):
-    """What a build costs before anybody has measured it: a middle, not a bound."""
+    """What a build costs before this workspace has measured it: a middle, not a bound."""
 
     name: str
     package: str
@@ -284,3 +287,5 @@ class Estimate(Entry, frozen=True, kw_only=True):
     memory_gb: float  # while it builds
     build_gb: float  # disk while it builds
     store_gb: float  # what stays, without the dependencies it shares with other variants
+    steps: int = 0  # of the compiler's own count; 0: not known
+    measured: tuple[Cost, ...] = ()  # the figures that `source` measured; every other one is a guess

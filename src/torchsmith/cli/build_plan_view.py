@@ -18,11 +18,20 @@ def print_plan(console: Console, plan: Plan) -> None:
     """A row a job, then the sums."""
     users = Counter(need for job in plan.jobs for need in job.needs)
     if plan.jobs:
-        console.print(Text("   hours  memory    disk  job", style="cyan"))
+        console.print(Text("   hours   memory     disk  job (~: a guess, nobody measured it)", style="cyan"))
     for job in plan.jobs[:SHOWN]:
         cost = plan.of(job)
-        row = Text(f"{cost.seconds / 3600:8.2f} {cost.memory_gb:4.0f} GB {cost.build_gb:4.0f} GB  {job.name}")
-        facts = [f"{job.size} builds" if job.size > 1 else "", job.system]
+        hours, memory, disk = (
+            f"{'~' if name in cost.guesses else ''}{figure}"
+            for name, figure in (
+                ("seconds", f"{cost.seconds / 3600:.2f}"),
+                ("memory_gb", f"{cost.memory_gb:.0f}"),
+                ("build_gb", f"{cost.build_gb:.0f}"),
+            )
+        )
+        row = Text(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}")
+        facts = [f"{job.size} builds" if job.size > 1 else "", f"{cost.steps} steps" if cost.steps else ""]
+        facts.append(job.system)
         facts += [f"needed by {users[job.key]} jobs" if users[job.key] > 1 else "", f"by {cost.basis}"]
         row.append(f"  {', '.join(filter(None, facts))}", style="dim")
         console.print(row, soft_wrap=True)
@@ -44,6 +53,10 @@ def _print_sums(console: Console, plan: Plan) -> None:
         return
     store = sum(one.store_gb for one in plan.expected.values())
     largest = sorted((one.build_gb for one in plan.expected.values()), reverse=True)[: plan.share.jobs]
+    guessed = sum(bool(one.guesses) for one in plan.expected.values())
+    if guessed:
+        text = f"guesses stand in the costs of {guessed} jobs; finished builds replace them"
+        console.print(Text(text, style="dim"), soft_wrap=True)
     console.print(
         f"{len(plan.jobs)} jobs, {duration(plan.seconds_of_work)} of work one after the other; "
         f"{plan.share.jobs} at once with {plan.share.cores} cores each; "

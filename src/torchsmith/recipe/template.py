@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -240,7 +240,8 @@ def _render(parts: Sequence[Part], values: Values, out: list[str]) -> None:
         if isinstance(part, str):
             out.append(part)
         elif isinstance(part, Hole):
-            out.append(_fill(part, values))
+            value = values.get(part.name)
+            out.append(_escaped(value, part.state) if isinstance(value, str) else _fill(part, values))
         elif part.kind == "each":
             for item in _items(part.name, values):
                 _render(part.then, {**values, "item": item}, out)
@@ -273,8 +274,16 @@ def _fill(hole: Hole, values: Values) -> str:
         if hole.state != "code":
             raise TemplateError(f"@{hole.name}@ is no text, and stands only in code")
         return nix_value(value, hole.indent)
-    if hole.state == "quotes":
-        return in_quotes(value)
-    if hole.state == "indented":
-        return in_indented(value)
-    return in_comment(value) if hole.state == "comment" else value
+    return _escaped(value, hole.state)
+
+
+@lru_cache(4096)  # the same few words go into thousands of recipes
+def _escaped(text: str, state: State) -> str:
+    match state:
+        case "quotes":
+            return in_quotes(text)
+        case "indented":
+            return in_indented(text)
+        case "comment":
+            return in_comment(text)
+    return text

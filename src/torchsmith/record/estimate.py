@@ -11,7 +11,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Estimate
 
-Basis = Literal["this build", "its kind", "catalog"]
+Basis = Literal["this build", "its kind", "a measured build elsewhere", "a guess"]
 RECENT = 5  # builds that an estimate looks back on
 OTHER = "other"  # the catalog's entry for builds that have none of their own
 
@@ -45,14 +45,17 @@ class Expected:
     memory_gb: float
     build_gb: float
     store_gb: float
-    basis: Basis
+    basis: Basis  # of the time
+    guesses: tuple[str, ...] = ()  # the figures here that nobody ever measured
+    steps: int = 0  # of the compiler's own count; 0: not known
 
 
 def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Expected:
     """The same build's median on record, else that of its kind and system, else the catalog's figure."""
     row = estimate_row(catalog, work.package, work.gpu)
     share = cores / row.cores
-    memory = row.memory_gb * share
+    figures = row.memory_gb * share, row.build_gb, row.store_gb
+    guesses = tuple(name for name in ("memory_gb", "build_gb", "store_gb") if name not in row.measured)
     same = [one for one in past if one.name == work.name and one.system == work.system]
     kind = [
         one
@@ -60,11 +63,14 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
         if (one.package, one.gpu, one.system) == (work.package, work.gpu, work.system)
         and one.package != OTHER
     ]
-    for found, basis in ((same, "this build"), (kind, "its kind")):
+    known: tuple[tuple[list[Past], Basis], ...] = ((same, "this build"), (kind, "its kind"))
+    for found, basis in known:
         if found:
-            seconds = _median(found, cores)
-            return Expected(seconds, memory, row.build_gb, row.store_gb, basis)  # type: ignore[arg-type]
-    return Expected(row.hours * 3600 / share, memory, row.build_gb, row.store_gb, "catalog")
+            return Expected(_median(found, cores), *figures, basis, guesses, row.steps)
+    seconds = row.hours * 3600 / share
+    if "hours" in row.measured:
+        return Expected(seconds, *figures, "a measured build elsewhere", guesses, row.steps)
+    return Expected(seconds, *figures, "a guess", ("seconds", *guesses), row.steps)
 
 
 def _median(found: Sequence[Past], cores: int) -> float:
