@@ -177,19 +177,28 @@ def verbs_page() -> str:
 def rules_page() -> str:
     """Every rule of the audit, from its docstring."""
     rows = table(
-        ["rule", "what it finds", "severity", "looks at"],
-        [[f"[{one.id}](#{one.id.lower()})", one.title, one.severity.value, one.depth] for one in all_rules()],
+        ["rule", "what it finds", "severity", "sure", "looks at"],
+        [
+            [f"[{one.id}](#{one.id.lower()})", one.title, one.worst.value, one.sure.value, one.depth]
+            for one in all_rules()
+        ],
     )
     parts = [
         f"{NOTE}\n# Rules of the audit\n\n"
         "An error will not build, or builds the wrong thing; a warning works by luck, or is of no use to "
         "anybody; a note could be better and is shown with `--notes`. A finding may be milder or graver than "
-        f"its rule. [audit.md](audit.md) tells how to choose and silence rules.\n\n{rows}\n"
+        "its rule.\n\n"
+        "Each rule says how sure it is. *Certain* is what values or text say that the build uses; only "
+        "that can be an error or have a fix. *Likely* is what prose says, or what usually holds: a warning "
+        "at most. A *guess* rests on our own conventions, which bind recipes that torchsmith wrote or is "
+        "asked for, and on what nobody told: a note. A finding may be less sure than its rule. "
+        f"[audit.md](audit.md) tells how to choose and silence rules.\n\n{rows}\n"
     ]
     for group, rules in documented().items():
         parts.append(f"## {group[0].upper()}{group[1:]}\n")
         parts += [
-            f"### {one.id}\n**{one.title}** ({one.severity.value}, {one.depth})\n\n{one.documentation}\n"
+            f"### {one.id}\n**{one.title}** ({one.worst.value}, {one.sure.value}, {one.depth})\n\n"
+            f"{one.documentation}\n"
             for one in rules
         ]
     return "\n".join(parts)

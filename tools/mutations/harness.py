@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tools.mutations.generic import generic
@@ -82,10 +83,20 @@ class Outcome:
     rules: tuple[str, ...]
 
 
+def _workspace() -> Workspace:
+    source = SettingsFile("mutations", CELLS)
+    return Workspace(None, source, parse_settings(source), CATALOG, "")
+
+
+@cache
+def _lines() -> dict[str, str]:
+    """What the workspace asks for: its own conventions count."""
+    return {cell.name: cell.line for cell in _workspace().matrix.cells}
+
+
 def right_recipes() -> list[Right]:
     """Recipes without a mistake and without a header, as if somebody had typed them."""
-    source = SettingsFile("mutations", CELLS)
-    workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
+    workspace = _workspace()
     matrix: Matrix = workspace.matrix
     files = [
         file for repo in wanted_repos(matrix, workspace.settings, CATALOG) for file in repo.files if file.cell
@@ -95,7 +106,7 @@ def right_recipes() -> list[Right]:
 
 def findings_of(name: str, text: str) -> list[Finding]:
     """What the text rules say, notes included: they are told to whoever asks."""
-    bench = Bench(CATALOG, Choice(), {})
+    bench = Bench(CATALOG, Choice(), _lines())
     try:
         recipe = read_text_as_recipe(text.encode(), Path(f"{name}.nix"))
     except Problem:

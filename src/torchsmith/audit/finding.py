@@ -20,6 +20,19 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
+class Sure(StrEnum):
+    """How sure a rule is of what it says; only what is certain may stop somebody."""
+
+    CERTAIN = "certain"  # by values or text that the build uses
+    LIKELY = "likely"  # by prose, or by what usually holds
+    GUESS = "guess"  # by our own conventions, or by what nobody told
+
+    @property
+    def most(self) -> Severity:
+        """The worst that a finding of this kind can be."""
+        return list(Severity)[list(Sure).index(self)]
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:
     """A replacement of some bytes of a file."""
@@ -52,6 +65,7 @@ class Finding:
     hint: str = ""
     fix: Fix | None = None
     source: str = ""  # the line that it is about
+    sure: Sure = Sure.CERTAIN
 
     @property
     def sort_key(self) -> SortKey:

@@ -21,6 +21,7 @@ def as_json(report: Report) -> str:
             "rule": one.rule,
             "title": one.title,
             "severity": one.severity.value,
+            "sure": one.sure.value,
             "file": one.where.file,
             "line": one.where.line,
             "column": one.where.column,
@@ -43,7 +44,7 @@ def as_sarif(report: Report) -> str:
             "id": one.id,
             "shortDescription": {"text": one.title},
             "fullDescription": {"text": " ".join(one.documentation.split())},
-            "defaultConfiguration": {"level": one.severity.value},
+            "defaultConfiguration": {"level": one.worst.value},
             "properties": {"group": one.group},
         }
         for one in all_rules()

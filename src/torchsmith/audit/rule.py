@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from torchsmith.audit.finding import Edit, Fix, Severity
+from torchsmith.audit.finding import Edit, Fix, Severity, Sure
 
 if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Depth = Literal["text", "values", "derivations"]
 Over = Literal["recipe", "repo", "file", "unread"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Defect:
     hint: str = ""
     fix: Fix | None = None
     severity: Severity | None = None  # where it is not the rule's own
+    sure: Sure | None = None  # where the rule is less sure than usual
     of: Recipe | None = None
     file: str = ""  # another file than the one that is judged
 
@@ -44,6 +46,12 @@ class Rule:
     over: Over
     group: str
     check: Callable[..., Iterator[Defect]]
+    sure: Sure = CERTAIN
+
+    @property
+    def worst(self) -> Severity:
+        """How bad its findings are at most."""
+        return max(self.severity, self.sure.most, key=lambda one: one.rank)
 
     @property
     def documentation(self) -> str:
@@ -60,7 +68,13 @@ Check = Callable[..., Iterator[Defect]]
 
 
 def rule(
-    id: str, title: str, severity: Severity = ERROR, *, depth: Depth = "text", over: Over = "recipe"
+    id: str,
+    title: str,
+    severity: Severity = ERROR,
+    *,
+    sure: Sure = CERTAIN,
+    depth: Depth = "text",
+    over: Over = "recipe",
 ) -> Callable[[Check], Check]:
     """Make a function a rule; two rules with one id are a bug of ours."""
 
@@ -68,7 +82,7 @@ def rule(
         if id in _known and _known[id].check.__qualname__ != check.__qualname__:
             raise ValueError(f"two rules are called {id}")
         group = check.__module__.rpartition(".")[2]
-        _known[id] = Rule(id, title, severity, depth, over, group, check)
+        _known[id] = Rule(id, title, severity, depth, over, group, check, sure)
         return check
 
     return known

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from torchsmith.audit.finding import Finding, Severity, SortKey
+from torchsmith.audit.finding import Finding, Severity, SortKey, Sure
 from torchsmith.audit.form import MOST, Form, Forms
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
 from torchsmith.audit.rule import Defect, Over, Rule, rules_of
@@ -267,9 +267,10 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
 
 def made(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
     """A defect as its rule's finding."""
-    severity = defect.severity or rule.severity
-    fix = defect.fix if keep_fix else None
-    return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source)
+    sure = defect.sure or rule.sure
+    severity = max(defect.severity or rule.severity, sure.most, key=lambda one: one.rank)
+    fix = defect.fix if keep_fix and sure is Sure.CERTAIN else None
+    return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source, sure)
 
 
 def _line(text: str, number: int) -> str:

@@ -4,31 +4,36 @@ it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from torchsmith.audit.claims import Place, claims_of
+from torchsmith.audit.finding import Sure
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Pin
+from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Flavor, Reading, Variant, try_read
 from torchsmith.matrix.cells import newest_line
 from torchsmith.recipe.header import Header, Owner, owner_of, read_header
-from torchsmith.recipe.read import Bound, Override, Recipe, Span
+from torchsmith.recipe.read import Bound, Override, Recipe, Said, Span, Value
 
 Style = Literal["pinned", "catalog", "scratch"]
 SCRATCH = ("buildPythonPackage", "mkDerivation")
+TOLD = re.compile(r"torchsmith: line ([\w.]+)")
 BASE = re.compile(r"\b(pytorch|torch|torchvision|torchaudio|magma|opencv|triton|ffmpeg_6-full|frei0r)\b(?!-)")
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A recipe with everything that is known about it. `asked` is the line by which a workspace wants it."""
+    """A recipe with everything that is known about it. `asked` is the line by which a workspace wants it,
+    `told` the line that a person names for all recipes."""
 
     file: str  # as findings name it
     recipe: Recipe
     catalog: Catalog
     asked: str | None = None
+    told: str | None = None
 
     # ---- what the name says
 
@@ -71,10 +76,11 @@ class Subject:
 
     @cached_property
     def code(self) -> str:
-        """The text with comments blanked, so that a word in prose does not count."""
+        """The text with comments and what is switched off blanked: words there do not count."""
         data = bytearray(self.body.syntax.data)
-        for node in self.body.syntax.captures.get("comment", ()):
-            data[node.start_byte : node.end_byte] = b" " * (node.end_byte - node.start_byte)
+        comments = self.body.syntax.captures.get("comment", ())
+        for start, end in (*self.body.dead, *((node.start_byte, node.end_byte) for node in comments)):
+            data[start:end] = b" " * (end - start)
         return data.decode()
 
     @cached_property
@@ -113,42 +119,58 @@ class Subject:
     def bound(self, name: str) -> tuple[Bound, ...]:
         return self.body.bound(name)
 
+    @cached_property
+    def torch_from_elsewhere(self) -> bool:
+        """Whether the companion is told a torch of another recipe, which is judged for itself."""
+        told = [one.arguments["torch"] for one in self.body.overrides if "torch" in one.arguments]
+        texts = [self.body.syntax.data[one.span.start : one.span.end].decode() for one in told]
+        return self.companion and any(text.lstrip("( \n").startswith("import") for text in texts)
+
     @property
     def embeds_torch(self) -> bool:
         """Whether it builds torch and a companion, each with its name, flags and meta."""
-        return self.companion and self.style != "catalog"
+        return self.companion and self.style != "catalog" and not self.torch_from_elsewhere
+
+    @property
+    def convention(self) -> Sure | None:
+        """How much our own conventions bind a recipe: only those that torchsmith writes, or is asked for."""
+        return None if self.asked is not None or self.header is not None else Sure.GUESS
 
     # ---- what the catalog expects
 
     @cached_property
     def line(self) -> Line | None:
-        """The release that the recipe is of: by workspace, header or text, else the newest."""
+        """The release that the recipe is of, where something says so: a workspace, the header, a comment,
+        the name, its text, or its pin. None is not known, and nothing is guessed."""
         variant = self.variant
         if variant is None:
             return None
         lines = self.catalog.lines
         stated = variant.release.line if variant.release else None
-        for named in (stated, self.asked, self.header.facts.get("line") if self.header else None):
+        header = self.header.facts.get("line") if self.header else None
+        comment = next((found[1] for one in self.recipe.comments if (found := TOLD.search(one.value))), None)
+        for named in (stated, self.asked, header, comment, self.told):
             if named in lines and lines[named].build_for(variant.cuda):
                 return lines[named]
         if variant.flavor:
             return newest_line(self.catalog, variant.cuda, "nightly")
-        having = [one for one in lines.values() if not one.flavor and one.build_for(variant.cuda)]
+        if variant.release:
+            return None
+        releases = [one for one in lines.values() if not one.flavor and one.build_for(variant.cuda)]
         if self.style == "catalog":
-            return next((one for one in having if _style(one, variant) == "catalog"), None)
-        having = [one for one in having if _style(one, variant) == "pinned"]
-        by_text = [one for one in having if self._states(one)]
-        native = [one for one in having if one.torch in self._pinned_torches]
-        found = by_text or native or having
-        return max(found, key=lambda one: [int(n) for n in one.torch.split(".")]) if found else None
+            return next((one for one in releases if _style(one, variant) == "catalog"), None)
+        return self._told_by_text([one for one in releases if one.torch])
 
-    def _states(self, line: Line) -> bool:
-        return f'"{line.torch}"' in self.code or f'"{line.prefix}-' in self.code
-
-    @cached_property
-    def _pinned_torches(self) -> set[str]:
-        revs = {pin.rev.value for pin in self.body.pins if pin.rev}
-        return {pin.torch for pin in self.catalog.pins.values() if pin.rev in revs}
+    def _told_by_text(self, lines: list[Line]) -> Line | None:
+        found = [one for one in lines if f'"{one.torch}"' in self.code or f'"{one.prefix}-' in self.code]
+        replaced = [
+            one.arguments
+            for one in self.overrides_of("torch", "pytorch")
+            if one.kind != "override" and ("src" in one.arguments or "version" in one.arguments)
+        ]
+        if not found and not replaced and self.said_pin and not self.torch_from_elsewhere:
+            found = [one for one in lines if one.torch == self.said_pin.torch]
+        return max(found, key=lambda one: version_key(one.torch)) if found else None
 
     @cached_property
     def build(self) -> LineBuild | None:
@@ -164,6 +186,16 @@ class Subject:
         """The nixpkgs that it does import, where the catalog knows it."""
         revs = {pin.rev.value for pin in self.body.pins if pin.rev}
         return next((pin for pin in self.catalog.pins.values() if pin.rev in revs), None)
+
+    @property
+    def config(self) -> Mapping[str, Said[Value]]:
+        """What the import of nixpkgs is configured with."""
+        return {name: said for one in self.body.imports for name, said in one.config.items()}
+
+    @property
+    def at_its_pin(self) -> bool:
+        """Whether what is known of the line's build holds: it was found at one pin, and holds at that one."""
+        return self.pin is not None and (not self.body.pins or self.said_pin is self.pin)
 
     @property
     def isa(self) -> Isa | None:

@@ -259,12 +259,13 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
 def _warnings(variant: Variant, catalog: Catalog, build: LineBuild) -> Iterator[Reason]:
     isa = catalog.isas[variant.isa]
     if isinstance(variant.target, Cuda):
-        yield from _no_machine(catalog.gpus[variant.target.sm], isa, catalog)
+        yield from no_machine(catalog.gpus[variant.target.sm], isa, catalog)
     if build.unproved:
         yield Reason("unproved", build.unproved)
 
 
-def _no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
+def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
+    """Why no machine has both this GPU and a CPU for this instruction set, where that is so."""
     if isa.platform not in gpu.platforms:
         only = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
         yield Reason(

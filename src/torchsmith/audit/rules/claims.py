@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.audit.claims import Place, vocabulary
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import TORCH
 from torchsmith.catalog.ranges import version_key
@@ -18,7 +18,7 @@ def _of(subject: Subject, *kinds: str) -> Iterator[Place]:
         yield from (one for one in subject.claims if one[1].kind in kinds)
 
 
-@rule("TS601", "prose names another GPU")
+@rule("TS601", "prose names another GPU", sure=LIKELY)
 def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
     """Description, banner and comments name the GPU architecture that the recipe compiles for. People pick
     packages by these words."""
@@ -34,7 +34,7 @@ def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
             )
 
 
-@rule("TS602", "prose names another instruction set")
+@rule("TS602", "prose names another instruction set", sure=LIKELY)
 def prose_names_the_isa(subject: Subject) -> Iterator[Defect]:
     """Prose names the instruction set of the recipe, and no feature that its CPUs need not have: a text that
     promises FMA in an AVX build, or AVX-512 in an AVX2 build, is wrong."""
@@ -56,7 +56,7 @@ def prose_names_the_isa(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"the list of CPU features is not that of {isa.name}: {wrong}", text.span)
 
 
-@rule("TS603", "prose names another CUDA")
+@rule("TS603", "prose names another CUDA", sure=LIKELY)
 def prose_names_the_cuda(subject: Subject) -> Iterator[Defect]:
     """Prose names the CUDA release of the recipe, or its major version alone; a CPU recipe names none."""
     toolkit = subject.toolkit
@@ -67,7 +67,7 @@ def prose_names_the_cuda(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"the {place} names CUDA {claim.value}; it is {is_}", span)
 
 
-@rule("TS604", "prose names another release")
+@rule("TS604", "prose names another release", sure=LIKELY)
 def prose_names_the_release(subject: Subject) -> Iterator[Defect]:
     """Prose names the releases of torch and its companion, and the Python, that the recipe builds."""
     line, variant = subject.line, subject.variant
@@ -86,7 +86,7 @@ def prose_names_the_release(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"the {place} names {claim.word}, which is not what is built", span)
 
 
-@rule("TS605", "false hardware claim")
+@rule("TS605", "false hardware claim", sure=LIKELY)
 def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
     """The parts that prose names have the recipe's architecture: an L40S is SM89 and no Hopper, an Orin is
     SM87 and no Thor, a DGX Spark is no datacenter part. CPUs that it names can run the recipe's instruction
@@ -112,7 +112,7 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
                 yield Defect(f"{gpu.title if gpu else ''} is no {word} part", text.span, severity=WARNING)
 
 
-@rule("TS606", "prose names another machine")
+@rule("TS606", "prose names another machine", sure=LIKELY)
 def prose_names_the_machine(subject: Subject) -> Iterator[Defect]:
     """Prose names the platform that the recipe is built for, and the driver that its CUDA needs."""
     isa, gpu, toolkit = subject.isa, subject.gpu, subject.toolkit
@@ -130,7 +130,7 @@ def prose_names_the_machine(subject: Subject) -> Iterator[Defect]:
                 yield Defect(f"the {place} names driver {claim.value}; it needs {sorted(fine)[0]}", span)
 
 
-@rule("TS607", "prose names another package", WARNING)
+@rule("TS607", "prose names another package", WARNING, sure=LIKELY)
 def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
     """A package name in prose is the recipe's own (or its torch's), and a description is about the package
     that is built: copied text keeps the name of where it came from."""
@@ -158,9 +158,9 @@ def description_is_set(subject: Subject) -> Iterator[Defect]:
     variant, build = subject.variant, subject.build
     if variant is None or build is None or subject.wraps_nightly:
         return
-    times = 2 if variant.package.needs_torch and not variant.flavor else 1
+    times = 2 if subject.embeds_torch and not variant.flavor and not subject.convention else 1
     if len(subject.bound("description")) < times:
-        yield Defect("meta.description is not set")
+        yield Defect("meta.description is not set", sure=subject.convention)
     if len(subject.bound("longDescription")) < times:
         yield Defect("meta.longDescription is not set", severity=NOTE)
     versions = [one for one in subject.bound("src") if not variant.flavor]
@@ -168,7 +168,7 @@ def description_is_set(subject: Subject) -> Iterator[Defect]:
         yield Defect("meta.changelog is that of another release", severity=NOTE)
 
 
-@rule("TS608", "prose names another pin", WARNING)
+@rule("TS608", "prose names another pin", WARNING, sure=LIKELY)
 def prose_names_the_pin(subject: Subject) -> Iterator[Defect]:
     """A revision in a comment is the one that is imported."""
     revs = {pin.rev.value for pin in subject.body.pins if pin.rev}

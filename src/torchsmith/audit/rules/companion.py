@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.audit.rule import LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.recipe.read import Override
 
@@ -40,11 +40,12 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
                 said.span,
                 fix=fix,
             )
-    if not versions and native != wanted:
+    if not versions and native not in ("", None, wanted):
         yield Defect(
             f"the pin's {subject.variant.package} {native} is built with torch"
             f" {subject.line.torch}, whose pair is {wanted}",
             hint="give it the version and src of its pair",
+            sure=LIKELY if subject.convention else None,
         )
 
 
@@ -86,7 +87,7 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
         yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
 
 
-@rule("TS704", "companion that compiles torch again", WARNING)
+@rule("TS704", "companion that compiles torch again", WARNING, sure=LIKELY)
 def companion_shares_torch(subject: Subject) -> Iterator[Defect]:
     """A companion's torch is the PyTorch recipe's derivation when everything that reaches the derivation is
     equal, its pname first of all. Otherwise each package compiles a torch of its own: three hours instead
@@ -100,7 +101,8 @@ def companion_shares_torch(subject: Subject) -> Iterator[Defect]:
     for one in names[:-1]:
         if one.value != wanted:
             fix = rewrite(one.span, wanted)
-            yield Defect(f"its torch is called {one.value}, the PyTorch recipe's {wanted}", one.span, fix=fix)
+            words = f"its torch is called {one.value}, the PyTorch recipe's {wanted}"
+            yield Defect(words, one.span, fix=fix, sure=subject.convention)
 
 
 @rule("TS705", "torch that differs between repos", WARNING, over="repo")

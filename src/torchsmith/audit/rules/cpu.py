@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchsmith.audit.rule import ERROR, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Isa
-from torchsmith.recipe.read import FlagList
+from torchsmith.recipe.read import FlagList, Unknown
 
 
 def _lists(subject: Subject) -> Iterator[FlagList]:
@@ -16,6 +16,10 @@ def _lists(subject: Subject) -> Iterator[FlagList]:
     for flags in subject.body.cpu_flags:
         if flags.name != "flags":
             yield flags
+
+
+FILLED = re.compile(r"\$\{[^}]*([fF]lags|[iI]sa|[cC]pu)|(?<!\w)-m")
+FAMILY = re.compile(r"[a-z]+\d*")  # avx512 of avx512bf16
 
 
 def _enabled(flags: tuple[str, ...]) -> set[str]:
@@ -52,10 +56,16 @@ def flags_are_the_isas(subject: Subject) -> Iterator[Defect]:
             continue
         missing = [flag for flag in isa.flags if flag not in flags and not flag.startswith("-mno-")]
         extra = [flag for flag in flags if flag not in isa.flags]
+        if any(flag.startswith("-march=") for flag in extra) and isa.platform == "x86_64-linux":
+            continue  # a whole CPU is named, whose instructions are not told one by one
+        # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
+        telling = [flag for flag in missing if flag.startswith(f"-m{FAMILY.match(isa.name)[0]}")]  # type: ignore[index]
+        sure = None if extra or telling or "-march" in " ".join(missing) else subject.convention
         parts = [f"lack {', '.join(missing)}"] if missing else []
         parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
         at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
-        yield Defect(f"the flags {' and '.join(parts)}", at, hint=f"{isa.name} is {' '.join(isa.flags)}")
+        hint = f"{isa.name} is {' '.join(isa.flags)}"
+        yield Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure)
 
 
 @rule("TS502", "flags that reach nothing")
@@ -65,21 +75,24 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
     if isa is None or subject.wraps_nightly or subject.body.inner is not None:
         return
     wanted = _enabled(isa.flags)
-    telling = {one.variable: one for one in subject.body.exports if any(flag in one.value for flag in wanted)}
-    if "NIX_CFLAGS_COMPILE" in telling or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*cpuFlags", subject.code):
+    # What is interpolated and cannot be told without an evaluation may well be the flags.
+    telling = [
+        one.variable
+        for one in subject.body.exports
+        if any(flag in one.value for flag in wanted) or FILLED.search(one.value)
+    ]
+    attributes = re.findall(r"\b(C(?:XX)?FLAGS)\s*=\s*[^;\n]*(?:[fF]lags|-m)", subject.code)
+    if "NIX_CFLAGS_COMPILE" in telling or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*([fF]lags|-m)", subject.code):
         return
-    variables = re.findall(r"export (C(?:XX)?FLAGS)=[^\n]*(?:cpuFlags|-m)", subject.code)
-    if (
-        not list(_lists(subject))
-        and not telling
-        and "flags" not in {one.name for one in subject.body.cpu_flags}
-    ):
+    variables = telling + [one for one in attributes if one not in telling]
+    listed = [*_lists(subject), *(one for one in subject.body.cpu_flags if one.name == "flags")]
+    if not listed and not variables:
         yield Defect(f"no cpuFlags for {isa.name} are set", hint=" ".join(isa.flags))
         return
     times = 2 if subject.embeds_torch else 1
     for variable, what in (("CXXFLAGS", "C++"), ("CFLAGS", "C")):
         if variables.count(variable) < times:
-            whose = "torch or its companion" if times == 2 else "the build"
+            whose = "torch or its companion" if times > 1 else "the build"
             yield Defect(f"{variable} of {whose} does not get the flags: {what} code is built without them")
 
 
@@ -110,8 +123,9 @@ def torch_parts_suit_the_isa(subject: Subject) -> Iterator[Defect]:
                 yield Defect(
                     f"{name} is off, though {isa.name} CPUs run it", subject.span(said), severity=WARNING
                 )
-    for name in isa.torch_off:
-        if name not in off:
+    for name in isa.torch_off if not subject.torch_from_elsewhere else ():
+        part_of = any(name.startswith(f"{one}_") for one in off)  # without oneDNN there is no CBLAS of it
+        if name not in off and not (part_of and subject.convention):
             yield Defect(f"{name} is on and runs instructions that {isa.name} CPUs lack", hint=f"{name} = 0;")
 
 
@@ -130,9 +144,14 @@ def platforms_are_the_isas(subject: Subject) -> Iterator[Defect]:
             yield Defect("platforms is empty: the package can be built nowhere", said.span)
     said_any = subject.bound("platforms")
     flavored = subject.variant is not None and bool(subject.variant.flavor)
-    wanted = 2 if subject.embeds_torch and not flavored else 1
+    wanted = 2 if subject.embeds_torch and not flavored and not subject.convention else 1
     if len(said_any) < wanted:
         yield Defect(f"meta.platforms is not set; it should be {isa.platform}", severity=WARNING)
+    for one in said_any:
+        text = one.value.text if isinstance(one.value, Unknown) else ""
+        if re.search(r"\bmeta\.platforms\b|\blib\.platforms\.(linux|unix|all)\b", text):
+            words = f"platforms are left as nixpkgs has them: {isa.name} is {isa.platform} alone"
+            yield Defect(words, one.span, severity=WARNING)
 
 
 @rule("TS506", "torch parts that are switched off", WARNING)
@@ -144,6 +163,9 @@ def torch_is_whole(subject: Subject) -> Iterator[Defect]:
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
     gpu = subject.variant.cuda is not None
     fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL", "USE_MAGMA"} if not gpu else set()
+    oldest = [pin.min_sm for pin in subject.catalog.pins.values() if pin.min_sm]
+    if subject.gpu and oldest and subject.gpu.sm < min(oldest):
+        fine.add("USE_CUDNN")  # whose cuDNN refuses the GPU
     for found in re.finditer(r"(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b", subject.code):
         name = found[1]
         if name not in known and name not in fine and name != "USE_MAGMA":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchsmith.audit.claims import claims_in, vocabulary
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import WARNING, Defect, rule
+from torchsmith.audit.rule import LIKELY, WARNING, Defect, rule
 from torchsmith.catalog import Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
@@ -33,7 +33,7 @@ def _package(repo: Repo) -> Package | None:
     return packages.pop() if len(packages) == 1 else None
 
 
-@rule("TS961", "count that contradicts the recipes", WARNING, over="repo")
+@rule("TS961", "count that contradicts the recipes", WARNING, sure=LIKELY, over="repo")
 def counts_are_right(repo: Repo) -> Iterator[Defect]:
     """A page that says how many variants there are says how many recipes lie there."""
     counts = {len([one for one in repo.recipes if one.variant]), len(repo.recipes)}
@@ -50,7 +50,7 @@ def _line(text: str, at: int) -> Span:
     return Span(at, at, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 
-@rule("TS962", "table that contradicts the recipes", WARNING, over="repo")
+@rule("TS962", "table that contradicts the recipes", WARNING, sure=LIKELY, over="repo")
 def named_variants_exist(repo: Repo) -> Iterator[Defect]:
     """A variant that a page of the repo lists exists as a recipe, and a page that lists variants lists all of
     them."""
@@ -75,7 +75,7 @@ def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:
     return variant is not None and variant.package == package and (not variant.release or name in known)
 
 
-@rule("TS963", "false hardware claim in a page", WARNING, over="repo")
+@rule("TS963", "false hardware claim in a page", WARNING, sure=LIKELY, over="repo")
 def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
     """A line that names one GPU architecture and a part names a part that has it."""
     words = vocabulary(repo.catalog)

@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.audit.finding import Edit, Fix
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
 from torchsmith.matrix import Accepted, assess
+from torchsmith.matrix.cells import no_machine
 from torchsmith.recipe.read import GpuMention, Unknown
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 # Spellings that CMake's lists take: 120, not 12.0.
 NUMBERED = ("cmake-list",)
+# Why a cell cannot be: what ptxas itself says, and cuDNN, which a build can do without.
+PTXAS = ("sm-no-cuda", "sm-needs-newer-cuda", "sm-ended")
+CUDNN = "cudnn-too-new"
 
 
 def _mentions(subject: Subject) -> Iterator[GpuMention]:
@@ -78,21 +82,33 @@ def cuda_compiles_the_target(subject: Subject) -> Iterator[Defect]:
     more. Outside of it the build stops."""
     if subject.variant is None or subject.variant.flavor:
         return
-    decision = assess(subject.variant, subject.catalog, subject.line.name if subject.line else None)
-    if not isinstance(decision, Accepted):
-        for reason in decision.reasons:
-            yield Defect(reason.text, hint=reason.hint)
+    line = subject.line.name if subject.line else None
+    decision = assess(subject.variant, subject.catalog, line)
+    for reason in decision.reasons if not isinstance(decision, Accepted) else ():
+        # Which releases and pins there are is the catalog's business, not that of other hands.
+        ours = reason.code not in PTXAS
+        if reason.code != CUDNN and (not ours or subject.line):
+            yield Defect(reason.text, hint=reason.hint, sure=subject.convention if ours else None)
+    gpu, pin = subject.gpu, subject.said_pin or subject.pin
+    if gpu and pin and pin.min_sm and gpu.sm < pin.min_sm and not _without_cudnn(subject):
+        words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {gpu.name}"
+        yield Defect(words, hint="export USE_CUDNN=0 builds torch without it")
+
+
+def _without_cudnn(subject: Subject) -> bool:
+    """Whether cuDNN is left out, or the torch of another recipe decides."""
+    off = re.search(r"\bUSE_CUDNN\s*=\s*\"?(0|OFF|false)\b", subject.code)
+    return subject.torch_from_elsewhere or off is not None
 
 
 @rule("TS404", "cell that no machine can use", WARNING)
 def a_machine_can_use_it(subject: Subject) -> Iterator[Defect]:
     """Some GPUs exist only with one kind of CPU: SM110 and SM121 sit in ARM machines, so their x86 builds run
     nowhere, however well they build."""
-    if subject.variant is None:
-        return
-    decision = assess(subject.variant, subject.catalog, subject.line.name if subject.line else None)
-    if isinstance(decision, Accepted) and not decision.usable:
-        yield Defect(decision.warnings[0].text, hint="the profile `real` leaves such cells out")
+    gpu, isa = subject.gpu, subject.isa
+    for reason in no_machine(gpu, isa, subject.catalog) if gpu and isa else ():
+        hint = "the profile `real` leaves such cells out" if subject.convention is None else ""
+        yield Defect(reason.text, hint=hint)
 
 
 @rule("TS405", "no gpu target")
@@ -100,7 +116,7 @@ def target_is_set(subject: Subject) -> Iterator[Defect]:
     """Without `gpuTargets` nixpkgs compiles torch for ten architectures, or for none that the name says, and
     takes ten times as long."""
     gpu = subject.gpu
-    if gpu is None or subject.wraps_nightly:
+    if gpu is None or subject.wraps_nightly or subject.torch_from_elsewhere or _configured(subject):
         return
     if subject.style == "scratch":
         if not any(mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets):
@@ -111,7 +127,9 @@ def target_is_set(subject: Subject) -> Iterator[Defect]:
     if listed and not told:
         return
     if not any("gpuTargets" in one.arguments for one in told):
-        yield Defect("torch is not told its gpuTargets", told[0].span if told else None)
+        # A torch that is overridden under another name is not seen here.
+        sure = LIKELY if not told and subject.overrides else None
+        yield Defect("torch is not told its gpuTargets", told[0].span if told else None, sure=sure)
     for one in told:
         said = one.arguments.get("gpuTargets")
         if said is not None and isinstance(said.value, list):
@@ -123,6 +141,12 @@ def target_is_set(subject: Subject) -> Iterator[Defect]:
                 )
 
 
+def _configured(subject: Subject) -> bool:
+    """Whether the package set itself is told the architectures, and all of it is built for them."""
+    said = subject.config.get("cudaCapabilities")
+    return said is not None and said.value != []
+
+
 @rule("TS406", "the attribute `pytorch`")
 def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs calls the package `torch`. `pytorch` was an alias, is an error at newer pins, and works only by
@@ -130,12 +154,12 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     pin = subject.said_pin
     named = re.finditer(r"\b(?:python3\d*Packages|pprev|pfinal)\.(pytorch)\b", subject.code)
     for found in named if ".pytorch" in subject.code else ():
-        works = pin is not None and "pytorch" in pin.aliases
+        stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
         at = subject.span(found, 1)
         yield Defect(
-            f"{found[0]} is " + ("an alias that newer pins refuse" if works else "an error"),
+            f"{found[0]} is " + ("an error" if stops else "an alias that newer pins refuse"),
             at,
-            severity=WARNING if works else None,
+            severity=None if stops else WARNING,
             hint="use torch",
             fix=Fix("write torch", (Edit(at.start, at.end, "torch"),)),
         )
@@ -148,12 +172,19 @@ def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
     variant = subject.variant
     if variant is None or subject.wraps_nightly:
         return
+    if subject.torch_from_elsewhere:
+        return
+    configured = subject.config.get("cudaSupport")
+    right = configured is not None and configured.value is (variant.cuda is not None)
+    if variant.cuda is None and configured is None and _seen(subject) and subject.body.imports:
+        right = True  # nixpkgs leaves CUDA out unless it is told to
     told = [one for one in subject.overrides_of("torch", "pytorch") if one.kind == "override"]
     for one in told:
         said = one.arguments.get("cudaSupport")
         if said is None:
+            sure = GUESS if right else LIKELY
             severity = None if variant.cuda is None else WARNING
-            yield Defect("torch is not told cudaSupport", one.span, severity=severity)
+            yield Defect("torch is not told cudaSupport", one.span, severity=severity, sure=sure)
         elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
             yield Defect(
                 f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe", said.span
@@ -164,8 +195,12 @@ def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
             hint="torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }",
             severity=WARNING,
         )
-    if not told and subject.style == "pinned" and not subject.body.inner:
+    if not told and subject.style == "pinned" and not subject.body.inner and not right and _seen(subject):
         yield Defect("torch is used as the pin has it: no override tells it its CUDA and GPU")
+
+
+def _seen(subject: Subject) -> bool:
+    return all(one.whole for one in subject.body.imports)
 
 
 def _nix(value: object) -> str:
@@ -182,10 +217,12 @@ def cpu_recipe_has_no_cuda(subject: Subject) -> Iterator[Defect]:
     signs = rf"{names}|\bUSE_CUDA\s*=\s*\"?1|\brocmSupport = true"
     for found in re.finditer(signs, subject.code):
         yield Defect(f"{found[0].strip()} in a recipe for the CPU alone", subject.span(found))
-    for one in subject.body.imports:
-        said = one.config.get("cudaSupport")
-        if said is not None and said.value is True:
-            yield Defect("config.cudaSupport is true in a recipe for the CPU alone", said.span)
+    said = subject.config.get("cudaSupport")
+    if said is not None and said.value is True:
+        # A torch that is told otherwise has none; what it is built with may.
+        told = any("cudaSupport" in one.arguments for one in subject.overrides_of("torch", "pytorch"))
+        sure = LIKELY if told else None
+        yield Defect("config.cudaSupport is true in a recipe for the CPU alone", said.span, sure=sure)
 
 
 @rule("TS409", "architectures of companions", WARNING)
@@ -194,7 +231,7 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
     Where it is not set to the one target, a companion of this torch compiles for ten architectures, perhaps
     without its own."""
     gpu, variant = subject.gpu, subject.variant
-    if gpu is None or variant is None or subject.wraps_nightly:
+    if gpu is None or variant is None or subject.wraps_nightly or _configured(subject):
         return
     passed = [
         one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []
@@ -207,7 +244,8 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
             yield Defect(
                 "the companion compiles for every architecture of the pin, not for its own",
                 hint="passthru.cudaCapabilities = [ gpuArchSM ]; in the torch it is built with",
-                severity=None if gpu.tegra else WARNING,
+                severity=None if gpu.tegra and not subject.torch_from_elsewhere else WARNING,
+                sure=LIKELY if subject.torch_from_elsewhere else None,
             )
 
 
@@ -222,7 +260,7 @@ def libraries_follow_the_cuda(subject: Subject) -> Iterator[Defect]:
     for told in [one for one in subject.overrides_of("torch") if one.kind == "override"]:
         for name in needs:
             if name not in told.arguments:
-                yield Defect(f"torch is not told {name}", told.span)
+                yield Defect(f"torch is not told {name}", told.span, sure=subject.convention)
     wanted = {"cudaSupport": variant.cuda is not None}
     for library in [one for one in subject.overrides_of("magma", "triton") if one.kind == "override"]:
         names = ["cudaSupport", "cudaPackages"] if variant.cuda else ["cudaSupport"]
@@ -250,4 +288,5 @@ def jetson_is_named(subject: Subject) -> Iterator[Defect]:
                 one.span,
                 hint=f'cudaCapabilities = [ "{gpu.sm.capability}" ];',
                 severity=WARNING,
+                sure=subject.convention,
             )

@@ -13,6 +13,8 @@ from torchsmith.recipe.read import Said, Source, Value
 
 GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
 FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
+HASHES = ("hash", "sha256", "sha512", "outputHash")
+HASHLESS = ("fetchTarball", "fetchGit", "fetchTree")
 # What each fetcher cannot do without.
 REQUIRED = {
     "fetchFromGitHub": ("owner", "repo"),
@@ -109,7 +111,8 @@ def _right_tag(package: Package, line: Line) -> str:
 def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
     """Every download but the pin's names its hash; Nix does not fetch it otherwise."""
     for source in subject.body.sources:
-        if source.fetcher != "fetchTarball" and source.hash is None and source.fields:
+        stated = source.fields.keys() & set(HASHES)
+        if source.fetcher not in HASHLESS and not stated and source.fields:
             known = _known_hash(subject, source)
             yield Defect(
                 f"{source.fetcher} states no hash", source.span, hint=f"hash = {known!r};" if known else ""

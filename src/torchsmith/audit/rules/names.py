@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.audit.rule import GUESS, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.matrix import BadName, Variant, read_name
 from torchsmith.matrix import pname as right_pname
@@ -31,7 +31,11 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
     try:
         read_name(subject.name, subject.catalog)
     except BadName as problem:
-        yield Defect(f"{subject.name} is not a variant's name: {problem.what}", hint=problem.hint)
+        # A target or a suffix that we do not know may be right: darwin, rocm, a folder's library.
+        words = subject.name.split("-")
+        typo = first not in packages or (len(words) > 2 and re.match(r"cuda|cpu|sm\d", words[2]))
+        words_ = f"{subject.name} is not a variant's name: {problem.what}"
+        yield Defect(words_, hint=problem.hint, sure=None if typo else GUESS)
 
 
 @rule("TS102", "old spelling of a file name", WARNING)
@@ -70,7 +74,10 @@ def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
     Python, target and instruction set as the file; torch's starts with its release (`pytorch210-`), a
     companion's with the package."""
     variant, line = subject.variant, subject.line
-    if variant is None or line is None or subject.wraps_nightly:
+    if variant is None or subject.wraps_nightly:
+        return
+    if subject.convention or line is None:
+        yield from _pname_of_other_hands(subject)
         return
     torch = right_pname(variant.of(subject.catalog.torch), line)
     wanted = {right_pname(variant, line), torch}
@@ -94,6 +101,30 @@ def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
         yield Defect(f"the package itself is called {last}, which is torch's name", said[-1].span)
 
 
+def _pname_of_other_hands(subject: Subject) -> Iterator[Defect]:
+    """A pname that names another cell is a copy; how else it is put together is everybody's own choice."""
+    variant = subject.variant
+    assert variant is not None
+    cells = {variant.cell, subject.name.partition("-")[2]}
+    said = [one for one in subject.bound("pname") if isinstance(one.value, str)]
+    for one in said:
+        named = Variant.try_parse(str(one.value), subject.catalog)
+        cell = named.cell if named else ""
+        if cell and cell != variant.cell:
+            own = _package_of(str(one.value)) == _package_of(subject.name)
+            right = f"{str(one.value).partition('-')[0]}-{subject.name.partition('-')[2]}"
+            fix = rewrite(one.span, right) if own and one == said[-1] else None
+            yield Defect(f"pname {one.value} is not that of this recipe, {subject.name}", one.span, fix=fix)
+        elif cell and str(one.value).partition("-")[2] not in cells:
+            yield Defect(f"pname {one.value} spells its cell otherwise than the file", one.span, sure=GUESS)
+        elif not cell and one == said[-1] and subject.line and not subject.line.flavor:
+            words = f"pname {one.value} does not say which variant it is"
+            yield Defect(words, one.span, hint=right_pname(variant, subject.line), sure=GUESS)
+    last = Variant.try_parse(str(said[-1].value), subject.catalog) if said else None
+    if last and subject.companion and _package_of(str(said[-1].value)) == subject.catalog.torch.name:
+        yield Defect(f"the package itself is called {said[-1].value}, which is torch's name", said[-1].span)
+
+
 def _package_of(text: str) -> str:
     return re.sub(r"\d+$", "", text.split("-")[0])
 
@@ -108,10 +139,11 @@ def pname_is_set(subject: Subject) -> Iterator[Defect]:
     wanted = 2 if variant.package.needs_torch else 1
     if not said:
         yield Defect(f"no pname is set; it should be {right_pname(variant, line)}")
-    elif len(said) < wanted and subject.style != "catalog":
+    elif len(said) < wanted and subject.embeds_torch:
         yield Defect(
             "torch and its companion each need a pname, only one is set",
             said[0].span,
+            sure=subject.convention,
             hint=f"{right_pname(variant.of(subject.catalog.torch), line)} and {right_pname(variant, line)}",
         )
 

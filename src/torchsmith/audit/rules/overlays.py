@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog.facts import Fix
 from torchsmith.recipe.read import Overlay, Span
@@ -27,8 +27,9 @@ def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
 
 
 def _needed(subject: Subject) -> Iterator[Fix]:
-    """The fixes that the cell's line asks for and the package has a use for."""
-    if subject.build is None or subject.variant is None or subject.wraps_nightly:
+    """The fixes that the cell's line asks for and the package has a use for, at the pin where they were
+    found out. Another pin needs other ones, and nobody told which."""
+    if subject.build is None or subject.variant is None or subject.wraps_nightly or not subject.at_its_pin:
         return
     for name in subject.build.fixes:
         fix = subject.catalog.fixes[name]
@@ -40,16 +41,41 @@ def _needed(subject: Subject) -> Iterator[Fix]:
 def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
     """Each torch release on each CUDA needs its own overlays: the CUDA package set, the MAGMA patch, the
     torch source. Without one of them the recipe builds another CUDA, another torch, or nothing."""
-    if subject.style != "pinned":
+    if subject.style != "pinned" or subject.torch_from_elsewhere or not _seen(subject):
         return
+    yield from _cuda_set(subject)
     changed = {package for package, _ in _changed(subject)}
     for fix in _needed(subject):
-        if not fix.overlay or fix.overlay in changed:
+        if not fix.overlay or fix.overlay in changed or fix.overlay == "cudaPackages":
             continue
-        pin, variant = subject.said_pin or subject.pin, subject.variant
-        if fix.overlay == "cudaPackages" and pin and variant and pin.default_cuda == variant.cuda:
-            continue
-        yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _import(subject), hint=fix.why)
+        # A torch that is overridden where it is used needs no overlay for its source.
+        own = [one for one in subject.overrides_of(fix.overlay) if "src" in one.arguments]
+        if not own:
+            yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _import(subject), hint=fix.why)
+
+
+def _seen(subject: Subject) -> bool:
+    """Whether every overlay could be read."""
+    return all(one.whole for one in subject.body.imports)
+
+
+def _cuda_set(subject: Subject) -> Iterator[Defect]:
+    """A recipe that names no CUDA package set builds with the default of its pin."""
+    variant, pin = subject.variant, subject.said_pin
+    if variant is None or variant.cuda is None or subject.wraps_nightly:
+        return
+    named = re.search(r"\bcudaPackages(_\w+)?\s*=|\bcudaPackages_\d", subject.code)
+    default = pin.default_cuda if pin else None
+    if named or default == variant.cuda:
+        return
+    fix = subject.catalog.fixes.get("cuda-package-set")
+    is_ = f"it builds with the pin's CUDA {default}" if default else "it builds with the pin's default CUDA"
+    yield Defect(
+        f"missing overlay of cudaPackages: {is_}, the name says {variant.cuda}",
+        _import(subject),
+        hint=fix.why if fix else "",
+        sure=None if default else LIKELY,
+    )
 
 
 def _import(subject: Subject) -> Span | None:
@@ -70,7 +96,7 @@ def overlays_are_in_order(subject: Subject) -> Iterator[Defect]:
 def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
     """A workaround stays only as long as its reason: a MAGMA patch that the pin already has does not apply, a
     torch source that the pin has anyway is a second download, and the same overlay twice patches twice."""
-    if subject.build is None or subject.style != "pinned":
+    if subject.build is None or subject.style != "pinned" or not subject.at_its_pin:
         return
     needed = {fix.overlay for fix in _needed(subject) if fix.overlay}
     seen: set[str] = set()
@@ -90,10 +116,11 @@ def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
     """The package set that the recipe makes its CUDA is the one in the name. `cudaPackages_13` is accepted
     where the pin's 13 is that release."""
     toolkit, build = subject.toolkit, subject.build
-    if toolkit is None or build is None:
+    if toolkit is None:
         return
-    allowed = {toolkit.attr, build.cuda_set or toolkit.attr}
-    pin = subject.said_pin or subject.pin
+    best = build.cuda_set or toolkit.attr if build else toolkit.attr
+    allowed = {toolkit.attr, best}
+    pin = subject.said_pin or (None if subject.body.pins else subject.pin)
     major = f"cudaPackages_{toolkit.version.major}"
     newest = [cuda for cuda in (pin.cudas if pin else ()) if cuda.major == toolkit.version.major]
     if pin is None or (newest and max(newest) == toolkit.version):
@@ -103,11 +130,11 @@ def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
             yield Defect(
                 f"{found[0]} is not CUDA {toolkit.version}, which the name says",
                 subject.span(found),
-                hint=f"use {build.cuda_set or toolkit.attr}",
+                hint=f"use {best}",
             )
 
 
-@rule("TS309", "CUDA that follows the package set")
+@rule("TS309", "CUDA that follows the package set", sure=LIKELY)
 def cuda_set_is_named(subject: Subject) -> Iterator[Defect]:
     """A recipe that takes plain `cudaPackages` from its caller gets the default of that package set, whatever
     CUDA its name says; the set of a release has its own name."""
@@ -146,11 +173,13 @@ def magma_is_enabled(subject: Subject) -> Iterator[Defect]:
 def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     """What is known to break a release on its CUDA is mended in the recipe: version variables, CCCL links,
     the FindCUDAToolkit stub, OpenCV's patches. Each was met in a real build."""
-    for fix in _needed(subject):
+    # Other hands may mend the same thing in other words.
+    sure = LIKELY if subject.convention else None
+    for fix in _needed(subject) if not subject.torch_from_elsewhere and _seen(subject) else ():
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"
         if missing and not (overlaid and all(fix.overlay != one for one, _ in _changed(subject))):
-            yield Defect(f"missing fix: {fix.title}", hint=fix.why)
+            yield Defect(f"missing fix: {fix.title}", hint=fix.why, sure=sure)
 
 
 @rule("TS307", "fix that is not needed", NOTE)

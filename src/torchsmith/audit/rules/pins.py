@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.audit.rule import GUESS, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 
 
@@ -14,22 +14,23 @@ from torchsmith.audit.subject import Subject
 def pin_is_of_the_line(subject: Subject) -> Iterator[Defect]:
     """A recipe imports the nixpkgs revision that its torch release and CUDA are built from. Another pin has
     another torch, other patches, or no such CUDA at all."""
-    wanted = subject.pin
-    if wanted is None or subject.variant is None:
-        return
-    for pin in subject.body.pins:
-        if pin.rev is None or pin.rev.value == wanted.rev or "nixpkgs" not in pin.url.value:
+    wanted, variant = subject.pin, subject.variant
+    by_rev = {pin.rev: pin for pin in subject.catalog.pins.values()}
+    for pin in subject.body.pins if variant is not None else ():
+        if pin.rev is None or "nixpkgs" not in pin.url.value or (wanted and pin.rev.value == wanted.rev):
             continue
-        known = subject.said_pin
-        if known is None:
-            words, how = f"nixpkgs {pin.rev.value[:7]} is not in the catalog", WARNING
-        elif subject.variant.cuda and subject.variant.cuda not in known.cudas:
-            words, how = f"nixpkgs {known.name} has no CUDA {subject.variant.cuda}", None
-        else:
-            line = subject.line.name if subject.line else ""
-            words, how = f"nixpkgs {known.name} is not the pin of line {line}", None
+        known = by_rev.get(pin.rev.value)
         # No fix: another pin wants other overlays too, which is a rewrite.
-        yield Defect(f"{words}; it should be {wanted.rev}", pin.rev.span, severity=how)
+        hint = f"line {subject.line.name} is built from {wanted.rev}" if wanted and subject.line else ""
+        if known and variant and variant.cuda and known.cudas and variant.cuda not in known.cudas:
+            yield Defect(f"nixpkgs {known.name} has no CUDA {variant.cuda}", pin.rev.span, hint=hint)
+        elif known is None:
+            words = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
+            how = WARNING if wanted else NOTE
+            yield Defect(words, pin.rev.span, hint=hint, severity=how, sure=subject.convention)
+        elif wanted and subject.line:
+            words = f"nixpkgs {known.name} is not the pin of line {subject.line.name}"
+            yield Defect(words, pin.rev.span, hint=hint, sure=subject.convention)
 
 
 @rule("TS202", "two pins in one recipe")
@@ -75,10 +76,14 @@ def nixpkgs_is_pinned(subject: Subject) -> Iterator[Defect]:
     """`<nixpkgs>` or the tarball of a branch is whatever it is on the day of the build."""
     if subject.variant is None:
         return
-    found = re.search(r"<nixpkgs[^>]*>", subject.code) if "<nixpkgs" in subject.code else None
-    if found:
+    found = None
+    for found in re.finditer(r"<nixpkgs[^>]*>", subject.code) if "<nixpkgs" in subject.code else ():
         at = subject.span(found)
-        yield Defect("imports <nixpkgs>, which differs from machine to machine", at)
+        default = [one.name for one in subject.body.arguments if one.span.start <= at.start < one.span.end]
+        # An argument that is there for the form alone brings nothing.
+        used = not default or len(re.findall(rf"\b{default[0]}\b", subject.code)) > 1
+        if used and not (default and subject.body.pins):
+            yield Defect("imports <nixpkgs>, which differs from machine to machine", at)
     for pin in subject.body.pins:
         if pin.rev is None and "nixpkgs" in pin.url.value:
             yield Defect("the tarball's address names no revision", pin.url.span)
@@ -95,15 +100,15 @@ def system_is_of_the_isa(subject: Subject) -> Iterator[Defect]:
     if isa is None or subject.wraps_nightly:
         return
     for one in subject.body.imports:
-        if "nixpkgs" not in one.source.lower() and not subject.body.pins:
-            continue
         if one.system is None:
-            yield Defect(
-                f"the import names no system: on another machine it is not {isa.platform}",
-                one.span,
-                hint=f'system = "{isa.platform}";',
-                severity=WARNING,
-            )
+            if one.whole and not one.told & {"system", "localSystem"}:
+                yield Defect(
+                    f"the import names no system: on another machine it is not {isa.platform}",
+                    one.span,
+                    hint=f'system = "{isa.platform}";',
+                    severity=WARNING,
+                    sure=subject.convention,
+                )
         elif one.system.value != isa.platform and not one.system.value.startswith("$"):
             fix = rewrite(one.system.span, isa.platform)
             yield Defect(
@@ -127,7 +132,10 @@ def python_is_the_named_one(subject: Subject) -> Iterator[Defect]:
             at = subject.span(found)
             is_ = f"Python {default}" if found[0] == "python3Packages" else f"not Python {variant.python}"
             best = subject.catalog.pythons[variant.python].attr
-            yield Defect(f"{found[0]} is {is_}; the name says {variant.python}", at, hint=f"use {best}")
+            # Which Python python3Packages is depends on the pin.
+            sure = GUESS if found[0] == "python3Packages" and pin is None else None
+            words = f"{found[0]} is {is_}; the name says {variant.python}"
+            yield Defect(words, at, hint=f"use {best}", sure=sure)
 
 
 @rule("TS208", "unfree packages not allowed")
@@ -135,11 +143,11 @@ def unfree_is_allowed(subject: Subject) -> Iterator[Defect]:
     """CUDA and cuDNN are unfree: an import that does not allow it stops with an error."""
     if subject.variant is None or subject.variant.cuda is None or subject.wraps_nightly:
         return
-    for one in subject.body.imports:
-        allowed = one.config.get("allowUnfree")
-        if subject.body.pins and (allowed is None or allowed.value is False):
-            if "allowUnfreePredicate" in one.config:
-                continue
+    if subject.config.keys() & {"allowUnfreePredicate", "allowUnfreePackages"}:
+        return
+    said = subject.config.get("allowUnfree")
+    for one in subject.body.imports[:1] if said is None or said.value is False else ():
+        if one.whole:
             yield Defect("config.allowUnfree is not set, and CUDA is unfree", one.span)
 
 
@@ -150,9 +158,8 @@ def dependencies_use_cuda(subject: Subject) -> Iterator[Defect]:
     variant = subject.variant
     if variant is None or subject.wraps_nightly:
         return
-    for one in subject.body.imports:
-        said = one.config.get("cudaSupport")
-        if not subject.body.pins:
-            continue
-        if variant.cuda and (said is None or said.value is not True):
+    said = subject.config.get("cudaSupport")
+    wrong = said is None or said.value in (False, None)
+    for one in subject.body.imports[:1] if variant.cuda and wrong else ():
+        if one.whole:
             yield Defect("config.cudaSupport is not true", said.span if said else one.span)

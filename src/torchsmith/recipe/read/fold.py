@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Problem
 from torchsmith.recipe.read.said import Unknown, Value
-from torchsmith.recipe.read.scope import attr_names, lookup, statements, static_name
-from torchsmith.recipe.read.syntax import Syntax
+from torchsmith.recipe.read.scope import lookup, names_of, statements, static_name
+from torchsmith.recipe.read.syntax import Syntax, parse
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 DEPTH = 24  # chains of variables longer than this are left to an evaluator
+IMPORTS = 4  # files that import each other deeper than this are left to an evaluator
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+COMPARED: dict[str, Callable[[Value, Value], bool]] = {"==": eq, "!=": ne}
+ORDERED: dict[str, Callable[[str | int, str | int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class Folder:
-    """Folds expressions of one file; `given` are values that a wrapper passes to it."""
+    """Folds expressions of one file; `given` are values that a wrapper passes to it, `path` is where it
+    stands, for the tables that it imports."""
 
-    def __init__(self, syntax: Syntax, given: Mapping[str, Value] | None = None) -> None:
+    def __init__(
+        self,
+        syntax: Syntax,
+        given: Mapping[str, Value] | None = None,
+        path: Path | None = None,
+        imports: int = 0,
+    ) -> None:
         self.syntax = syntax
         self.given = dict(given or {})
+        self.path, self.imports = path, imports
         self._known: dict[int, Value] = {}
 
     def fold(self, node: Node, depth: int = 0) -> Value:
@@ -91,7 +107,40 @@ class Folder:
         bound = meaning.expression
         if meaning.kind in ("let", "rec", "formal") and bound is not None:
             return self.fold(bound, depth)
-        return Unknown(name)
+        return self._inherited(meaning.statements, name, depth)
+
+    def _inherited(self, bound: tuple[Node, ...], name: str, depth: int) -> Value:
+        """`inherit (x) name;`"""
+        inner = bound[0].child_by_field_name("expression") if len(bound) == 1 else None
+        if inner is None or bound[0].type != "inherit_from":
+            return Unknown(name)
+        value = self.fold(inner, depth)
+        return value[name] if isinstance(value, dict) and name in value else Unknown(name)
+
+    def _let(self, node: Node, depth: int) -> Value:
+        body = node.child_by_field_name("body")
+        return self.fold(body, depth) if body is not None else Unknown(self.syntax.text(node))
+
+    def _unary(self, node: Node, depth: int) -> Value:
+        inner = node.child_by_field_name("argument")
+        value = self.fold(inner, depth) if inner is not None else None
+        text = self.syntax.text(node)
+        if isinstance(value, bool) and text.startswith("!"):
+            return not value
+        if isinstance(value, int | float) and not isinstance(value, bool) and text.startswith("-"):
+            return -value
+        return Unknown(text)
+
+    def _has_attr(self, node: Node, depth: int) -> Value:
+        inner, path = node.child_by_field_name("expression"), node.child_by_field_name("attrpath")
+        value = self.fold(inner, depth) if inner is not None else None
+        for name in self._attributes(path, depth) if path is not None else [None]:
+            if isinstance(value, Unknown) or name is None:
+                return Unknown(self.syntax.text(node))
+            if not isinstance(value, dict) or name not in value:
+                return False
+            value = value[name]
+        return True
 
     def _list(self, node: Node, depth: int) -> Value:
         return [self.fold(one, depth) for one in node.named_children if one.type != "comment"]
@@ -100,13 +149,29 @@ class Folder:
         found: dict[str, Value] = {}
         for one in statements(node):
             if one.type != "binding":
-                return Unknown(self.syntax.text(node))
+                for name in names_of(self.syntax, one):
+                    if name is not None:
+                        found[name] = self.inherited(one, name, depth)
+                continue
             path, bound = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-            names = attr_names(self.syntax, path) if path is not None else [None]
-            if bound is None or len(names) != 1 or names[0] is None:
+            names = self._attributes(path, depth) if path is not None else [None]
+            home: Value = found
+            for name in names[:-1]:
+                home = home.setdefault(name, {}) if isinstance(home, dict) and name else None
+            if bound is None or not isinstance(home, dict) or names[-1] is None:
                 return Unknown(self.syntax.text(node))
-            found[names[0]] = self.fold(bound, depth)
+            home[names[-1]] = self.fold(bound, depth)
         return found
+
+    def inherited(self, statement: Node, name: str, depth: int = 0) -> Value:
+        """What `inherit name;` or `inherit (x) name;` brings."""
+        if statement.type == "inherit_from":
+            return self._inherited((statement,), name, depth)
+        meaning = lookup(self.syntax, statement, name)
+        if meaning.kind == "formal" and meaning.home == self.syntax.root and name in self.given:
+            return self.given[name]
+        bound = meaning.expression
+        return self.fold(bound, depth) if bound is not None else Unknown(name)
 
     _rec_attrset = _attrset
 
@@ -156,14 +221,25 @@ class Folder:
             return a + b
         if sign == "//" and isinstance(a, dict) and isinstance(b, dict):
             return a | b
-        if sign == "==" and not isinstance(a, Unknown) and not isinstance(b, Unknown):
-            return a == b
+        known = not isinstance(a, Unknown) and not isinstance(b, Unknown)
+        if sign in COMPARED and known:
+            return COMPARED[sign](a, b)
+        if sign in ORDERED and type(a) is type(b) and isinstance(a, str | int) and isinstance(b, str | int):
+            return ORDERED[sign](a, b)
+        if sign in LOGICAL:
+            return _logical(sign, a, b, self.syntax.text(node))
         return Unknown(self.syntax.text(node))
 
     def _apply(self, node: Node, depth: int) -> Value:
         words, arguments = self.call(node)
+        if words == "import":
+            return self._import(node, arguments, depth)
         folded = [self.fold(one, depth) for one in arguments]
         name = words.rpartition(".")[2]
+        if name in OPTIONAL and len(folded) == 2:
+            return _optional(name, folded[0], folded[1], self.syntax.text(node))
+        if name == "fromJSON" and folded and isinstance(folded[0], str) and folded[0].isdigit():
+            return int(folded[0])
         if name == "toString" and len(folded) == 1:
             return _to_string(folded[0], self.syntax.text(node))
         if name == "concatStringsSep" and len(folded) == 2:
@@ -172,11 +248,32 @@ class Folder:
                 texts = [part for part in parts if isinstance(part, str)]
                 if len(texts) == len(parts):
                     return separator.join(texts)
+        if name == "replaceStrings" and len(folded) == 3:
+            return _replaced(folded[0], folded[1], folded[2], self.syntax.text(node))
         if name in ("removePrefix", "removeSuffix") and len(folded) == 2:
             affix, word = folded
             if isinstance(affix, str) and isinstance(word, str):
                 return word.removeprefix(affix) if name == "removePrefix" else word.removesuffix(affix)
         return Unknown(self.syntax.text(node))
+
+    def _import(self, node: Node, arguments: list[Node], depth: int) -> Value:
+        """A table in a file of its own, or what a function in one makes of plain arguments."""
+        text = Unknown(self.syntax.text(node))
+        plain = arguments and arguments[0].type == "path_expression" and self.path is not None
+        if not plain or len(arguments) > 2 or self.imports >= IMPORTS:
+            return text
+        assert self.path is not None
+        target = self.path.parent / self.syntax.text(arguments[0])
+        other = parsed_file(target / "default.nix" if target.is_dir() else target)
+        given = self.fold(arguments[1], depth) if arguments[1:] else {}
+        if other is None or not isinstance(given, dict):
+            return text
+        body: Node | None = other.root
+        if body is not None and body.type == "function_expression":
+            body = body.child_by_field_name("body") if arguments[1:] else None
+        known = {name: value for name, value in given.items() if not isinstance(value, Unknown)}
+        folder = Folder(other, known, target, self.imports + 1)
+        return folder.fold(body) if body is not None else text
 
     def call(self, node: Node) -> tuple[str, list[Node]]:
         """The function's text and its arguments, of a curried call."""
@@ -188,6 +285,51 @@ class Folder:
                 arguments.insert(0, argument)
             function = function.child_by_field_name("function")
         return (self.syntax.text(function) if function is not None else "", arguments)
+
+
+def parsed_file(path: Path) -> Syntax | None:
+    """A file that others import, read once as long as it stays the same; None where it cannot be read."""
+    try:
+        about = path.stat()
+        return _parsed(path, about.st_mtime_ns, about.st_size)
+    except (OSError, Problem):
+        return None
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, changed: int, size: int) -> Syntax:
+    return parse(read_text(path).encode(), str(path))
+
+
+LOGICAL = {"&&": False, "||": True}  # the value that decides alone
+# What lib's helpers give where their condition does not hold.
+OPTIONAL: dict[str, Callable[[], Value]] = {
+    "optional": list, "optionals": list, "optionalString": str, "optionalAttrs": dict
+}  # fmt: skip
+
+
+def _logical(sign: str, a: Value, b: Value, text: str) -> Value:
+    if a is LOGICAL[sign] or b is LOGICAL[sign]:
+        return LOGICAL[sign]
+    return b if isinstance(a, bool) and isinstance(b, bool) else Unknown(text)
+
+
+def _optional(name: str, condition: Value, value: Value, text: str) -> Value:
+    if not isinstance(condition, bool):
+        return Unknown(text)
+    if not condition:
+        return OPTIONAL[name]()
+    return [value] if name == "optional" else value
+
+
+def _replaced(old: Value, new: Value, word: Value, text: str) -> Value:
+    if not isinstance(word, str) or not isinstance(old, list) or not isinstance(new, list):
+        return Unknown(text)
+    pairs = [(a, b) for a, b in zip(old, new, strict=False) if isinstance(a, str) and isinstance(b, str)]
+    if len(pairs) != len(old) or not all(a for a, _ in pairs):
+        return Unknown(text)
+    table = dict(reversed(pairs))
+    return re.sub("|".join(re.escape(a) for a, _ in pairs), lambda found: table[found[0]], word)
 
 
 def _to_string(value: Value, text: str) -> Value:

@@ -35,13 +35,24 @@ def read(syntax: Syntax, arguments: Node) -> Iterator[Overlay]:
         path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
         if path is None or expression is None or syntax.text(path) != "overlays":
             continue
-        listed = _resolved(syntax, expression)
-        for element in listed.named_children if listed.type == "list_expression" else ():
-            if element.type == "comment":
-                continue
+        for element in _elements(syntax, expression):
             function = _resolved(syntax, element)
             changes = tuple(_changes(syntax, function, ""))
-            yield Overlay(changes, syntax.text(function), syntax.span(element))
+            yield Overlay(changes, syntax.text(function), syntax.span(element), body_of(function) is not None)
+
+
+def _elements(syntax: Syntax, node: Node) -> Iterator[Node]:
+    """The elements of a list, also of lists that are joined; what is no list stands for itself."""
+    node = _resolved(syntax, node)
+    if node.type == "list_expression":
+        yield from (one for one in node.named_children if one.type != "comment")
+    elif node.type == "binary_expression":
+        for side in ("left", "right"):
+            inner = node.child_by_field_name(side)
+            if inner is not None:
+                yield from _elements(syntax, inner)
+    else:
+        yield node
 
 
 def _resolved(syntax: Syntax, node: Node) -> Node:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.variant import package_name
+from torchsmith.recipe.read import live
 from torchsmith.recipe.read import overlays as reading_overlays
 from torchsmith.recipe.read.fold import Folder
 from torchsmith.recipe.read.said import (
@@ -35,7 +36,7 @@ from torchsmith.recipe.read.said import (
     Value,
     Wrapper,
 )
-from torchsmith.recipe.read.scope import attr_names, formal_nodes, lookup, statements
+from torchsmith.recipe.read.scope import attr_names, formal_nodes, lookup, names_of, statements
 from torchsmith.recipe.read.syntax import Span, Syntax, Unreadable, parse
 
 if TYPE_CHECKING:
@@ -106,7 +107,15 @@ class Recipe:
 
     @cached_property
     def folder(self) -> Folder:
-        return Folder(self.syntax, self.given)
+        return Folder(self.syntax, self.given, self.path)
+
+    @cached_property
+    def dead(self) -> tuple[tuple[int, int], ...]:
+        """Stretches that known values switch off: the other branch of an `if`, an optional part."""
+        return tuple(live.dead_parts(self.syntax, self.folder))
+
+    def _alive(self, node: Node) -> bool:
+        return not self.dead or not any(start <= node.start_byte < end for start, end in self.dead)
 
     # ---- arguments, wrappers and comments
 
@@ -143,7 +152,8 @@ class Recipe:
         found = []
         for node in self.syntax.captures.get("comment", ()):
             words = re.sub(r"^(?:#+|/\*+)\s?|\s*\*/$", "", self.syntax.text(node))
-            found.append(Said(words.strip(), self.syntax.span(node)))
+            if self._alive(node):
+                found.append(Said(words.strip(), self.syntax.span(node)))
         return tuple(found)
 
     # ---- where packages come from
@@ -179,7 +189,7 @@ class Recipe:
     def _fetches(self, fetchers: frozenset[str]) -> Iterator[Source]:
         for node in self.syntax.calls_with(b"fetch"):
             function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
-            if function is None or argument is None:
+            if function is None or argument is None or not self._alive(node):
                 continue
             fetcher = self.syntax.text(function).rpartition(".")[2]
             if fetcher not in fetchers:
@@ -236,7 +246,7 @@ class Recipe:
     def cpu_flags(self) -> tuple[FlagList, ...]:
         """Lists of strings that begin with -m, whatever they are called."""
         found = []
-        for node in self.syntax.captures.get("list", ()):
+        for node in filter(self._alive, self.syntax.captures.get("list", ())):
             elements = [one for one in node.named_children if one.type == "string_expression"]
             flags = [Said(self.folder.fold(one), self._inside(one)) for one in elements]
             plain = tuple(Said(one.value, one.span) for one in flags if isinstance(one.value, str))
@@ -248,7 +258,7 @@ class Recipe:
     @cached_property
     def overrides(self) -> tuple[Override, ...]:
         found = []
-        for node in self.syntax.calls_with(b"override"):
+        for node in filter(self._alive, self.syntax.calls_with(b"override")):
             function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
             if function is None or argument is None or function.type != "select_expression":
                 continue
@@ -281,7 +291,7 @@ class Recipe:
             name = binding.names[-1]
             if name is None or not PHASE.fullmatch(name):
                 continue
-            for node in _strings_in(binding.expression):
+            for node in filter(self._alive, _strings_in(binding.expression)):
                 owner = self._owner(binding.node)
                 found.append(Phase(name, owner, self.folder.text(node), self.syntax.span(node)))
         return tuple(found)
@@ -339,7 +349,7 @@ class Recipe:
         found = []
         for node, path in self.syntax.bindings:
             expression = node.child_by_field_name("expression")
-            if expression is not None:
+            if expression is not None and self._alive(node):
                 found.append(_Binding(tuple(attr_names(self.syntax, path)), node, expression))
         return tuple(found)
 
@@ -382,12 +392,13 @@ class Recipe:
                 names = attr_names(self.syntax, path)
                 if None not in names:
                     found[".".join(cast("list[str]", names))] = self._said(expression)
-            elif one.type == "inherit":
-                attrs = one.child_by_field_name("attrs")
-                for name in attr_names(self.syntax, attrs) if attrs is not None else []:
-                    bound = lookup(self.syntax, one, name).expression if name else None
-                    if name and bound is not None:
-                        found[name] = self._said(bound)
+                continue
+            for name in names_of(self.syntax, one):
+                bound = lookup(self.syntax, one, name).expression if name and one.type == "inherit" else None
+                if name and bound is not None:
+                    found[name] = self._said(bound)
+                elif name:
+                    found[name] = Said(self.folder.inherited(one, name), self.syntax.span(one))
         return found
 
     def _said(self, node: Node) -> Said[Value]:
@@ -422,36 +433,70 @@ class Recipe:
         return ".".join(names)
 
     def _imports(self) -> Iterator[NixpkgsImport]:
-        for node in self.syntax.calls_with(b"import"):
+        """Imports of nixpkgs whose value is used. The default of an argument is not: whoever builds the
+        recipe passes it."""
+        for node in filter(self._alive, self.syntax.calls_with(b"import")):
             function, arguments = self.folder.call(node)
-            if function != "import" or len(arguments) != 2:
+            if function not in ("import", "builtins.import") or len(arguments) != 2:
                 continue
-            fields = self._fields(arguments[1])
-            system = fields.get("system")
-            config = fields.get("config")
-            yield NixpkgsImport(
-                source=self.syntax.text(arguments[0]),
-                system=Said(system.value, system.span) if system and isinstance(system.value, str) else None,
-                config=self._config(arguments[1]) if config else {},
-                overlays=tuple(reading_overlays.read(self.syntax, arguments[1])),
-                span=self.syntax.span(node),
-            )
+            if not live.is_nixpkgs(self.syntax, arguments[0]) or not live.is_used(self.syntax, node):
+                continue
+            yield self._import(node, arguments)
 
-    def _config(self, arguments: Node) -> Mapping[str, Said[Value]]:
-        for one in statements(arguments):
+    def _import(self, node: Node, arguments: list[Node]) -> NixpkgsImport:
+        told = self._told(arguments[1])
+        fields = told or {}
+        nested = {name.removeprefix("config."): said for name, said in fields.items() if "config." in name}
+        config = self._config(arguments[1], fields)
+        listed = fields.get("overlays")
+        overlays = tuple(reading_overlays.read(self.syntax, arguments[1]))
+        seen = listed is None or (bool(overlays) and all(one.understood for one in overlays))
+        seen = seen or (listed is not None and listed.value == [])
+        system = fields.get("system")
+        return NixpkgsImport(
+            source=self.syntax.text(arguments[0]),
+            told=frozenset(name.partition(".")[0] for name in fields),
+            system=Said(system.value, system.span) if system and isinstance(system.value, str) else None,
+            config=nested | dict(config or {}),
+            overlays=overlays,
+            span=self.syntax.span(node),
+            whole=told is not None and config is not None and seen,
+        )
+
+    def _told(self, node: Node) -> dict[str, Said[Value]] | None:
+        """The attributes of a set, also of one that is put together; None where that needs an evaluation."""
+        node = live.resolved(self.syntax, node)
+        if node.type in reading_overlays.SETS:
+            return self._fields(node)
+        value = self.folder.fold(node)
+        if not isinstance(value, dict):
+            return None
+        return {name: Said(one, self.syntax.span(node)) for name, one in value.items()}
+
+    def _config(self, arguments: Node, fields: Mapping[str, Said[Value]]) -> Mapping[str, Said[Value]] | None:
+        for one in statements(live.resolved(self.syntax, arguments)):
             path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
             if path is not None and expression is not None and self.syntax.text(path) == "config":
-                return self._fields(expression)
-        return {}
+                return self._told(expression)
+        said = fields.get("config")
+        if said is None:
+            return {}
+        if not isinstance(said.value, dict):
+            return None
+        return {name: Said(one, said.span) for name, one in said.value.items()}
 
 
 def _strings_in(node: Node) -> Iterator[Node]:
     """The strings that an expression joins with `+`, in order."""
     if node.type in ("string_expression", "indented_string_expression"):
         yield node
-    elif node.type in ("binary_expression", "parenthesized_expression"):
+    elif node.type in ("binary_expression", "parenthesized_expression", "if_expression"):
         for child in node.named_children:
             yield from _strings_in(child)
+    elif node.type == "apply_expression":  # lib.optionalString condition TEXT
+        argument = node.child_by_field_name("argument")
+        if argument is not None and argument.type != "apply_expression":
+            yield from _strings_in(argument)
 
 
 def _words(value: Value) -> tuple[str, ...]:

@@ -79,17 +79,20 @@ class Overlay:
     changes: tuple[Change, ...]
     text: str
     span: Span
+    understood: bool = True  # False for one that another file or a function makes
 
 
 @dataclass(frozen=True, slots=True)
 class NixpkgsImport:
-    """An import of a package set with its arguments."""
+    """An import of a package set with its arguments; `whole` where all of them could be read."""
 
     source: str  # the text of what is imported
+    told: frozenset[str]  # the names of its arguments
     system: Said[str] | None
     config: Mapping[str, Said[Value]]
     overlays: tuple[Overlay, ...]
     span: Span
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ CAPTURES = """
 (comment) @comment
 (path_expression) @path
 (list_expression) @list
+(if_expression) @if
 """
 
 
