@@ -37,14 +37,20 @@ def ready(place: Place, tmp_path: Path, call: Call) -> Place:
     assert call(*place.words("build", "--backend", "flox")).code == 0
     record = open_record(place.root)
     for name in (place.torch, place.vision):
-        record.note_verdict(Verdict(output=record.outputs_of(name)[0], name=name, ok=True))
+        built = record.built(name)
+        assert built is not None
+        record.note_verdict(Verdict(output=built.outputs[0], name=name, ok=True))
+    with_remotes(place, tmp_path)
+    return place
+
+
+def with_remotes(place: Place, tmp_path: Path) -> None:
     for repo in ("build-pytorch", "build-torchvision"):
         (place.root / repo / ".flox/env/manifest.lock").write_text("{}")
         subprocess.run(["git", "-C", place.root / repo, "add", ".flox"], check=True)
         subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / f"{repo}.git"], check=True)
         remote = ["remote", "add", "origin", str(tmp_path / f"{repo}.git")]
         subprocess.run(["git", "-C", place.root / repo, *remote], check=True)
-    return place
 
 
 def test_everything_that_is_missing_is_told_at_once_and_nothing_leaves(
@@ -90,8 +96,11 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(
 
 def test_what_is_not_verified_is_left_unless_forced(ready: Place, tmp_path: Path, call: Call) -> None:
     record = open_record(ready.root)
-    output = record.outputs_of(ready.vision)[0]
-    record.note_verdict(Verdict(output=output, name=ready.vision, ok=False, detail="no code for its GPU"))
+    built = record.built(ready.vision)
+    assert built is not None
+    record.note_verdict(
+        Verdict(output=built.outputs[0], name=ready.vision, ok=False, detail="no code for its GPU")
+    )
     answer = call(*ready.words("publish", "--org", "us", "--push"))
     assert answer.code == 1
     assert "its build is not right: no code for its GPU" in answer.out
@@ -104,6 +113,7 @@ def test_a_dry_run_publishes_and_pushes_nothing(ready: Place, tmp_path: Path, ca
     answer = call(*ready.words("publish", "--org", "us", "--push", "--dry-run"))
     assert answer.code == 0, answer.err
     assert "2 would be published" in answer.out
+    assert f"would be published  us/{ready.torch}" in answer.out
     assert catalog(tmp_path) == []
 
 
@@ -116,3 +126,47 @@ def test_the_token_reaches_no_log_no_report_and_no_database(ready: Place, tmp_pa
     for file in (ready.root / ".torchsmith").rglob("*"):
         if file.is_file():
             assert TOKEN.encode() not in file.read_bytes(), file
+
+
+def commit_all(place: Place) -> None:
+    for repo in ("build-pytorch", "build-torchvision"):
+        subprocess.run(["git", "-C", place.root / repo, "commit", "-qam", "changed"], check=False)
+        subprocess.run(["git", "-C", place.root / repo, "push", "-q", "-u", "origin", "HEAD"], check=True)
+
+
+def test_a_recipe_that_changed_after_flox_built_it_is_not_published(
+    ready: Place, tmp_path: Path, call: Call
+) -> None:
+    recipe = ready.recipe(ready.torch)
+    recipe.write_text(recipe.read_text() + "# one byte more is another recipe\n")
+    commit_all(ready)
+    answer = call(*ready.words("publish", "--org", "us"))
+    assert answer.code == 1
+    assert "changed since it was built" in answer.out
+    assert [row[1] for row in catalog(tmp_path)] == [ready.vision]
+
+
+@pytest.mark.needs("nix")
+def test_a_recipe_that_is_another_derivation_than_the_one_built_is_not_published(
+    place: Place, nix_here: Path, tmp_path: Path, call: Call
+) -> None:
+    assert call(*place.words("build")).code == 0
+    record = open_record(place.root)
+    for name in (place.torch, place.vision):
+        built = record.built(name)
+        assert built is not None
+        verdict = Verdict(output=built.outputs[0], name=name, ok=True, derivation=built.derivation)
+        record.note_verdict(verdict)
+    with_remotes(place, tmp_path)
+    recipe, right = place.recipe(place.torch), place.recipe(place.torch).read_text()
+    recipe.write_text(right.replace("preConfigure = ", 'sneaked = "in"; preConfigure = '))
+    assert recipe.read_text() != right
+    commit_all(place)
+    answer = call(*place.words("publish", "--org", "us"))
+    assert answer.code == 1
+    assert "which was built; build and verify it again" in answer.out
+    assert [row[1] for row in catalog(tmp_path)] == [place.vision]
+    recipe.write_text(right + "# a comment is no other derivation\n")
+    commit_all(place)
+    answer = call(*place.words("publish", "--org", "us", place.torch))
+    assert answer.code == 0, answer.out + answer.err

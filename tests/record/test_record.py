@@ -14,6 +14,7 @@ import pytest
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.record import Attempt, JobRow, Past, Record, Verdict, Work, expect, open_record
+from torchsmith.record.database import FIRST
 
 GPU_TORCH = Work("pytorch-a", "pytorch", True, "x86_64-linux")
 
@@ -141,3 +142,23 @@ def test_half_the_cores_take_twice_the_time_and_half_the_memory() -> None:
     half = expect(GPU_TORCH, [], builtin_catalog(), 8)
     assert half.seconds == 2 * whole.seconds
     assert half.memory_gb == whole.memory_gb / 2
+
+
+def test_a_file_of_the_first_format_is_brought_up_with_its_builds(tmp_path: Path) -> None:
+    file = tmp_path / ".torchsmith/record.sqlite"
+    file.parent.mkdir()
+    old = sqlite3.connect(file)
+    old.executescript(FIRST)
+    old.execute("insert into runs values (1, 0, 1, 'done', 'nix', '[]', '{}', 1)")
+    row = ("/nix/store/a.drv", "a", '["/nix/store/a"]')
+    old.execute(
+        "insert into jobs (run, key, name, package, gpu, system, targets, state, ended, outputs)"
+        " values (1, ?, ?, 'pytorch', 1, 'x', '[]', 'done', 5, ?)",
+        row,
+    )
+    old.execute("pragma user_version = 1")
+    old.commit()
+    old.close()
+    built = open_record(tmp_path).built("a")
+    assert built is not None
+    assert (built.derivation, built.outputs) == ("/nix/store/a.drv", ("/nix/store/a",))

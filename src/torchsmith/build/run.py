@@ -62,6 +62,7 @@ class Run:
     errors: Collection[KnownError]
     tell: Tell
     clock: Clock
+    built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # e.g. write down what it was
     after: Callable[[Job, Outcome], str] = lambda job, outcome: (
         ""
     )  # e.g. copy to a cache; returns what went wrong
@@ -229,6 +230,7 @@ class Run:
         self.done[job.key] = job
         ended = Attempt(state="done", outputs=outcome.outputs, builder=outcome.builder)
         self.record.job_ended(self.number, job.key, ended)
+        self.built(job, outcome)
         self._say(
             kind="job-ended",
             job=job.key,

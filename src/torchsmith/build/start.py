@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+import msgspec
+
 from torchsmith.build.backend import Backend, Outcome, Tell
 from torchsmith.build.farm import LOCAL, Builder, configured, require_able
 from torchsmith.build.flox_backend import FloxBackend, require_flox
@@ -25,6 +27,7 @@ from torchsmith.build.plan import (
     plan_with_nix,
 )
 from torchsmith.build.run import Finished, Limits, Run
+from torchsmith.build.sources import sources_now
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.lock import exclusive
 from torchsmith.edge.problem import Problem
@@ -32,7 +35,7 @@ from torchsmith.nix.evaluate import Listener
 from torchsmith.nix.settings import nix_settings
 from torchsmith.nix.store import StoreOptions, copy_to_cache, public_key
 from torchsmith.nix.tool import Nix, find_nix
-from torchsmith.record import Record, open_record
+from torchsmith.record import Built, Record, open_record
 from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.generate import STATE
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -119,6 +122,7 @@ class Prepared:
     nix: Nix | None = None
     options: StoreOptions = field(default_factory=StoreOptions)
     builders: Sequence[Builder] = field(default_factory=tuple)
+    sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they are now
 
     @property
     def folder(self) -> Path:
@@ -173,9 +177,18 @@ class Prepared:
                 errors=self.workspace.catalog.errors.values(),
                 tell=tell,
                 clock=clock or SystemClock(),
+                built=self._built,
                 after=self._copy,
                 keep_going=self.request.keep_going,
             ).go()
+
+    def _built(self, job: Job, outcome: Outcome) -> None:
+        """Write down what each recipe of a job was when it was built."""
+        derivation = job.key if self.nix is not None else ""
+        for name in job.recipes:
+            was = self.sources.get(name, Built(name=name, outputs=()))
+            built = msgspec.structs.replace(was, derivation=derivation, outputs=tuple(outcome.outputs))
+            self.record.note_built(built)
 
     def _copy(self, job: Job, outcome: Outcome) -> str:
         if not self.request.cache or self.nix is None or not job.recipes:
@@ -207,14 +220,15 @@ def prepare(
         require_flox("build with --backend nix")
         machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
         plan = plan_with_flox(recipes, workspace, root, past, machine, request.means)
-        return Prepared(request, workspace, record, plan, machine)
+        return Prepared(request, workspace, record, plan, machine, sources=sources_now(recipes))
     nix = find_nix()
     options = _store_options(nix, request)
     evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses)
     machine = this_machine(_store_of(nix, evaluation.graph.recipes), Path(os.environ.get("TMPDIR", "/tmp")))
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
     builders = _builders(request, workspace, nix, plan, isas)
-    return Prepared(request, workspace, record, plan, machine, nix, options, builders)
+    sources = sources_now(recipes)
+    return Prepared(request, workspace, record, plan, machine, nix, options, builders, sources)
 
 
 def _store_of(nix: Nix, recipes: Mapping[str, str]) -> Path:

@@ -17,7 +17,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     """A line a package, then the counts."""
     console = out()
     for row in rows:
-        line = Text(f"{row.standing:18}", style=STYLES.get(row.standing, "")).append(
+        line = Text(f"{row.standing:18}  ", style=STYLES.get(row.standing, "")).append(
             f"{row.org}/{row.name}", style="default"
         )
         facts = f"  {row.repo} at {row.revision[:12]}{f': {row.words}' if row.words else ''}"

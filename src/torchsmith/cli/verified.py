@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from torchsmith.artifact.inspect import Depth
 from torchsmith.artifact.report import verify
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Variant
-from torchsmith.record import Record, Verdict
+from torchsmith.nix.evaluate import Request, evaluate
+from torchsmith.nix.sources import source_hash
+from torchsmith.nix.tool import find_nix
+from torchsmith.record import Built, Record, Verdict
+from torchsmith.workspace.checkout import RecipeFile
+from torchsmith.workspace.load import Workspace
 
 
 def verified_by(record: Record, catalog: Catalog) -> Callable[[str], str]:
     """Why a package's last build does not count as verified; empty where it does."""
 
     def why(name: str) -> str:
-        outputs = record.outputs_of(name)
-        if not outputs:
+        built = record.built(name)
+        if built is None or not built.outputs:
             return "it was not built here; torchsmith build builds it"
-        verdict = record.verdict(outputs[0])
-        if verdict is None:
-            verdict = judge(name, Path(outputs[0]), catalog)
+        verdict = record.verdict(built.outputs[0])
+        if verdict is None or verdict.derivation != built.derivation:
+            verdict = judge(name, Path(built.outputs[0]), catalog)
+            verdict = msgspec.structs.replace(verdict, derivation=built.derivation)
             record.note_verdict(verdict)
         return "" if verdict.ok else f"its build is not right: {verdict.detail}"
 
@@ -37,3 +45,46 @@ def judge(name: str, output: Path, catalog: Catalog) -> Verdict:
         return Verdict(output=str(output), name=name, ok=False, detail=problem.message)
     wrong = [check.text for check in report.checks if check.status == "wrong"]
     return Verdict(output=str(output), name=name, ok=report.ok, detail="; ".join(wrong))
+
+
+def changed_since(
+    record: Record, workspace: Workspace, trees: Mapping[str, Path]
+) -> Callable[[Sequence[RecipeFile]], dict[str, str]]:
+    """Why recipes are not what was built: another derivation, or for Flox' own recipes another text."""
+
+    def why(recipes: Sequence[RecipeFile]) -> dict[str, str]:
+        built = {recipe.name: record.built(recipe.name) for recipe in recipes}
+        alone = [one for one in recipes if (was := built[one.name]) and was.derivation]
+        now = _derivations(alone, workspace, trees)
+        reasons = {one.name: _difference(one, built[one.name], now.get(one.name, "")) for one in recipes}
+        return {name: f"{why}; build and verify it again" for name, why in reasons.items() if why}
+
+    return why
+
+
+def _difference(recipe: RecipeFile, was: Built | None, now: str) -> str:
+    """Why a recipe is not what was built; `now` is its derivation, or why it has none."""
+    if was is not None and was.derivation:
+        if now == was.derivation:
+            return ""
+        return f"it is {now} now and not {was.derivation}, which was built" if now.endswith(".drv") else now
+    if was is not None and source_hash(recipe.path) == was.source:
+        return ""
+    at = f" at {was.revision[:12]}" if was is not None and was.revision else ""
+    return f"its recipe, or a file that it reads, changed since it was built{at}"
+
+
+def _derivations(
+    recipes: Sequence[RecipeFile], workspace: Workspace, trees: Mapping[str, Path]
+) -> dict[str, str]:
+    """What recipes evaluate to now, or why they do not."""
+    requests = [Request(one.name, one.path, one.system) for one in recipes]
+    if not requests:
+        return {}
+    results = evaluate(requests, find_nix(), trees=trees, addresses=workspace.addresses)
+    return {
+        one.name: one.evaluated.drv_path
+        if one.evaluated
+        else f"it does not evaluate: {one.cause.message if one.cause else ''}"
+        for one in results
+    }

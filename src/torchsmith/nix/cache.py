@@ -33,6 +33,14 @@ class Fingerprints:
             self._known[path] = digest.hexdigest()
         return self._known[path]
 
+    def content(self, path: Path) -> str:
+        """Of a file its content, of a folder names and content of everything below, wherever it lies."""
+        digest = hashlib.sha256()
+        for file in _files(path):
+            digest.update(f"{file.relative_to(path)}\0".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        return digest.hexdigest()
+
     def tree(self, path: Path) -> str:
         """Of a nixpkgs tree: its path in the store, or the names, sizes and times of all its files."""
         resolved = path.resolve()

@@ -20,6 +20,7 @@ HOUR = 3600.0
 Standing = Literal[
     "published", "published before", "failed", "not verified", "not tried", "would be published"
 ]
+Changed = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why a recipe is not what was built
 Verified = Callable[[str], str]  # a package's name -> why it does not count as verified; empty: it does
 
 
@@ -44,6 +45,7 @@ class Publisher:
     record: Record
     logs: Path
     verified: Verified
+    changed: Changed
     force: bool = False
     push: bool = False
     env: Mapping[str, str] | None = None
@@ -76,7 +78,8 @@ class Publisher:
 
     def _unverified(self, recipes: Sequence[RecipeFile]) -> dict[str, str]:
         reasons = {recipe.name: self.verified(recipe.name) for recipe in recipes}
-        return {name: why for name, why in reasons.items() if why}
+        known = {name: why for name, why in reasons.items() if why}
+        return {**self.changed([one for one in recipes if one.name not in known]), **known}
 
     def _one(
         self,

@@ -2,10 +2,11 @@
 
 from torchsmith.record.database import Record, open_record
 from torchsmith.record.estimate import Expected, Past, Work, expect
-from torchsmith.record.rows import Attempt, JobRow, JobState, Published, RunRow, RunState, Verdict
+from torchsmith.record.rows import Attempt, Built, JobRow, JobState, Published, RunRow, RunState, Verdict
 
 __all__ = [
     "Attempt",
+    "Built",
     "Expected",
     "JobRow",
     "JobState",

@@ -15,11 +15,11 @@ import msgspec
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record.estimate import Past
-from torchsmith.record.rows import UNFINISHED, Attempt, JobRow, Published, RunRow, RunState, Verdict
+from torchsmith.record.rows import UNFINISHED, Attempt, Built, JobRow, Published, RunRow, RunState, Verdict
 
 FILE = "record.sqlite"
-FORMAT = 1  # raised with the tables; an older file is brought up to it
-TABLES = """
+# What brings a file from each format to the next; the number of steps is the format.
+FIRST = """
 create table runs (
   id integer primary key, started real not null, ended real, state text not null, backend text not null,
   selection text not null, options text not null, process integer not null
@@ -41,6 +41,18 @@ create table published (
   primary key (name, org, revision)
 );
 """
+BUILT = """
+create table built (
+  name text not null, derivation text not null, source text not null, revision text not null,
+  outputs text not null, at real not null, primary key (name, derivation, source)
+);
+insert or replace into built
+  select name, key, '', '', outputs, ended from jobs
+  where state = 'done' and key like '%.drv' and outputs != '[]' order by ended;
+alter table verdicts add column derivation text not null default '';
+"""
+STEPS = (FIRST, BUILT)
+FORMAT = len(STEPS)
 T = TypeVar("T")
 
 
@@ -77,7 +89,7 @@ class Record:
             if found > FORMAT:
                 raise sqlite3.DatabaseError(f"it was written by a newer torchsmith (format {found})")
             if found < FORMAT:
-                for statement in filter(str.strip, TABLES.split(";")):
+                for statement in filter(str.strip, ";".join(STEPS[found:]).split(";")):
                     self._db.execute(statement)
                 self._db.execute(f"pragma user_version = {FORMAT}")
 
@@ -216,20 +228,44 @@ class Record:
         """Write down what verification said about an output; the newest word counts."""
         with self._transaction():
             self._db.execute(
-                "insert or replace into verdicts (output, name, ok, detail, at) values (?, ?, ?, ?, ?)",
-                (verdict.output, verdict.name, int(verdict.ok), verdict.detail, self._clock.now()),
+                "insert or replace into verdicts (output, name, ok, detail, derivation, at)"
+                " values (?, ?, ?, ?, ?, ?)",
+                (
+                    verdict.output,
+                    verdict.name,
+                    int(verdict.ok),
+                    verdict.detail,
+                    verdict.derivation,
+                    self._clock.now(),
+                ),
             )
 
     def verdict(self, output: str) -> Verdict | None:
         found = self._db.execute("select * from verdicts where output = ?", (output,)).fetchone()
         return _typed(found, Verdict, ()) if found else None
 
-    def outputs_of(self, name: str) -> tuple[str, ...]:
-        """What the newest successful build of a job made."""
+    def note_built(self, built: Built) -> None:
+        """Write down that a recipe's results are in the store, whoever put them there."""
+        with self._transaction():
+            self._db.execute(
+                "insert or replace into built (name, derivation, source, revision, outputs, at)"
+                " values (?, ?, ?, ?, ?, ?)",
+                (
+                    built.name,
+                    built.derivation,
+                    built.source,
+                    built.revision,
+                    json.dumps(list(built.outputs)),
+                    self._clock.now(),
+                ),
+            )
+
+    def built(self, name: str) -> Built | None:
+        """The newest build of a recipe."""
         found = self._db.execute(
-            "select * from jobs where name = ? and state = 'done' order by ended desc limit 1", (name,)
+            "select * from built where name = ? order by at desc, rowid desc limit 1", (name,)
         ).fetchone()
-        return _job(found).outputs if found else ()
+        return _typed(found, Built, ("outputs",)) if found else None
 
     def note_proved(self, hashes: Mapping[str, str]) -> None:
         """Sources whose hash was seen to be right."""

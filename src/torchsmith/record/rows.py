@@ -69,6 +69,18 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     ok: bool
     detail: str = ""
+    derivation: str = ""  # that made the output; empty where Flox built it
+    at: float = 0.0
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """A recipe whose results are there: the derivation it was, or for Flox what its files were."""
+
+    name: str
+    derivation: str = ""  # empty: Flox built it, and tells none
+    source: str = ""  # of the recipe and every file that it reads
+    revision: str = ""  # of its repository
+    outputs: tuple[str, ...]
     at: float = 0.0
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from torchsmith.cli.nix_options import Recipes
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
@@ -19,19 +19,22 @@ def run(
     push: Annotated[bool, typer.Option("--push", help="First commit and push, once a repository.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also publish what is not verified.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, publish nothing.")] = False,
+    nixpkgs: NixpkgsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Publish built and verified packages with Flox, all from one commit.
 
-    What Flox needs is checked first, and everything that is missing is told. A package that was published
+    What Flox needs is checked first, and everything that is missing is told. Recipes are evaluated again: one
+    that is another derivation now than the one built and verified is refused. A package that was published
     from the same commit is not published again, so a run that was cut off is simply repeated. Flox takes its
     token from the environment; it is written nowhere.
     """
     from torchsmith.build.flox_backend import require_flox
     from torchsmith.build.start import state_folder, workspace_record
     from torchsmith.cli.console import print_json
+    from torchsmith.cli.nix_options import read_trees
     from torchsmith.cli.publish_view import print_rows
-    from torchsmith.cli.verified import verified_by
+    from torchsmith.cli.verified import changed_since, verified_by
     from torchsmith.publish.publish import Publisher
     from torchsmith.workspace.checkout import choose
 
@@ -40,7 +43,8 @@ def run(
         chosen = choose(recipes or [], opened, folder.parent).recipes
         verified = verified_by(record, opened.catalog)
         logs = folder / "logs" / "publish"
-        publisher = Publisher(require_flox(), org, record, logs, verified, force, push)
+        changed = changed_since(record, opened, read_trees(nixpkgs or []))
+        publisher = Publisher(require_flox(), org, record, logs, verified, changed, force, push)
         rows = publisher.publish(chosen, dry_run=dry_run)
     if json:
         print_json(rows)
