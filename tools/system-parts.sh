@@ -9,8 +9,8 @@ want() { # command, package
 }
 
 case $(uname -m) in
-    x86_64) want aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu; want x86_64-linux-gnu-gcc gcc ;;
-    aarch64) want x86_64-linux-gnu-gcc gcc-x86-64-linux-gnu; want aarch64-linux-gnu-gcc gcc ;;
+    x86_64) want aarch64-linux-gnu-g++ g++-aarch64-linux-gnu; want x86_64-linux-gnu-g++ g++ ;;
+    aarch64) want x86_64-linux-gnu-g++ g++-x86-64-linux-gnu; want aarch64-linux-gnu-g++ g++ ;;
 esac
 want gcc gcc
 want git git

@@ -89,11 +89,12 @@ def code_library(
 ) -> bytes:
     """A library with functions; local ones come after the name of their source file."""
     units = units or {}
-    strings, symbols, code = b"\0", bytes(SYMBOL.size), b""
+    strings, symbols, code, unit = b"\0", bytes(SYMBOL.size), b"", ""
     for name, body in sorted(functions.items(), key=lambda item: item[0] not in units):
-        if name in units:
+        if units.get(name, unit) != unit:
+            unit = units[name]
             symbols += SYMBOL.pack(len(strings), 4, 0, 0xFFF1, 0, 0)
-            strings += units[name].encode() + b"\0"
+            strings += unit.encode() + b"\0"
         binding = 0 if name in units else 1
         symbols += SYMBOL.pack(len(strings), binding << 4 | 2, 0, 1, len(code), len(body))
         strings += name.encode() + b"\0"

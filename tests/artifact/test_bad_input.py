@@ -51,7 +51,7 @@ def look(data: bytes) -> int:
     elf = read_elf(Bytes(data))
     links_of(elf)
     compile_flags(elf)
-    cpu_code(elf, "x", full=True)
+    cpu_code(elf, "x")
     return len(list(containers_of(elf)))
 
 

@@ -1,23 +1,29 @@
-"""Instruction boundaries and features are those of GNU's assembler, compiler and disassembler."""
+"""Instructions are what GNU's tools and iced-x86 say, and verdicts what the compiler was told."""
 
 from __future__ import annotations
 
 import tomllib
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.artifact import toolkit
 from tests.artifact.toolkit import checked
-from torchsmith.artifact import x86
-from torchsmith.artifact.cpu import CpuCode, cpu_code
+from torchsmith.artifact import iced, x86
+from torchsmith.artifact.check import Check
+from torchsmith.artifact.cpu_promise import cpu_promise
 from torchsmith.artifact.elf import Machine, code_of, functions_of, read_elf
-from torchsmith.artifact.features import LEGACY_SSE, closure, uses
+from torchsmith.artifact.features import LEGACY_SSE, closure, look, x86_needs, x86_uses
+from torchsmith.artifact.inspect import inspect
 from torchsmith.artifact.source import open_file
-from torchsmith.catalog import builtin_catalog
+from torchsmith.artifact.units import kind_of
+from torchsmith.catalog import Isa, builtin_catalog
 
 TRIPLES: dict[Machine, str] = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 CATALOG = builtin_catalog()
+EXTENSION = Path(__file__).with_name("extension")
 
 INSTRUCTIONS: dict[Machine, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("instructions.toml").read_text()
@@ -35,8 +41,10 @@ def assemble(machine: Machine, lines: list[str], folder: Path) -> bytes:
 
 
 def told(machine: Machine, line: str, folder: Path) -> str:
-    """The telling feature of one instruction."""
-    found = [use.features[-1] for use in uses(machine, assemble(machine, [line], folder))]
+    """The telling feature of one instruction, by our own decoder."""
+    code = assemble(machine, [line], folder)
+    uses = list(x86_uses(code)) if machine == "x86_64" else list(look(machine, code).first.values())
+    found = [use.features[-1] for use in uses]
     return found[0] if found and found[0] != LEGACY_SSE else "baseline"
 
 
@@ -51,72 +59,134 @@ def test_an_instruction_needs_the_feature_it_belongs_to(
     assert {line: told(machine, line, tmp_path) for line in lines} == dict.fromkeys(lines, feature)
 
 
-SOURCE = """
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#define AT(name) __asm__("_ZN2at6native" name "Ev")
-void scale(float* out, const float* in, float by, size_t n) AT("5scale");
-double total(const double* in, size_t n) AT("5total");
-void mask(int32_t* out, const int32_t* in, size_t n) AT("4mask");
-float mean(float a, float b) AT("4mean");
-void bump(atomic_long* count) AT("4bump");
-uint64_t mix(uint64_t a, uint64_t b) AT("3mix");
-void widen(double* out, const float* in, size_t n) AT("5widen");
-void bytes(uint8_t* out, const uint8_t* in, size_t n) AT("5bytes");
-void scale(float* out, const float* in, float by, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = in[i] * by + 1; }
-double total(const double* in, size_t n) { double sum = 0; for (size_t i = 0; i < n; ++i) sum += in[i]; return sum; }
-void mask(int32_t* out, const int32_t* in, size_t n) { for (size_t i = 0; i < n; ++i) if (in[i] > 3) out[i] = in[i] * 7; }
-float mean(float a, float b) { return (a + b) * 0.5f; }
-void bump(atomic_long* count) { atomic_fetch_add(count, 1); }
-uint64_t mix(uint64_t a, uint64_t b) { return (a & ~b) ^ (a << (b & 63)); }
-void widen(double* out, const float* in, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = in[i]; }
-void bytes(uint8_t* out, const uint8_t* in, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = in[i] ^ (out[i] >> 1); }
-"""  # noqa: E501
+needs_iced = pytest.mark.skipif(not iced.INSTALLED, reason="iced-x86 has no wheel for this machine")
 
 
-def compiled(isa_name: str, flags: tuple[str, ...], folder: Path) -> CpuCode:
-    """What is seen in a library that gcc compiled with flags."""
-    machine: Machine = "x86_64" if CATALOG.isas[isa_name].platform.startswith("x86") else "aarch64"
-    source, made = folder / "kernel.c", folder / "libtorch_cpu.so"
-    source.write_text(SOURCE)
-    checked(f"{TRIPLES[machine]}-gcc", "-O3", "-shared", "-fPIC", "-nostdlib", *flags, source, "-o", made)
-    with open_file(made) as opened:
-        return cpu_code(read_elf(opened), made.name, full=True)
+@needs_iced
+def test_both_decoders_ask_the_same_of_every_instruction_that_iced_knows() -> None:
+    compared, different = 0, []
+    for kind, found in toolkit.iced_instructions():
+        compared += 1
+        ours, theirs = (closure("x86_64", needs) for needs in (x86_needs(found), iced.needs(kind)))
+        by_register = (found.encoding, found.map, found.opcode) == ("evex", 1, 0x73)  # /3 and /7 need BW
+        if ours | {"avx512f"} != theirs | {"avx512f"} and not by_register:
+            different.append((found, sorted(ours ^ theirs)))
+    assert not different
+    assert compared > 5000
+
+
+def sets_of(machine: Machine) -> list[Isa]:
+    return [isa for isa in CATALOG.isas.values() if isa.platform.startswith(machine)]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("extension")
+
+
+@cache
+def compiled(machine: Machine, flags: tuple[str, ...], work: Path) -> Path:
+    """The extension's C++ unit."""
+    made = work / f"{machine}{''.join(flags)}.o"
+    options = ("-O2", "-std=c++17", "-fPIC", *flags)
+    checked(f"{TRIPLES[machine]}-g++", *options, "-c", EXTENSION / "ops.cpp", "-o", made)
+    return made
+
+
+@cache
+def compiled_by_nvcc(machine: Machine, flags: tuple[str, ...], work: Path) -> Path:
+    """The extension's CUDA unit; flags reach the host compiler."""
+    made = work / f"{machine}{''.join(flags)}.cu.o"
+    host = (f"-ccbin={TRIPLES[machine]}-g++", f"-Xcompiler={','.join(('-fPIC', *flags))}")
+    options = ("-arch=sm_90", "-O2", "-std=c++17", *host)
+    checked(toolkit.cuda_home() / "bin" / "nvcc", *options, "-c", EXTENSION / "ops.cu", "-o", made)
+    return made
+
+
+def linked(machine: Machine, objects: list[Path], *options: str) -> Path:
+    made = objects[0].with_suffix(f".{len(objects)}{''.join(options)}.so")
+    checked(f"{TRIPLES[machine]}-g++", "-shared", "-o", made, *objects, *options)
+    return made
+
+
+def wrong(checks: list[Check]) -> list[str]:
+    return [check.text for check in checks if check.status == "wrong"]
+
+
+def disagreements(library: Path, machine: Machine, built: str) -> list[str]:
+    """Names under which a library is judged otherwise than the flags it was built with say."""
+    seen, found = inspect(library), []
+    for isa in sets_of(machine):
+        checks = list(cpu_promise(seen, isa, CATALOG))
+        alike = any(check.id == "set" and built in check.text for check in checks)
+        if bool(wrong(checks)) != (isa.name != built and not alike):
+            found.append(f"{library.name} built for {built}, judged as {isa.name}: {checks}")
+    return found
+
+
+LINKING = [(*static, *stripped) for static, stripped in product(((), ("-static-libstdc++",)), ((), ("-s",)))]
 
 
 @pytest.mark.needs("cross-gcc")
-@pytest.mark.parametrize("isa_name", CATALOG.isas)
-def test_code_compiled_for_an_instruction_set_shows_it_and_stays_within_it(
-    isa_name: str, tmp_path: Path
+@pytest.mark.parametrize("options", LINKING, ids=" ".join)
+@pytest.mark.parametrize("built", [*CATALOG.isas, "x86_64", "aarch64"])
+def test_a_build_is_accepted_under_its_own_name_alone(
+    built: str, options: tuple[str, ...], work: Path
 ) -> None:
-    isa = CATALOG.isas[isa_name]
-    seen = compiled(isa_name, isa.flags, tmp_path)
-    assert seen.undispatched.undecoded == 0
-    assert seen.undispatched.features
-    assert seen.undispatched.features <= closure(seen.machine, isa.features)
-    assert LEGACY_SSE not in seen.undispatched.having
+    isa = CATALOG.isas.get(built)
+    machine: Machine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
+    unit = compiled(machine, isa.flags if isa else (), work)
+    assert not disagreements(linked(machine, [unit], *options), machine, built)
 
 
 @pytest.mark.needs("cross-gcc")
-@pytest.mark.parametrize("isa_name", ["avx2", "armv8_2"])
-def test_code_compiled_without_flags_runs_on_any_cpu(isa_name: str, tmp_path: Path) -> None:
-    seen = compiled(isa_name, (), tmp_path)
-    assert seen.undispatched.features == frozenset()
-    assert seen.undispatched.functions >= 8
+@pytest.mark.parametrize("options", LINKING, ids=" ".join)
+@pytest.mark.parametrize("built", [*CATALOG.isas, "x86_64", "aarch64"])
+def test_a_cuda_build_is_accepted_whether_or_not_nvcc_was_handed_the_flags(
+    built: str, options: tuple[str, ...], work: Path
+) -> None:
+    isa = CATALOG.isas.get(built)
+    machine: Machine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
+    flags = isa.flags if isa else ()
+    for handed in {(), flags}:
+        units = [compiled(machine, flags, work), compiled_by_nvcc(machine, handed, work)]
+        assert not disagreements(linked(machine, units, *options), machine, built)
+
+
+@pytest.mark.needs("cross-gcc")
+@needs_iced
+@pytest.mark.parametrize("isa", sets_of("x86_64"), ids=lambda isa: isa.name)
+def test_both_decoders_see_the_same_in_compiled_code(isa: Isa, work: Path) -> None:
+    compared = 0
+    with open_file(linked("x86_64", [compiled("x86_64", isa.flags, work)])) as source:
+        elf = read_elf(source)
+        for function in functions_of(elf).rows:
+            code = code_of(elf, function, 1 << 20)
+            ours = {feature for use in x86_uses(code) for feature in use.features}
+            assert closure("x86_64", ours) == closure("x86_64", iced.look(code).first)
+            compared += bool(ours)
+    assert compared > 100
+
+
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("machine", TRIPLES)
+def test_the_compilers_own_objects_are_known_as_such(machine: Machine) -> None:
+    for library in ("libstdc++.a", "libgcc.a"):
+        path = checked(f"{TRIPLES[machine]}-g++", f"-print-file-name={library}").strip()
+        names = checked(f"{TRIPLES[machine]}-ar", "t", path).split()
+        assert {kind_of(name) for name in names} == {"runtime"}
 
 
 @pytest.mark.needs("cross-gcc")
 @pytest.mark.parametrize("flags", [(), ("-mavx2", "-mfma"), ("-march=sapphirerapids",)])
-def test_instructions_end_where_objdump_says(flags: tuple[str, ...], tmp_path: Path) -> None:
-    compiled("avx2", flags, tmp_path)
-    listing = checked("x86_64-linux-gnu-objdump", "-d", "-w", tmp_path / "libtorch_cpu.so")
-    sizes = toolkit.disassembled(listing)
-    checked_ones = 0
-    with open_file(tmp_path / "libtorch_cpu.so") as source:
+def test_instructions_end_where_objdump_says(flags: tuple[str, ...], work: Path) -> None:
+    library = linked("x86_64", [compiled("x86_64", flags, work)])
+    sizes = toolkit.disassembled(checked("x86_64-linux-gnu-objdump", "-d", "-w", library))
+    compared = 0
+    with open_file(library) as source:
         elf = read_elf(source)
         for function in functions_of(elf).rows:
             for at, size, _ in x86.telling(code_of(elf, function, 1 << 20)):
                 assert sizes[function.address + at] == size
-                checked_ones += 1
-    assert checked_ones > 50
+                compared += 1
+    assert compared > 500

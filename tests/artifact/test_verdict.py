@@ -9,7 +9,6 @@ import pytest
 from tests.artifact import elves
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.compare import compare
-from torchsmith.artifact.cpu import cpu_code
 from torchsmith.artifact.inspect import Depth
 from torchsmith.artifact.report import Report, verify
 from torchsmith.artifact.verdict import variant_in
@@ -167,7 +166,7 @@ def test_flags_that_never_arrived_leave_sse_behind(tmp_path: Path) -> None:
     assert "5 use SSE without VEX" in check(report, "flags").text
 
 
-FLAGS = "-fvisibility-inlines-hidden -O2 -fPIC {} -DNDEBUG"
+FLAGS = "BUILD_TYPE=Release, CXX_FLAGS={} -fvisibility-inlines-hidden -O2 -fPIC, LAPACK_INFO=mkl"
 
 
 @pytest.mark.parametrize(
@@ -176,6 +175,7 @@ FLAGS = "-fvisibility-inlines-hidden -O2 -fPIC {} -DNDEBUG"
         ("-mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx512vnni -mfma", "right"),
         ("", "right"),  # a compiler wrapper may have added them
         ("-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma", "wrong"),
+        ("-mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx512vnni -mfma -mavx512bf16", "wrong"),  # wider
         ("-march=x86-64-v4", "wrong"),
     ],
 )
@@ -237,16 +237,27 @@ def test_a_build_for_another_architecture_is_wrong(tmp_path: Path) -> None:
     assert "x86_64" in check(judged(path, "pytorch-python313-cpu-armv9"), "machine").text
 
 
-def test_a_sample_states_how_much_it_can_miss() -> None:
-    from tests.artifact.test_bad_input import Bytes
-    from torchsmith.artifact.elf import read_elf
+def test_one_function_among_thousands_is_seen(tmp_path: Path) -> None:
+    code = functions(AVX2, 20_000) | {"_ZN2at6native4fastEv": AVX512}
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code)})
+    assert "_ZN2at6native4fastEv" in check(judged(path, "pytorch-python313-cpu-avx2"), "within").text
 
-    elf = read_elf(Bytes(elves.code_library(functions(SSE, 400))))
-    sampled = cpu_code(elf, "x", sample=100)
-    assert sampled.undispatched.functions == 100
-    assert sampled.candidates == 400
-    assert sampled.unseen_share == pytest.approx(0.0295, abs=1e-3)
-    assert cpu_code(elf, "x", full=True).unseen_share == 0.0
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("_ZNSt6vectorIN2at6TensorESaIS1_EE17_M_realloc_insertIJRS1_EEEvv", ""),
+        ("THPVariable_Wrap", ""),
+        ("PyInit__C", ""),
+        ("_GLOBAL__sub_I_Sum.cpp", "Sum.cpp"),
+    ],
+)
+def test_code_that_runs_everywhere_is_judged_whatever_its_name(name: str, unit: str, tmp_path: Path) -> None:
+    local = "_ZN2at6native12_GLOBAL__N_13sumEv"
+    units = {local: "Sum.cpp"} | ({name: unit} if unit else {})
+    data = elves.code_library(functions(AVX2, 5) | {local: AVX2, name: AVX512}, units)
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
+    assert name in check(judged(path, "pytorch-python313-cpu-avx2"), "within").text
 
 
 def test_the_library_output_of_a_nix_package_is_found_through_its_link(tmp_path: Path) -> None:

@@ -1,30 +1,30 @@
-"""CPU code in a library: what the part that must run everywhere asks of a CPU."""
+"""CPU code in a library: what the part that must run everywhere asks of a CPU, by kind of unit."""
 
 from __future__ import annotations
 
-import random
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
 import msgspec
 
-from torchsmith.artifact.elf import GLOBAL, Elf, Function, Functions, Machine, code_of, functions_of
-from torchsmith.artifact.features import DATA, LEGACY_SSE, Use, uses
-from torchsmith.artifact.x86 import Lost
+from torchsmith.artifact.calls import callers_of
+from torchsmith.artifact.elf import GLOBAL, Elf, Function, Machine, code_of, functions_of
+from torchsmith.artifact.features import DATA, facts, look, outline_atomics
+from torchsmith.artifact.units import Kind, Layout, Place, kind_of, spans_of
 
-SAMPLE = 6000
-SAMPLE_BYTES = 48 << 20  # code of a sample, however long its functions claim to be
 LONGEST_FUNCTION = 256 << 10
-CONFIDENCE = 0.95
-OUTLINE_ATOMICS = (b"\0__aarch64_ldadd", b"\0__aarch64_cas", b"\0__aarch64_swp")
 FEW = 3  # how many examples a report keeps of a kind
+MOST_SHARED = 64  # shared functions whose callers are looked for
 
-Group = Literal["undispatched", "shared", "dispatched", "other"]
+# What a function is: of a kind of unit; of no unit that is known; or kept once for several units, of which at
+# least one is compiled per capability.
+Group = Literal["c++", "cuda", "unplaced", "shared", "runtime", "assembly"]
+JUDGED: tuple[Group, ...] = ("c++", "unplaced", "cuda")  # the most telling first
 
 
 class Dispatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,6 +32,7 @@ class Dispatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     source: str
     own: tuple[str, ...]
+    c_names: str
     by_suffix: str
     default: str
     capabilities: tuple[str, ...]
@@ -42,48 +43,43 @@ def dispatch() -> Dispatch:
     return msgspec.convert(tomllib.loads((DATA / "dispatch.toml").read_text()), Dispatch)
 
 
-@cache
-def _own_name() -> re.Pattern[str]:
-    return re.compile(rf"_Z(?:GV|GR|T[hvW][n\d_]*|[ZNKVROL])*(?:{'|'.join(dispatch().own)})")
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Patterns over mangled names, as bytes: hundreds of thousands are looked at."""
+
+    own: re.Pattern[bytes]
+    of_own_types: re.Pattern[bytes]
+    capability: re.Pattern[bytes]
+    suffix: re.Pattern[bytes]
+    unit: re.Pattern[str]
 
 
 @cache
-def _capability_in_name() -> re.Pattern[str]:
-    spelled = sorted((f"{len(name)}{name}" for name in dispatch().capabilities), key=len, reverse=True)
-    return re.compile("|".join(spelled))
+def names() -> Names:
+    known = dispatch()
+    spaces = "|".join(known.own)
+    spelled = sorted((f"{len(name)}{name}" for name in known.capabilities), key=len, reverse=True)
+    return Names(
+        own=re.compile(rf"_Z(?:GV|GR|T[hvW][n\d_]*|[ZNKVROL])*(?:{spaces})|(?:{known.c_names})".encode()),
+        of_own_types=re.compile(rf"_Z.*?N[KVRO]*(?:{spaces})\d".encode()),
+        capability=re.compile("|".join(spelled).encode()),
+        suffix=re.compile(known.by_suffix.encode()),
+        unit=re.compile(rf"\.({'|'.join(known.capabilities)})\.cpp$"),
+    )
 
 
-@cache
-def _capability_of_suffix() -> re.Pattern[str]:
-    return re.compile(dispatch().by_suffix)
+def capability_of(name: bytes) -> str:
+    """The capability that a function's name says it was compiled for, empty where it says none."""
+    found = names().capability.search(name)
+    if found:
+        return found[0].decode().lstrip("0123456789")
+    suffixed = names().suffix.search(name)
+    return (suffixed[1] or suffixed[2]).decode().upper() if suffixed else ""
 
 
-@cache
-def _capability_of_unit() -> re.Pattern[str]:
-    return re.compile(rf"\.({'|'.join(dispatch().capabilities)})\.cpp$")
-
-
-def capability_of(name: str, unit: str) -> str:
-    """The capability that a function was compiled for, empty where it was compiled once."""
-    named = _capability_in_name().search(name)
-    if named:
-        return named[0].lstrip("0123456789")
-    found = _capability_of_unit().search(unit) or _capability_of_suffix().search(name)
-    return found[1].upper() if found else ""
-
-
-def group_of(name: str, unit: str, function: Function) -> Group:
-    """Whose code a function is, by its mangled name, its source file and its binding.
-
-    A global function exists once, so it comes from no file that is compiled per capability. An inline
-    function exists in many, and the linker keeps any one copy: those are shared, and judged apart.
-    """
-    capability = capability_of(name, unit)
-    if capability:
-        return "undispatched" if capability == dispatch().default else "dispatched"
-    if not _own_name().match(name):
-        return "other"
-    return "undispatched" if unit or function.binding == GLOBAL else "shared"
+def capability_of_unit(unit: str) -> str:
+    found = names().unit.search(unit)
+    return found[1] if found else ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -97,6 +93,8 @@ class Sighting:
     unit: str
     offset: int
     code: str
+    address: int = 0  # of the function
+    caller: str = ""  # for shared functions: one outside dispatch that calls it
 
 
 @dataclass
@@ -109,23 +107,6 @@ class Tally:
     having: Counter[str] = field(default_factory=Counter)  # functions by feature
     sightings: dict[str, list[Sighting]] = field(default_factory=dict)
 
-    def add(self, machine: Machine, code: bytes, library: str, name: str, unit: str) -> None:
-        """Look at one function."""
-        self.functions += 1
-        self.size += len(code)
-        first: dict[str, Use] = {}
-        try:
-            for use in uses(machine, code):
-                for feature in use.features:
-                    first.setdefault(feature, use)
-        except Lost:
-            self.undecoded += 1
-        for feature, use in first.items():
-            self.having[feature] += 1
-            seen = self.sightings.setdefault(feature, [])
-            if len(seen) < FEW:
-                seen.append(Sighting(feature, machine, library, name, unit, use.offset, use.code.hex(" ")))
-
     def join(self, other: Tally) -> None:
         """Add what another library's functions showed."""
         self.functions += other.functions
@@ -133,13 +114,11 @@ class Tally:
         self.undecoded += other.undecoded
         self.having.update(other.having)
         for feature, seen in other.sightings.items():
-            own = self.sightings.setdefault(feature, [])
-            own.extend(seen[: FEW - len(own)])
+            self.sightings.setdefault(feature, []).extend(seen)
 
-    @property
-    def features(self) -> frozenset[str]:
+    def features(self, machine: Machine) -> frozenset[str]:
         """What this code needs beyond the oldest CPU."""
-        return frozenset(self.having).difference((LEGACY_SSE,))
+        return frozenset(self.having).difference((facts(machine).legacy,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,64 +127,140 @@ class CpuCode:
 
     machine: Machine
     functions: int  # all that are named
-    candidates: int  # of PyTorch's own and not dispatched, exact in a full look and else estimated
-    full: bool
     stripped: bool
-    undispatched: Tally
-    shared: Tally
+    complete: bool  # every function was looked at
+    groups: dict[Group, Tally]
+    units: Counter[Kind]
     dispatched: tuple[str, ...]  # capabilities seen
     outline_atomics: bool
 
-    @property
-    def unseen_share(self) -> float:
-        """The largest share of functions that can still hide something, with CONFIDENCE."""
-        seen = self.undispatched.functions
-        if self.full or seen >= self.candidates:
-            return 0.0
-        return float(1 - (1 - CONFIDENCE) ** (1 / seen)) if seen else 1.0
+
+def cpu_code(elf: Elf, library: str) -> CpuCode:
+    """Look at every function of a library that must run everywhere."""
+    return _Reading(elf, library).done()
 
 
-def cpu_code(elf: Elf, library: str, *, full: bool = False, sample: int = SAMPLE) -> CpuCode:
-    """Look at functions of a library, all of them or a random sample that is the same every time."""
-    functions = functions_of(elf)
-    rows = _once_each(functions.rows)
-    if not full:
-        random.Random(len(rows)).shuffle(rows)
-    undispatched, shared = Tally(), Tally()
-    capabilities: set[str] = set()
-    code = sum(section.size for section in elf.sections if section.holds_code)
-    tried, most = 0, code if full else min(code, SAMPLE_BYTES)
-    for function, name, unit in _named(functions, rows):
-        tried += 1
-        group = group_of(name, unit, function)
-        if group == "dispatched":
-            capabilities.add(capability_of(name, unit))
-        if group in ("undispatched", "shared"):
-            tally = undispatched if group == "undispatched" else shared
-            if undispatched.size + shared.size >= most:
+class _Reading:
+    """One look at a library's functions."""
+
+    def __init__(self, elf: Elf, library: str) -> None:
+        self.elf, self.library = elf, library
+        self.functions = functions_of(elf)
+        rows = {(row.address, row.size): row for row in self.functions.rows}
+        self.rows = sorted(rows.values(), key=lambda row: (row.address, row.unit < 0))
+        self.raw = [self.functions.raw_name(row) for row in self.rows]
+        self.spans = spans_of(self.rows, self.raw, len(self.functions.units))
+        self.layout = Layout.of(self._places(), self._names_dispatch())
+        self.capabilities: set[str] = set()
+        self.group = [self._group(index) for index in range(len(self.rows))]
+        self.raw.clear()  # as large as the rest together
+        self.outline = frozenset(self._outline())
+        self.groups: dict[Group, Tally] = {}
+
+    def _places(self) -> list[Place]:
+        """What each unit is; one with a function of PyTorch's own is its own."""
+        own = {
+            first
+            for (first, last), name in zip(self.spans, self.raw, strict=True)
+            if first == last >= 0 and names().own.match(name)
+        }
+        return [self._place(index, unit, index in own) for index, unit in enumerate(self.functions.units)]
+
+    @staticmethod
+    def _place(index: int, unit: str, own: bool) -> Place:
+        if capability_of_unit(unit) not in ("", dispatch().default):
+            return "dispatched"
+        kind = kind_of(unit)
+        return kind if kind != "c++" and not (own and kind != "cuda") else "c++" if own else "foreign"
+
+    def _names_dispatch(self) -> bool:
+        """Whether a library without units has dispatched code nevertheless."""
+        plain = ("", dispatch().default)
+        return not self.functions.units and any(capability_of(name) not in plain for name in self.raw)
+
+    def _outline(self) -> Iterator[int]:
+        for section in self.elf.sections if self.elf.machine == "aarch64" else ():
+            if section.holds_code:
+                yield from outline_atomics(
+                    self.elf.source.read(section.offset, section.size), section.address
+                )
+
+    def _group(self, index: int) -> Group | None:
+        """Whose code a function is; none where it is another project's, or chosen at run time."""
+        row, name = self.rows[index], self.raw[index]
+        own = bool(names().own.match(name) or names().of_own_types.match(name))
+        place = self.layout.place(*self.spans[index], own)
+        capability = capability_of(name)
+        if capability not in ("", dispatch().default) or (row.unit >= 0 and place == "dispatched"):
+            self.capabilities.add(capability or capability_of_unit(self.functions.units[row.unit]))
+            return None
+        if place == "c++" or place == "cuda" or place == "runtime" or place == "assembly":
+            return place
+        if not own:
+            return None
+        single = row.binding == GLOBAL or capability == dispatch().default  # so from no dispatched unit
+        return "unplaced" if single or place in ("foreign", "unknown") else "shared"
+
+    def done(self) -> CpuCode:
+        most = sum(section.size for section in self.elf.sections if section.holds_code)
+        size = 0
+        for index, row in enumerate(self.rows):
+            group = self.group[index]
+            if group is None:
+                continue
+            code = code_of(self.elf, row, LONGEST_FUNCTION)
+            size += len(code)
+            if size > most:  # functions that overlap: no compiler made this
                 break
-            if full or tally.functions < sample:
-                tally.add(elf.machine, code_of(elf, function, LONGEST_FUNCTION), library, name, unit)
-        if not full and undispatched.functions >= sample:
-            break
-    return CpuCode(
-        machine=elf.machine,
-        functions=len(rows),
-        candidates=undispatched.functions * len(rows) // max(tried, 1),
-        full=tried == len(rows),
-        stripped=functions.stripped,
-        undispatched=undispatched,
-        shared=shared,
-        dispatched=tuple(sorted(capabilities)),
-        outline_atomics=any(mark in functions.strings for mark in OUTLINE_ATOMICS),
-    )
+            self._add(group, index, code)
+        self._find_callers()
+        return CpuCode(
+            machine=self.elf.machine,
+            functions=len(self.rows),
+            stripped=self.functions.stripped,
+            complete=size <= most,
+            groups=self.groups,
+            units=Counter(kind_of(unit) for unit in self.functions.units if unit),
+            dispatched=tuple(sorted(self.capabilities)),
+            outline_atomics=bool(self.outline),
+        )
 
+    def _add(self, group: Group, index: int, code: bytes) -> None:
+        row = self.rows[index]
+        tally = self.groups.setdefault(group, Tally())
+        seen = look(self.elf.machine, code, row.address, self.outline)
+        tally.functions += 1
+        tally.size += len(code)
+        tally.undecoded += seen.lost
+        most = MOST_SHARED if group == "shared" else FEW
+        for feature, use in seen.first.items():
+            tally.having[feature] += 1
+            kept = tally.sightings.setdefault(feature, [])
+            if len(kept) < most:
+                where = (self.library, self.functions.name(row), self.unit(index))
+                kept.append(
+                    Sighting(feature, self.elf.machine, *where, use.offset, use.code.hex(" "), row.address)
+                )
 
-def _once_each(rows: Iterable[Function]) -> list[Function]:
-    """Functions with different code; several names may stand for one place."""
-    return list({row.address: row for row in rows}.values())
+    def unit(self, index: int) -> str:
+        first, last = self.spans[index]
+        return self.functions.units[first] if first == last >= 0 else ""
 
+    def _find_callers(self) -> None:
+        """For features that only shared functions need, one such function that runs outside dispatch."""
+        shared = self.groups.get("shared")
+        if shared is None:
+            return
+        needed = {feature for group in JUDGED for feature in self.groups.get(group, Tally()).having}
+        wanted = [
+            {sighting.address for sighting in shared.sightings[feature]}
+            for feature in shared.having.keys() - needed
+        ]
+        found = callers_of(self.elf, self._judged(), wanted) if wanted else {}
+        callers = {address: self.functions.name(function) for address, function in found.items()}
+        for feature, seen in shared.sightings.items():
+            told = [replace(one, caller=callers.get(one.address, "")) for one in seen]
+            shared.sightings[feature] = sorted(told, key=lambda one: not one.caller)[:FEW]
 
-def _named(functions: Functions, rows: Iterable[Function]) -> Iterator[tuple[Function, str, str]]:
-    for row in rows:
-        yield row, functions.name(row), functions.unit(row)
+    def _judged(self) -> Iterator[Function]:
+        return (row for index, row in enumerate(self.rows) if self.group[index] in JUDGED)

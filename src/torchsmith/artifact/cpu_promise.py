@@ -3,96 +3,226 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from torchsmith.artifact.check import Check
-from torchsmith.artifact.cpu import CpuCode, Sighting, Tally
+from torchsmith.artifact.check import Check, Status
+from torchsmith.artifact.cpu import JUDGED, CpuCode, Group, Sighting, Tally
 from torchsmith.artifact.elf import Machine
-from torchsmith.artifact.features import LEGACY_SSE, closure, facts
+from torchsmith.artifact.features import closure, facts
+from torchsmith.artifact.flags import Stated, stated
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.catalog import Catalog, Isa
 
-ENOUGH = 500  # functions with vector code, before their silence tells anything
-FEW_LEGACY = 0.05  # the share of functions with SSE written the old way that assembly files explain
+A_FEW = 20  # functions that show any level, before units of one kind are judged without the others
+FEW_LEGACY = 0.05  # the share of functions written the old way that inline assembly explains
+A_LIBRARY = 50  # functions that show any level, before a library is judged by itself
+
+WORDS: dict[Group, str] = {
+    "c++": "C++ units",
+    "cuda": "host halves of CUDA units",
+    "unplaced": "functions of no known unit",
+    "shared": "functions shared with dispatched units",
+    "runtime": "the compiler's run time",
+    "assembly": "assembly",
+}
 
 
-def combined(seen: Inspection) -> tuple[Tally, Tally, list[CpuCode]]:
-    """The undispatched and the shared functions of all own libraries together."""
-    undispatched, shared = Tally(), Tally()
-    looked = [library.cpu for library in seen.own if library.cpu is not None]
-    for cpu in looked:
-        undispatched.join(cpu.undispatched)
-        shared.join(cpu.shared)
-    return undispatched, shared, looked
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """The CPU code of all own libraries together."""
+
+    machine: Machine
+    groups: dict[Group, Tally]
+    libraries: dict[str, CpuCode]
+    cuda: bool  # some of it belongs to GPU code
+
+    def group(self, name: Group) -> Tally:
+        return self.groups.get(name, Tally())
+
+    @property
+    def judged(self) -> Tally:
+        """All that must run on every CPU, by whatever unit it came."""
+        whole = Tally()
+        for name in JUDGED:
+            whole.join(self.group(name))
+        return whole
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What running it needs, with shared functions that are known to be called."""
+        called = {
+            feature
+            for feature, seen in self.group("shared").sightings.items()
+            if any(one.caller for one in seen)
+        }
+        return (self.judged.features(self.machine) | called) - {facts(self.machine).legacy}
+
+
+def combined(seen: Inspection) -> Combined | None:
+    """What was seen of CPU code, or nothing where none was looked at."""
+    looked = {library.name: library.cpu for library in seen.own if library.cpu is not None}
+    if not looked or seen.machine is None:
+        return None
+    groups: dict[Group, Tally] = {}
+    for cpu in looked.values():
+        for name, tally in cpu.groups.items():
+            groups.setdefault(name, Tally()).join(tally)
+    return Combined(seen.machine, groups, looked, cuda=bool(seen.containers))
 
 
 def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]:
     """The instruction set of the name was compiled for, and is enough to run the result."""
-    machine = seen.machine
-    if machine is None:
+    if seen.machine is None:
         return
-    if not isa.platform.startswith(machine):
-        text = f"its libraries are for {machine}, the name says {isa.name} ({isa.platform})"
+    if not isa.platform.startswith(seen.machine):
+        text = f"its libraries are for {seen.machine}, the name says {isa.name} ({isa.platform})"
         yield Check("machine", "wrong", text)
         return
-    undispatched, _, looked = combined(seen)
-    if not looked:
+    code = combined(seen)
+    if code is None:
         return
-    if not undispatched.functions:
-        yield Check(
-            "cpu", "note", "no function of PyTorch's own is named: its instructions cannot be told apart"
-        )
+    if not code.judged.functions:
+        text = "no function of PyTorch's own is named: its instructions cannot be told apart"
+        yield Check("cpu", "note", text)
         return
-    yield _arrived(seen, machine, isa, undispatched)
-    yield _within(machine, isa, undispatched, catalog)
+    flags = next((library.flags for library in seen.own if library.flags), "")
+    yield from _arrived(code, isa, stated(flags, code.machine, isa) if flags else None, catalog)
+    yield from _host_halves(code)
+    yield from _within(code, isa, catalog)
 
 
-def _arrived(seen: Inspection, machine: Machine, isa: Isa, tally: Tally) -> Check:
-    """Whether the compiler was told of the instruction set."""
-    levels = [feature for feature in facts(machine).evidence if feature in isa.features]
-    counts = [tally.having[feature] for feature in levels]
-    legacy = tally.having[LEGACY_SSE]
-    vector = max(counts[-1], legacy)
-    embedded, contradiction = _embedded(seen, isa)
-    evidence = f"{counts[0]} of {tally.functions} undispatched functions use {levels[0]}"
-    if machine == "x86_64":
-        evidence += f", {legacy} use SSE without VEX"
-    evidence += f"; {embedded}" if embedded else ""
-    silent = not counts[0] and (vector >= ENOUGH or (machine == "aarch64" and tally.functions >= ENOUGH))
-    if silent or contradiction or (machine == "x86_64" and legacy > FEW_LEGACY * vector):
-        return Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {evidence}")
-    if counts[0]:
-        return Check("flags", "right", f"compiled for {isa.name}: {evidence}")
-    return Check(
-        "flags", "note", f"too little code to tell whether the flags of {isa.name} arrived: {evidence}"
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the instructions of some functions say of an instruction set."""
+
+    place: str
+    functions: int
+    telling: str  # the feature that code for the set shows
+    showing: int  # functions that do
+    modern: int  # functions that show any level of the architecture's sets
+    legacy: int  # functions written as for the oldest CPU
+    halves: bool  # host halves of CUDA units may be among them
+
+    def words(self, machine: Machine) -> str:
+        text = f"{self.showing} of {self.functions} functions of {self.place} use {self.telling}"
+        return f"{text}, {self.legacy} {facts(machine).legacy_words}"
+
+
+def evidence_of(code: Combined | CpuCode, isa: Isa) -> Evidence:
+    """The functions that tell whether flags arrived: C++ units, with the rest where these say too little."""
+    known = facts(code.machine)
+    tally, place, halves = Tally(), WORDS["c++"], False
+    for group in JUDGED:
+        if group not in code.groups:
+            continue
+        if tally.having[known.modern] + tally.having[known.legacy] >= A_FEW:
+            break
+        place = "the library" if tally.functions else WORDS[group]
+        halves = group != "c++"
+        tally.join(code.groups[group])
+    level = next(group for group in known.evidence if isa.features.intersection(group))
+    counts = tally.having
+    telling = max(level, key=lambda feature: counts[feature])
+    return Evidence(
+        place,
+        tally.functions,
+        telling,
+        counts[telling],
+        counts[known.modern],
+        counts[known.legacy],
+        halves,
     )
 
 
-def _embedded(seen: Inspection, isa: Isa) -> tuple[str, bool]:
-    """What the embedded compile flags say of the instruction set, and whether they name another one.
-
-    A compiler wrapper adds flags that the text does not show, so their absence alone proves nothing.
-    """
-    words = next((library.flags for library in seen.own if library.flags), "").split()
-    if not words:
-        return "", False
-    absent = [flag for flag in isa.flags if flag not in words]
-    if not absent:
-        return "its embedded flags name the set", False
-    other = [word for word in words if word.startswith("-march=") and word not in isa.flags]
-    some = [flag for flag in isa.flags if flag in words]
-    having = f"name {' '.join([*some, *other])} and " if some or other else ""
-    return f"its embedded flags {having}lack {' '.join(absent)}", bool(some or other)
+def told_by_instructions(code: Combined, isa: Isa) -> tuple[Status, Evidence]:
+    """Whether flags of a set arrived, as far as instructions tell."""
+    found, enough = evidence_of(code, isa), facts(code.machine).enough
+    told = found.modern + found.legacy
+    least = FEW_LEGACY * told
+    # nvcc's host compiler gets no flags as a rule, so that some of these functions may lack them.
+    if found.legacy > least and not (found.halves and code.cuda and found.modern > least):
+        return "wrong", found
+    if found.showing:
+        return "right", found
+    silent = (found.functions if enough.of == "any" else told) >= enough.functions
+    return ("wrong" if silent else "note"), found
 
 
-def _within(machine: Machine, isa: Isa, tally: Tally, catalog: Catalog) -> Check:
+def _arrived(code: Combined, isa: Isa, said: Stated | None, catalog: Catalog) -> Iterator[Check]:
+    """Whether the compiler was told of the instruction set."""
+    status, found = told_by_instructions(code, isa)
+    evidence = found.words(code.machine) + (f"; {said.text}" if said else "")
+    if status == "wrong" or (said and said.other):
+        yield Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {evidence}")
+        return
+    for name, cpu in code.libraries.items():
+        alone = evidence_of(cpu, isa)
+        if not alone.halves and alone.legacy > max(A_LIBRARY, alone.modern):
+            text = f"the flags of {isa.name} did not arrive in {name}: {alone.words(code.machine)}"
+            yield Check("flags", "wrong", text)
+            return
+    if status == "note" and not (said and said.names):
+        text = f"too little code to tell whether the flags of {isa.name} arrived: {evidence}"
+        yield Check("flags", "note", text)
+        return
+    yield Check("flags", "right", f"compiled for {isa.name}: {evidence}")
+    alike = indistinguishable(code, isa, catalog)
+    if alike and not (said and said.names):
+        text = f"its instructions cannot tell {isa.name} from {', '.join(alike)}, and no flags are embedded"
+        yield Check("set", "note", text, "only what compiled it knows: the build's log, or its recipe")
+
+
+def indistinguishable(code: Combined, isa: Isa, catalog: Catalog) -> list[str]:
+    """Other sets that the same instructions would pass for."""
+    needed = code.features
+    if not needed <= closure(code.machine, isa.features):
+        return []
+    return [
+        other.name
+        for other in catalog.isas.values()
+        if other.name != isa.name
+        and other.platform == isa.platform
+        and needed <= closure(code.machine, other.features)
+        and told_by_instructions(code, other)[0] == "right"
+    ]
+
+
+def _host_halves(code: Combined) -> Iterator[Check]:
+    """The host halves of CUDA units: their compiler gets flags only through nvcc."""
+    tally, known = code.group("cuda"), facts(code.machine)
+    modern, legacy = tally.having[known.modern], tally.having[known.legacy]
+    if legacy > modern:
+        text = f"{WORDS['cuda']} were compiled without the flags: {legacy} of {tally.functions} functions"
+        yield Check(
+            "host",
+            "note",
+            f"{text} {known.legacy_words}",
+            "they run on every CPU; NVCC_APPEND_FLAGS=-Xcompiler=... hands flags to nvcc's host compiler",
+        )
+
+
+def _within(code: Combined, isa: Isa, catalog: Catalog) -> Iterator[Check]:
     """Whether code outside dispatch stays within the instruction set."""
-    beyond = sorted(tally.features - closure(machine, isa.features))
-    if not beyond:
-        return Check("within", "right", f"nothing outside dispatch needs more than {isa.name}")
-    first = tally.sightings[beyond[0]][0]
-    crash = crashing_cpus(first.feature, isa, catalog)
-    text = f"code outside dispatch needs {', '.join(beyond)}, which {isa.name} does not have: {spot(first)}"
-    return Check("within", "wrong", text, crash)
+    allowed = closure(code.machine, isa.features)
+    judged, shared = code.judged, code.group("shared")
+    beyond = sorted(judged.features(code.machine) - allowed)
+    called = sorted(code.features - allowed)
+    if beyond:
+        first = judged.sightings[beyond[0]][0]
+        text = (
+            f"code outside dispatch needs {', '.join(beyond)}, which {isa.name} does not have: {spot(first)}"
+        )
+        yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
+    elif called:
+        first = next(one for one in shared.sightings[called[0]] if one.caller)
+        count = shared.having[first.feature]
+        text = f"{count} functions that the linker took from dispatched units need {', '.join(called)},"
+        text += f" and code outside dispatch calls them: {spot(first)}, called by {first.caller}"
+        yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
+    else:
+        text = f"none of {judged.functions} functions outside dispatch needs more than {isa.name}"
+        complete = all(cpu.complete for cpu in code.libraries.values())
+        yield Check("within", "right" if complete else "note", text)
 
 
 def spot(sighting: Sighting) -> str:
@@ -134,18 +264,17 @@ def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
 
 
 def shared_copies(seen: Inspection, isa: Isa | None) -> Iterator[Check]:
-    """Functions of no known unit that use more: such an inline function crashes on older CPUs."""
-    machine = seen.machine
-    undispatched, shared, _ = combined(seen)
-    if machine is None or not shared.functions:
+    """Shared functions that use more and whose callers are not known: they may crash on older CPUs."""
+    code = combined(seen)
+    if code is None:
         return
-    allowed = closure(machine, isa.features) if isa else closure(machine, undispatched.features)
-    beyond = sorted(shared.features - allowed)
+    allowed = closure(code.machine, isa.features if isa else code.features) | code.features
+    shared = code.group("shared")
+    beyond = sorted(shared.features(code.machine) - allowed)
     if beyond:
         first = shared.sightings[beyond[0]][0]
-        yield Check(
-            "shared",
-            "note",
-            f"shared functions use {', '.join(beyond)} beyond the rest of the code: {spot(first)}",
-            "inline copies that the linker took from a dispatched unit, or code that asks the CPU first",
+        text = f"shared functions use {', '.join(beyond)} beyond the rest of the code: {spot(first)}"
+        hint = (
+            "inline copies that the linker took from a dispatched unit; no caller outside dispatch was found"
         )
+        yield Check("shared", "note", text, hint)

@@ -20,7 +20,7 @@ DYNAMIC = struct.Struct("<qQ")
 SYMTAB, STRTAB, DYNAMIC_KIND, NOBITS, DYNSYM = 2, 3, 6, 8, 11
 NEEDED, SONAME, RPATH, RUNPATH = 1, 14, 15, 29
 FUNCTION, FILE, GNU_IFUNC = 2, 4, 10
-LOCAL, GLOBAL = 0, 1
+LOCAL, GLOBAL, WEAK = 0, 1, 2
 EXECUTABLE = 4
 
 MOST_SECTIONS = 100_000
@@ -62,7 +62,7 @@ class Function(NamedTuple):
     name_at: int
     section: int
     binding: int
-    unit_at: int  # 0 where the source file is not known
+    unit: int  # the place of its source file among the units, -1 where the table does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,25 +185,24 @@ class Functions:
     """The functions a file names, and the table of their names."""
 
     rows: list[Function]
+    units: list[str]  # names of source files in the order in which they were linked
     strings: bytes
     stripped: bool  # only exported functions are named
     read: int = 0  # characters of names so far
 
     def name(self, function: Function) -> str:
-        return self._text(function.name_at, LONGEST_NAME)
+        return text_at(self.strings, function.name_at)
 
-    def unit(self, function: Function) -> str:
-        """The source file that a function was compiled from, empty where the file does not say."""
-        return self._text(function.unit_at, LONGEST_FILE_NAME) if function.unit_at else ""
-
-    def _text(self, at: int, most: int) -> str:
-        text = text_at(self.strings, at, most)
-        self.read += len(text)
+    def raw_name(self, function: Function) -> bytes:
+        at = function.name_at
+        end = self.strings.find(b"\0", at, at + LONGEST_NAME)
+        raw = self.strings[at : end if end >= 0 else at + LONGEST_NAME]
+        self.read += len(raw)
         if self.read > MOST_OVERLAP * len(self.strings) + (1 << 20):
             raise Damaged(
                 f"its functions' names are longer than {MOST_OVERLAP} times the table they stand in"
             )
-        return text
+        return raw
 
 
 def functions_of(elf: Elf) -> Functions:
@@ -212,23 +211,28 @@ def functions_of(elf: Elf) -> Functions:
     stripped = table is None
     table = table or elf.of_kind(DYNSYM)
     if table is None:
-        return Functions([], b"", stripped=True)
+        return Functions([], [], b"", stripped=True)
     data = elf.bytes_of(table, MOST_SYMBOLS * SYMBOL.size)
     strings = elf.strings_of(table)
+    units: list[str] = []
     whole = data[: len(data) - len(data) % SYMBOL.size]
-    return Functions(list(_functions(whole, len(elf.sections))), strings, stripped)
+    return Functions(list(_functions(whole, strings, units, len(elf.sections))), units, strings, stripped)
 
 
-def _functions(table: bytes, sections: int) -> Iterator[Function]:
-    """The functions of a symbol table; local ones follow the name of their source file."""
-    unit = 0
+def _functions(table: bytes, strings: bytes, units: list[str], sections: int) -> Iterator[Function]:
+    """The functions of a symbol table, which names a source file before its local symbols.
+
+    Hidden functions become local at link time and follow a file without a name: theirs is not known.
+    """
+    unit = -1
     for name_at, info, _, section, address, size in SYMBOL.iter_unpack(table):
         kind = info & 15
         if kind == FILE:
-            unit = name_at
+            units.append(text_at(strings, name_at, LONGEST_FILE_NAME))
+            unit = len(units) - 1 if units[-1] else -1
         elif kind in (FUNCTION, GNU_IFUNC) and size and 0 < section < sections:
             binding = info >> 4
-            yield Function(address, size, name_at, section, binding, unit if binding == LOCAL else 0)
+            yield Function(address, size, name_at, section, binding, unit if binding == LOCAL else -1)
 
 
 def code_of(elf: Elf, function: Function, most: int) -> bytes:

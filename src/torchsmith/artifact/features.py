@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import struct
+import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -25,6 +26,14 @@ class Use:
     offset: int  # in its function
     code: bytes
     features: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen in one function."""
+
+    first: dict[str, Use]  # the first instruction that needs each feature
+    lost: bool = False  # some bytes are no instruction, and what follows was not looked at
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,15 +58,27 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+class Enough(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much code tells something by what it does not use."""
+
+    functions: int
+    of: Literal["vector", "any"]
+
+
 class X86(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """data/x86.toml."""
 
     source: str
     baseline: Rule
-    evidence: tuple[str, ...]
+    evidence: tuple[tuple[str, ...], ...]
+    modern: str
+    legacy: str
+    legacy_words: str
+    enough: Enough
     rules: tuple[Rule, ...]
     scalar: tuple[Rule, ...]
     implied: dict[str, tuple[str, ...]]
+    iced: dict[str, str]
 
 
 class Word(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,7 +97,11 @@ class Aarch64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """data/aarch64.toml."""
 
     source: str
-    evidence: tuple[str, ...]
+    evidence: tuple[tuple[str, ...], ...]
+    modern: str
+    legacy: str
+    legacy_words: str
+    enough: Enough
     rules: tuple[Word, ...]
     implied: dict[str, tuple[str, ...]]
 
@@ -103,12 +128,34 @@ def closure(machine: Machine, features: Iterable[str]) -> frozenset[str]:
     return frozenset(named.union(*(implied.get(name, ()) for name in named)))
 
 
-def uses(machine: Machine, code: bytes) -> Iterator[Use]:
-    """The instructions of a function that need a feature; x86.Lost where bytes are no instruction."""
-    return _x86_uses(code) if machine == "x86_64" else _aarch64_uses(code)
+@cache
+def known_features(machine: Machine) -> frozenset[str]:
+    """The features that instructions are told apart by."""
+    return frozenset(rule.feature for rule in facts(machine).rules)
 
 
-def _x86_uses(code: bytes) -> Iterator[Use]:
+def look(machine: Machine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Look:
+    """What a function needs; on AArch64 also whether it calls one of the outline atomics."""
+    if machine == "aarch64":
+        return _first(_aarch64_uses(code, address, outline))
+    from torchsmith.artifact import iced
+
+    return iced.look(code) if iced.INSTALLED else _first(x86_uses(code))
+
+
+def _first(uses: Iterator[Use]) -> Look:
+    first: dict[str, Use] = {}
+    try:
+        for use in uses:
+            for feature in use.features:
+                first.setdefault(feature, use)
+    except x86.Lost:
+        return Look(first, lost=True)
+    return Look(first)
+
+
+def x86_uses(code: bytes) -> Iterator[Use]:
+    """The instructions of a function that need a feature, by our own decoder."""
     for offset, size, found in x86.telling(code):
         features = x86_needs(found)
         if features:
@@ -142,6 +189,11 @@ def _baseline() -> Index:
     return _by_opcode([x86_facts().baseline])
 
 
+def is_baseline(opcode: int) -> bool:
+    """Whether an opcode of the map 0F is SSE2 or older and could be written with VEX."""
+    return (x86.LEGACY, 1, opcode) in _baseline()
+
+
 def _by_opcode(rules: Iterable[Rule]) -> Index:
     index: Index = {}
     for rule in rules:
@@ -152,15 +204,41 @@ def _by_opcode(rules: Iterable[Rule]) -> Index:
     return index
 
 
-def _aarch64_uses(code: bytes) -> Iterator[Use]:
-    tops = _tops()
-    if not set(code[3::4]).intersection(tops):
-        return
-    for index, (word,) in enumerate(struct.iter_unpack("<I", code[: len(code) - len(code) % 4])):
-        if word >> 24 in tops:
+CALL = frozenset(range(0x94, 0x98))  # the highest byte of BL
+# ADRP x16; LDRB w16, [x16, ...]; CBZ w16: how libgcc's outline atomics ask for the CPU's own.
+X16 = rb"[\x10\x30\x50\x70\x90\xb0\xd0\xf0].."
+OUTLINE = re.compile(X16 + rb"[\x90\xb0\xd0\xf0]\x10[\x02-\xfe].\x39" + X16 + rb"\x34", re.DOTALL)
+BTI = b"\x5f\x24\x03\xd5"
+
+
+def outline_atomics(code: bytes, address: int) -> Iterator[int]:
+    """Where outline atomics begin in a section of AArch64 code, named or not."""
+    for found in OUTLINE.finditer(code):
+        at = found.start()
+        if at % 4 == 0 and found[0][5] & 3 == 2:
+            yield address + (at - 4 if code[at - 4 : at] == BTI else at)
+
+
+def _aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterator[Use]:
+    outline_call: tuple[str, ...] = (aarch64_facts().legacy,)
+    features: tuple[str, ...]
+    for found in _telling(bool(outline)).finditer(code[3::4]):
+        at = 4 * found.start()
+        word = int.from_bytes(code[at : at + 4], "little")
+        if word >> 24 in CALL:
+            target = address + at + 4 * ((word & 0x3FFFFFF) - (word << 1 & 0x4000000))
+            features = outline_call if target in outline else ()
+        else:
             features = aarch64_needs(word)
-            if features:
-                yield Use(index * 4, code[index * 4 : index * 4 + 4], features)
+        if features:
+            yield Use(at, code[at : at + 4], features)
+
+
+@cache
+def _telling(calls: bool) -> re.Pattern[bytes]:
+    """The highest bytes of words that have to be looked at."""
+    tops = sorted({*_tops(), *(CALL if calls else ())})
+    return re.compile(b"[" + b"".join(re.escape(bytes([top])) for top in tops) + b"]")
 
 
 @lru_cache(maxsize=65536)

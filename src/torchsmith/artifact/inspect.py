@@ -25,7 +25,6 @@ class Depth:
     """How closely to look at CPU code."""
 
     cpu: bool = True
-    full: bool = False
 
 
 LOOK = Depth()
@@ -166,7 +165,7 @@ def _look_closer(library: Library, elf: Elf, depth: Depth) -> None:
     if "libtorch_cuda" in library.name:
         library.magma = provided(elf, library.links, known().magma)
     if depth.cpu:
-        library.cpu = cpu_code(elf, library.name, full=depth.full)
+        library.cpu = cpu_code(elf, library.name)
 
 
 def _inspection(contents: Contents, libraries: list[Library], items: Iterable[Item]) -> Inspection:

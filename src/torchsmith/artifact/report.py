@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.artifact.check import Check, passed
-from torchsmith.artifact.cpu import CONFIDENCE, Tally
-from torchsmith.artifact.cpu_promise import combined
+from torchsmith.artifact.cpu_promise import WORDS, combined
 from torchsmith.artifact.elf import Machine
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services
@@ -34,19 +33,29 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
+class KindRow:
+    """CPU code of one kind of translation unit."""
+
+    kind: str
+    title: str
+    functions: int
+    functions_by_feature: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class CpuSummary:
     """What the CPU code asks for, and how much of it was looked at."""
 
-    looked_at: int
-    candidates: int
+    looked_at: int  # functions outside dispatch
+    complete: bool  # and these are all of them
     undecoded: int
     features: tuple[str, ...]  # of code outside dispatch, beyond the oldest CPU
     functions_by_feature: dict[str, int]
-    shared_features: tuple[str, ...]  # of inline functions that have no unit of their own
+    shared_features: tuple[str, ...]  # of inline functions taken from dispatched units, beyond the others
+    kinds: tuple[KindRow, ...]
     dispatched: tuple[str, ...]
     enough: str  # the lowest instruction set of the catalog that runs it; empty: any CPU, or none of ours
     any_cpu: bool
-    confidence: str
     stripped: tuple[str, ...]  # libraries that name only what they export
     outline_atomics: bool
 
@@ -123,42 +132,35 @@ def _first(texts: Iterable[str]) -> str:
 
 
 def _cpu_summary(seen: Inspection, catalog: Catalog) -> CpuSummary | None:
-    undispatched, shared, looked = combined(seen)
-    if not looked or seen.machine is None:
+    code = combined(seen)
+    if code is None:
         return None
-    candidates = sum(cpu.candidates for cpu in looked)
+    judged, looked = code.judged, code.libraries.values()
     return CpuSummary(
-        looked_at=undispatched.functions,
-        candidates=candidates,
-        undecoded=undispatched.undecoded,
-        features=tuple(sorted(undispatched.features)),
-        functions_by_feature=dict(sorted(undispatched.having.items())),
-        shared_features=tuple(sorted(shared.features - undispatched.features)),
+        looked_at=judged.functions,
+        complete=all(cpu.complete for cpu in looked),
+        undecoded=judged.undecoded,
+        features=tuple(sorted(code.features)),
+        functions_by_feature=dict(sorted(judged.having.items())),
+        shared_features=tuple(sorted(code.group("shared").features(code.machine) - code.features)),
+        kinds=tuple(
+            KindRow(kind, title, code.group(kind).functions, dict(sorted(code.group(kind).having.items())))
+            for kind, title in WORDS.items()
+            if code.group(kind).functions
+        ),
         dispatched=tuple(sorted({name for cpu in looked for name in cpu.dispatched})),
-        enough=_enough(seen.machine, undispatched, catalog),
-        any_cpu=not undispatched.features and undispatched.functions > 0,
-        confidence=_confidence(max(cpu.unseen_share for cpu in looked), undispatched.functions, candidates),
-        stripped=tuple(library.name for library in seen.own if library.cpu and library.cpu.stripped),
+        enough=_enough(code.machine, code.features, catalog),
+        any_cpu=not code.features and judged.functions > 0,
+        stripped=tuple(name for name, cpu in code.libraries.items() if cpu.stripped),
         outline_atomics=any(cpu.outline_atomics for cpu in looked),
     )
 
 
-def _enough(machine: Machine, tally: Tally, catalog: Catalog) -> str:
+def _enough(machine: Machine, needed: frozenset[str], catalog: Catalog) -> str:
     """The lowest instruction set of the catalog that has all that the code needs."""
     fitting = [
         isa
         for isa in catalog.isas.values()
-        if isa.platform.startswith(machine) and tally.features <= closure(machine, isa.features)
+        if isa.platform.startswith(machine) and needed <= closure(machine, isa.features)
     ]
-    return min(fitting, key=lambda isa: isa.level).name if fitting and tally.features else ""
-
-
-def _confidence(share: float, looked_at: int, candidates: int) -> str:
-    if not looked_at:
-        return "no function of PyTorch's own is named, so nothing could be told apart"
-    if share == 0.0:
-        return f"all {looked_at} functions outside dispatch were looked at"
-    return (
-        f"{looked_at} of about {candidates} functions outside dispatch were looked at: what none does,"
-        f" fewer than {share:.2%} of a library's do, with {CONFIDENCE:.0%} confidence"
-    )
+    return min(fitting, key=lambda isa: isa.level).name if fitting and needed else ""

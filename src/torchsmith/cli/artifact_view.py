@@ -10,7 +10,7 @@ from rich.text import Text
 
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.compare import Comparison
-from torchsmith.artifact.report import Report
+from torchsmith.artifact.report import KindRow, Report
 from torchsmith.cli.console import out
 from torchsmith.edge.process import find, run
 
@@ -72,13 +72,19 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         rows += [
             ("outside dispatch", needs),
             ("dispatched for", ", ".join(cpu.dispatched)),
-            ("looked at", cpu.confidence),
+            *((f"in {row.title}", _found(row)) for row in cpu.kinds),
+            ("not all", "functions overlap, and not all were looked at" if not cpu.complete else ""),
             ("not decoded", f"{cpu.undecoded} functions" if cpu.undecoded else ""),
             ("stripped", ", ".join(cpu.stripped)),
             ("atomics", "by outline functions" if cpu.outline_atomics else ""),
         ]
     elsewhere = [need.name for need in report.needs if need.found == "elsewhere"]
     return [*rows, ("from other packages", ", ".join(elsewhere))]
+
+
+def _found(row: KindRow) -> str:
+    uses = ", ".join(f"{count} {feature}" for feature, count in row.functions_by_feature.items())
+    return f"{row.functions} functions" + (f", of which use {uses}" if uses else "")
 
 
 def _sizes(report: Report) -> str:

@@ -25,9 +25,6 @@ def run(
     against: Annotated[
         Path | None, typer.Option("--against", help="Another artifact: say what this one saves over it.")
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Look at every function of the CPU code instead of a sample.")
-    ] = False,
     no_cpu: Annotated[bool, typer.Option("--no-cpu", help="Leave the CPU code out: faster.")] = False,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
@@ -47,7 +44,7 @@ def run(
 
     opened = open_workspace(workspace)
     promise = promised(variant, path, opened.catalog)
-    depth = Depth(cpu=not no_cpu, full=full)
+    depth = Depth(cpu=not no_cpu)
     with reading_bar() as progress:
         report = verify(path, promise, opened.catalog, depth, progress)
         other = verify(against, None, opened.catalog, depth, progress) if against else None

@@ -1,0 +1,72 @@
+"""x86-64 instructions by iced-x86, where it is installed: faster than ours, and the judge of it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from torchsmith.artifact.features import LEGACY_SSE, Look, Use, is_baseline, x86_facts
+
+try:
+    import iced_x86
+
+    INSTALLED = True
+except ImportError:  # it has no wheel for this machine, or was not asked for
+    INSTALLED = False
+
+INVALID = 0
+
+
+def look(code: bytes) -> Look:
+    """The first instruction of each feature in a function, up to bytes that are no instruction."""
+    first: dict[int, tuple[int, int]] = {}  # place and size, by iced's code
+    for found in iced_x86.Decoder(64, code):
+        kind: int = found.code
+        if kind not in first:
+            first[kind] = (found.ip, found.len)
+    end = first.get(INVALID, (len(code), 0))[0]
+    seen: dict[str, Use] = {}
+    for kind, (at, size) in first.items():
+        if at < end:
+            for feature in needs(kind):
+                known = seen.get(feature)
+                if known is None or at < known.offset:
+                    seen[feature] = Use(at, code[at : at + size], needs(kind))
+    return Look(seen, lost=INVALID in first)
+
+
+@cache
+def needs(kind: int) -> tuple[str, ...]:
+    """The features of one of iced's instruction codes, the telling ones last."""
+    found = iced_x86.Instruction()
+    found.code = kind  # type: ignore[assignment,unused-ignore]
+    info = found.op_code()
+    features = [_names()[number] for number in found.cpuid_features() if number in _names()]
+    encodings = iced_x86.EncodingKind
+    if info.encoding == encodings.LEGACY:
+        return _legacy(info, features)
+    if info.encoding == encodings.VEX and not {"bmi1", "bmi2"}.intersection(features):
+        features.insert(0, "avx")
+    if info.encoding == encodings.EVEX:
+        features.insert(0, "avx512f")
+    return tuple(dict.fromkeys(features))
+
+
+def _legacy(info: Any, features: list[str]) -> tuple[str, ...]:
+    """Without VEX: tzcnt runs as bsf on older CPUs, and SSE shows a compiler that was not told of AVX."""
+    features = [name for name in features if name != "bmi1"]
+    if features:
+        return tuple(features)
+    plain = info.table == iced_x86.OpCodeTableKind.T0F and info.op_code_len == 1
+    return (LEGACY_SSE,) if plain and is_baseline(info.op_code) else ()
+
+
+@cache
+def _names() -> dict[int, str]:
+    """Our name of each of iced's features; an older iced has fewer."""
+    known = x86_facts().iced
+    return {
+        getattr(iced_x86.CpuidFeature, name): ours
+        for name, ours in known.items()
+        if hasattr(iced_x86.CpuidFeature, name)
+    }

@@ -1,0 +1,99 @@
+"""Translation units: of what kind each is, and from which one a function comes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Literal
+
+import msgspec
+
+from torchsmith.artifact.elf import Function
+from torchsmith.artifact.features import DATA
+
+Kind = Literal["c++", "cuda", "runtime", "assembly"]
+Place = Literal["c++", "cuda", "runtime", "assembly", "dispatched", "foreign", "unknown", "any"]
+OWN: tuple[Place, ...] = ("c++", "cuda", "dispatched")  # what units of PyTorch's own are
+
+
+class KindPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """File names that mean a kind of unit."""
+
+    kind: Kind
+    pattern: str
+
+
+class UnitFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """data/units.toml."""
+
+    source: str
+    kinds: tuple[KindPattern, ...]
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], Kind]]:
+    facts = msgspec.convert(tomllib.loads((DATA / "units.toml").read_text()), UnitFacts)
+    return [(re.compile(row.pattern, re.VERBOSE), row.kind) for row in facts.kinds]
+
+
+def kind_of(unit: str) -> Kind:
+    """What a unit's name says of it."""
+    return next((kind for pattern, kind in _patterns() if pattern.search(unit)), "c++")
+
+
+ELSEWHERE = re.compile(rb"\.cold(\.\d+)?$|_GLOBAL__")  # linkers gather cold code and code of the start apart
+
+
+def spans_of(rows: list[Function], names: list[bytes], units: int) -> list[tuple[int, int]]:
+    """For each function, by address, the first and last unit it can come from, -1 where that is not known.
+
+    A linker lays down object after object. A function between two local ones comes from their unit, or
+    from one that was linked between theirs.
+    """
+    anchors = [
+        row.unit if row.unit >= 0 and not ELSEWHERE.search(name) else -1
+        for row, name in zip(rows, names, strict=True)
+    ]
+    following, after = units - 1, [-1] * len(rows)
+    for index in range(len(rows) - 1, -1, -1):
+        if anchors[index] >= 0:
+            following = anchors[index]
+        after[index] = following
+    before, spans = -1, []
+    for row, anchor, last in zip(rows, anchors, after, strict=True):
+        before = anchor if anchor >= 0 else before
+        spans.append((row.unit, row.unit) if row.unit >= 0 else (before, last))
+    return spans
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The units of a library by what they are, so that a stretch of them can be judged at once."""
+
+    places: list[Place]
+    runs: list[int]  # the same number for neighbours of the same place
+    counts: dict[Place, list[int]]  # how many units of a place stand before each
+    mixed: bool  # some code is dispatched, wherever it stands
+
+    @classmethod
+    def of(cls, places: list[Place], mixed: bool = False) -> Layout:
+        changes = (int(index > 0 and places[index - 1] != place) for index, place in enumerate(places))
+        counts = {kind: list(accumulate((int(place == kind) for place in places), initial=0)) for kind in OWN}
+        return cls(places, list(accumulate(changes)), counts, mixed or "dispatched" in places)
+
+    def place(self, first: int, last: int, own: bool) -> Place:
+        """What the units of a stretch are; "any" where a dispatched one is among them.
+
+        A function of PyTorch's `own` comes from none of the others.
+        """
+        if first < 0 or last < first:
+            return "any" if self.mixed else "unknown"
+        if self.runs[first] == self.runs[last]:
+            return self.places[first]
+        among = {kind for kind, counts in self.counts.items() if counts[last + 1] > counts[first]}
+        if "dispatched" in among:
+            return "any"
+        return among.pop() if own and len(among) == 1 else "unknown"
