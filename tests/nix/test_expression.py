@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -15,7 +16,7 @@ from torchsmith.edge.problem import Exit, Problem, Where
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.expression import nix_path, nix_string, nix_value
 from torchsmith.nix.parse import canonical_text
-from torchsmith.nix.tool import Nix, find_nix, parse_version
+from torchsmith.nix.tool import Nix, _usable_store, find_nix, parse_version
 from torchsmith.recipe.read import read_text_as_recipe
 
 HOSTILE = [
@@ -182,3 +183,26 @@ def test_nix_prints_a_file_so_that_it_can_be_read(nix: Nix, tmp_path: Path) -> N
     file.write_text("{ a = ")
     with pytest.raises(Problem, match="not valid Nix: syntax error"):
         canonical_text(file, nix)
+
+
+def test_a_daemon_that_this_user_may_not_see_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "daemon-socket"
+    folder.mkdir()
+    (folder / "socket").touch()
+    folder.chmod(0)
+    monkeypatch.setattr("torchsmith.nix.tool.STATE", tmp_path)
+    monkeypatch.setenv("TORCHSMITH_CACHE", "/cache")
+    for name in ("NIX_REMOTE", "NIX_STORE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    child = os.fork()
+    if child == 0:
+        code = 2
+        with contextlib.suppress(BaseException):
+            if os.getuid() == 0:
+                os.setuid(65534)  # root sees everything
+            code = int(_usable_store({}) != "local?root=/cache/store")
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    folder.chmod(0o700)

@@ -81,7 +81,8 @@ def test_nix_reads_back_exactly_what_was_written(one: str, two: str) -> None:
         f"[ \"{in_quotes(one)}\" ''{in_indented('x' + one.replace(chr(10), ' '))}x'' "
         f"{value({'k': two, 'l': [one]})} ]"
     )
-    done = run(["nix-instantiate", "--eval", "--strict", "--json", "-E", expression], timeout=60)
+    words = ["nix-instantiate", "--store", "dummy://", "--eval", "--strict", "--json", "-E", expression]
+    done = run(words, timeout=60)
     assert done.ok, done.stderr
     flat = "x" + one.replace("\n", " ") + "x"
     assert json.loads(done.stdout) == [one, flat, {"k": two, "l": [one]}]

@@ -13,6 +13,7 @@ from torchsmith.edge.lock import exclusive
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Finished, find, run
 
+STATE = Path("/nix/var/nix")
 OLDEST = (2, 4)  # the first with --log-format and the experimental `nix` commands
 
 
@@ -101,7 +102,7 @@ def _usable_store(env: Mapping[str, str]) -> str:
     told = {**os.environ, **env}
     if any(told.get(name) for name in ("NIX_REMOTE", "NIX_STORE_DIR")):
         return ""
-    state = Path("/nix/var/nix")
-    if os.access(state / "db", os.W_OK) or (state / "daemon-socket/socket").exists():
+    # Debian shows the daemon's socket to a group alone: whoever may not see it cannot use it either.
+    if os.access(STATE / "db", os.W_OK) or os.access(STATE / "daemon-socket/socket", os.W_OK):
         return ""
     return f"local?root={cache_dir() / 'store'}"
