@@ -12,7 +12,7 @@ from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import Event
 from torchsmith.build.job import Job
 from torchsmith.build.machine import Machine, Share, require_room, share_out
-from torchsmith.build.run import ATTEMPTS, Finished, Limits, Run
+from torchsmith.build.run import ATTEMPTS, Copies, Finished, Limits, Run
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Problem
@@ -70,6 +70,7 @@ def go(
     memory: float = 8.0,
     slots: int = 4,
     keep_going: bool = True,
+    copier: Copies | None = None,
 ) -> tuple[Finished, Record, list[Event]]:
     record, events = open_record(tmp_path), list[Event]()
     run = Run(
@@ -84,6 +85,7 @@ def go(
         tell=events.append,
         clock=SystemClock(),
         keep_going=keep_going,
+        copier=copier,
     )
     return run.go(), record, events
 
@@ -177,3 +179,28 @@ def test_too_little_memory_or_disk_is_refused_with_the_numbers() -> None:
     )
     require_room(together, Share(1, 4, 64), [torch] * 4, 3.0)
     require_room(small, Share(1, 1, 0.1), [], 3.0)  # nothing to build needs nothing
+
+
+class Held:
+    """A copy that ends only once another job has run."""
+
+    def __init__(self, backend: Scripted) -> None:
+        self.backend, self.copied = backend, list[str]()
+
+    def copy(self, paths: Sequence[str]) -> str:
+        while len(self.backend.started) < 2:
+            threading.Event().wait(0.01)
+        self.copied += paths
+        return "the cache is full" if "/s/a" in paths else ""
+
+    def stop(self) -> None:
+        return
+
+
+def test_the_schedule_does_not_wait_for_copies_and_what_fails_is_told(tmp_path: Path) -> None:
+    backend = Scripted()
+    copier = Held(backend)
+    finished, record, _ = go([job("a"), job("b", "a")], tmp_path, backend, copier=copier)
+    assert (finished.state, copier.copied) == ("done", ["/s/a", "/s/b"])
+    assert finished.notes == ("a: the cache is full",)
+    assert {row.state for row in record.jobs(1)} == {"done"}

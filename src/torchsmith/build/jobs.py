@@ -118,7 +118,7 @@ def _job(
         gpu,
         derivation.system,
         recipes=names.names,
-        outputs=_outputs(derivation),
+        outputs=outputs_of(derivation),
         features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
         isa=isa,
         repo=repo,
@@ -126,7 +126,7 @@ def _job(
     )
 
 
-def _outputs(derivation: Derivation) -> tuple[str, ...]:
+def outputs_of(derivation: Derivation) -> tuple[str, ...]:
     """Output paths, `out` first."""
     found = sorted(derivation.outputs.items(), key=lambda item: item[0] != "out")
     return tuple(output.path for _, output in found if output.path)

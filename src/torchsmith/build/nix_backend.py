@@ -29,6 +29,7 @@ class NixBackend:
     nix: Nix
     options: StoreOptions
     results: Path  # links that keep results from being collected
+    roots: Path  # the same for what jobs share, as long as a run goes on
     builders: Sequence[Builder] = ()
     redact: Redact = field(default_factory=redactor)
     _running: set[Running] = field(default_factory=set)
@@ -47,12 +48,14 @@ class NixBackend:
             options = replace(
                 options, builders=machines_option(capable), max_jobs=options.max_jobs if here else 0
             )
-        root = self.results / job.recipes[0] if job.recipes else None
+        shared = f"{Path(job.key).name.removesuffix('.drv')}"
+        root = self.results / job.recipes[0] if job.recipes else self.roots / shared
         return realise_command(self.nix, job.targets, options, cores=cores, root=root)
 
     def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
         """Run Nix to its end, writing the log and telling of phases and steps."""
-        self.results.mkdir(parents=True, exist_ok=True)
+        for folder in (self.results, self.roots):
+            folder.mkdir(parents=True, exist_ok=True)
         running = self._start(self.command(job, cores))
         reader, watched = LogReader(), _Watched(job, tell)
         try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from torchsmith.build.backend import Backend, Outcome, Tell
 from torchsmith.build.events import Event
@@ -24,6 +25,13 @@ from torchsmith.repair.diagnose import Diagnosis, diagnose
 
 ATTEMPTS = 3  # of a job whose failure may pass: network, a lost builder, memory
 PAUSE = 0.2
+
+
+class Copies(Protocol):
+    """Copies outputs elsewhere, and says what went wrong."""
+
+    def copy(self, paths: Sequence[str]) -> str: ...
+    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,15 @@ class Finished:
     skipped: tuple[str, ...] = ()
     left: tuple[str, ...] = ()  # interrupted, or never started
     notes: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()  # recipes that needed no build, and are there
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The end of a copy: nothing, or what went wrong."""
+
+    job: Job
+    words: str
 
 
 @dataclass
@@ -63,9 +80,7 @@ class Run:
     tell: Tell
     clock: Clock
     built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # e.g. write down what it was
-    after: Callable[[Job, Outcome], str] = lambda job, outcome: (
-        ""
-    )  # e.g. copy to a cache; returns what went wrong
+    copier: Copies | None = None  # to a binary cache
     keep_going: bool = True
     redact: Redact = field(default_factory=redactor)
 
@@ -85,7 +100,10 @@ class Run:
         priority = longest_chain_first(Chains(tasks))
         ranked = sorted(tasks, key=priority)
         self.rank = {task.key: index for index, task in enumerate(ranked)}
-        self.events: queue.SimpleQueue[Event | tuple[Job, Outcome | BaseException]] = queue.SimpleQueue()
+        self.copying = 0
+        self.copies = ThreadPoolExecutor(1, thread_name_prefix="copy")
+        self.events: queue.SimpleQueue[Event | Copied | tuple[Job, Outcome | BaseException]]
+        self.events = queue.SimpleQueue()
 
     def go(self) -> Finished:
         """Build until nothing is left that can be; an interrupt ends what runs and leaves the rest."""
@@ -99,10 +117,13 @@ class Run:
             state = "failed" if self.failed or self.skipped or self.waiting else "done"
         except KeyboardInterrupt:
             self.backend.stop()
+            if self.copier is not None:
+                self.copier.stop()
             for job, _, _ in self.running.values():
                 self.record.job_ended(self.number, job.key, Attempt(state="lost", error="interrupted"))
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            for one in (pool, self.copies):
+                one.shutdown(wait=True, cancel_futures=True)
             self.record.end_run(self.number, state)
         self._say(kind="run-ended", state=state, counts=self._counts())
         left = [*self.waiting.values(), *(job for job, _, _ in self.running.values())]
@@ -143,7 +164,7 @@ class Run:
             if not (self.failed and not self.keep_going):
                 for job in self.startable():
                     self._start(job, pool)
-            if not self.running:
+            if not self.running and not self.copying:
                 return
             try:
                 item = self.events.get(timeout=PAUSE)
@@ -152,6 +173,9 @@ class Run:
                 continue
             if isinstance(item, Event):
                 self.tell(item)
+            elif isinstance(item, Copied):
+                self.copying -= 1
+                self._remark(item.job, item.words)
             else:
                 self._ended(*item)
 
@@ -241,10 +265,23 @@ class Run:
             builder=outcome.builder,
             counts=self._counts(),
         )
-        for words in (outcome.note, self.after(job, outcome)):
-            if words:
-                self.notes.append(f"{job.name}: {self.redact(words)}")
-                self._say(kind="note", job=job.key, name=job.name, words=self.redact(words))
+        self._remark(job, outcome.note)
+        if self.copier is not None and outcome.outputs:
+            self.copying += 1
+            self.copies.submit(self._copy, self.copier, job, outcome.outputs)
+
+    def _copy(self, copier: Copies, job: Job, outputs: Sequence[str]) -> None:
+        """In a thread of its own: neither the schedule nor the job's time waits for it."""
+        try:
+            words = copier.copy(outputs)
+        except Problem as problem:
+            words = str(problem)
+        self.events.put(Copied(job, words))
+
+    def _remark(self, job: Job, words: str) -> None:
+        if words:
+            self.notes.append(f"{job.name}: {self.redact(words)}")
+            self._say(kind="note", job=job.key, name=job.name, words=self.redact(words))
 
     def _failed(self, job: Job, outcome: Outcome, seconds: float) -> None:
         found = diagnose(read_text(self.log_of(job), lenient=True), self.errors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from torchsmith.build.backend import Backend, Outcome, Tell
+from torchsmith.build.events import Event
 from torchsmith.build.farm import LOCAL, Builder, configured, require_able
 from torchsmith.build.flox_backend import FloxBackend, require_flox
 from torchsmith.build.job import Job
@@ -27,19 +29,21 @@ from torchsmith.build.plan import (
     plan_with_nix,
 )
 from torchsmith.build.run import Finished, Limits, Run
+from torchsmith.build.settle import Copier, keep_derivations, long_builds, settle
 from torchsmith.build.sources import sources_now
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.lock import exclusive
 from torchsmith.edge.problem import Problem
 from torchsmith.nix.evaluate import Listener
 from torchsmith.nix.settings import nix_settings
-from torchsmith.nix.store import StoreOptions, copy_to_cache, public_key
+from torchsmith.nix.store import StoreOptions, public_key
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.record import Built, Record, open_record
 from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.generate import STATE
 from torchsmith.workspace.load import Workspace, open_workspace
 
+ROOTS = "roots"  # keeps what a run shares from being collected until it is done
 BackendName = Literal["nix", "flox"]
 Isas = Callable[[Builder], frozenset[str] | None]  # asks a builder which instruction sets its CPU runs
 
@@ -141,7 +145,8 @@ class Prepared:
             assert self.workspace.root is not None
             return FloxBackend(self.workspace.root, require_flox())
         remote = [builder for builder in self.builders if builder.address]
-        return NixBackend(self.nix, self.options, self.folder / "results", self.builders if remote else ())
+        folders = self.folder / "results", self.folder / ROOTS
+        return NixBackend(self.nix, self.options, *folders, self.builders if remote else ())
 
     def limits(self) -> Limits:
         """How many jobs each system has room for."""
@@ -165,8 +170,10 @@ class Prepared:
         lock = self.folder / "build.lock"
         with exclusive(lock, what=f"building in {self.workspace.root}"):
             backend = self.backend()
+            copier = Copier(self.nix, self.request.cache, self.request.sign) if self.nix else None
+            notes, settled = self._settle(copier, tell)
             number = self.record.start_run(backend.name, self.request.selectors, self.request.options())
-            return Run(
+            finished = Run(
                 jobs=self.plan.jobs,
                 expected=self.plan.expected,
                 backend=backend,
@@ -178,26 +185,41 @@ class Prepared:
                 tell=tell,
                 clock=clock or SystemClock(),
                 built=self._built,
-                after=self._copy,
+                copier=copier if self.request.cache else None,
                 keep_going=self.request.keep_going,
             ).go()
+            if finished.state == "done":
+                shutil.rmtree(self.folder / ROOTS, ignore_errors=True)
+            return replace(finished, notes=(*notes, *finished.notes), settled=settled)
+
+    def _settle(self, copier: Copier | None, tell: Tell) -> tuple[list[str], tuple[str, ...]]:
+        """Fetch, keep, write down and copy what needs no build: what went wrong, and what is there."""
+        if self.nix is None or self.plan.graph is None or copier is None:
+            return [], ()
+        derivations = list(self.plan.graph.recipes.values())
+        unkept = keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations")
+        if unkept:
+            tell(Event(kind="note", words=unkept))
+        found = settle(self.nix, self.plan, self.options, self.folder / "results", tell)
+        notes = [f"{one.name}: {one.failure}" for one in found if one.failure]
+        there = [one for one in found if not one.failure]
+        for one in there:
+            self._note(one.name, one.derivation, one.outputs)
+        if self.request.cache:
+            paths = [path for one in there for path in one.outputs]
+            notes += filter(None, [copier.copy([*paths, *long_builds(self.nix, self.plan)])])
+        for words in notes:
+            tell(Event(kind="note", words=words))
+        return notes, tuple(one.name for one in there)
 
     def _built(self, job: Job, outcome: Outcome) -> None:
         """Write down what each recipe of a job was when it was built."""
-        derivation = job.key if self.nix is not None else ""
         for name in job.recipes:
-            was = self.sources.get(name, Built(name=name, outputs=()))
-            built = msgspec.structs.replace(was, derivation=derivation, outputs=tuple(outcome.outputs))
-            self.record.note_built(built)
+            self._note(name, job.key if self.nix is not None else "", outcome.outputs)
 
-    def _copy(self, job: Job, outcome: Outcome) -> str:
-        if not self.request.cache or self.nix is None or not job.recipes:
-            return ""
-        try:
-            copy_to_cache(self.nix, outcome.outputs, self.request.cache, self.request.sign)
-        except Problem as problem:
-            return str(problem)
-        return ""
+    def _note(self, name: str, derivation: str, outputs: Sequence[str]) -> None:
+        was = self.sources.get(name, Built(name=name, outputs=()))
+        self.record.note_built(msgspec.structs.replace(was, derivation=derivation, outputs=tuple(outputs)))
 
 
 def prepare(

@@ -58,7 +58,8 @@ def _print_end(ready: Prepared, finished: Finished) -> None:
         console.print(
             f"not tried, because what they need failed: {', '.join(finished.skipped)}", soft_wrap=True
         )
-    console.print(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done")
+    there = f"; {len(finished.settled)} recipes were there or fetched" if finished.settled else ""
+    console.print(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done{there}")
     if finished.state == "stopped":
         console.print("stopped; torchsmith build --resume goes on")
 

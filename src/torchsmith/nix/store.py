@@ -120,18 +120,11 @@ def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:
     return set(wanted) - set(done.stdout.split())
 
 
-def copy_to_cache(nix: Nix, paths: Sequence[str], cache: str, secret_key: Path | None = None) -> None:
-    """Copy outputs and all that they need to a binary cache, signed where a key is given."""
-    address = cache
-    if secret_key is not None:
-        address += f"{'&' if '?' in cache else '?'}secret-key={secret_key}"
-    done = nix.run(nix.nix("copy", "--to", address, *paths))
-    if not done.ok:
-        raise Problem(
-            f"cannot copy to the cache {cache}: {shorten(done.stderr).message}",
-            hint="the build itself is kept; run the command again once the cache answers",
-            exit=Exit.LACKING,
-        )
+def cache_address(cache: str, secret_key: Path | None = None) -> str:
+    """A binary cache as `nix copy --to` takes it, which signs where a key is given."""
+    if secret_key is None:
+        return cache
+    return f"{cache}{'&' if '?' in cache else '?'}secret-key={secret_key}"
 
 
 def public_key(nix: Nix, secret_key: Path) -> str:

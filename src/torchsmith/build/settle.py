@@ -1,0 +1,110 @@
+"""What no job builds: recipes that are in the store or a cache are fetched, kept and written down as well."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.build.backend import Tell
+from torchsmith.build.events import Event
+from torchsmith.build.jobs import outputs_of
+from torchsmith.build.plan import Plan
+from torchsmith.edge.process import Running
+from torchsmith.nix.errors import shorten
+from torchsmith.nix.expression import nix_value
+from torchsmith.nix.store import StoreOptions, cache_address, realise_command, valid_paths
+from torchsmith.nix.tool import Nix
+
+TICK = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A recipe that needed no build, with its outputs; `failure` says why they are not there."""
+
+    name: str
+    derivation: str
+    outputs: tuple[str, ...]
+    failure: str = ""
+
+
+def settle(nix: Nix, plan: Plan, options: StoreOptions, results: Path, tell: Tell) -> list[Settled]:
+    """Fetch what caches have, and keep all of it from being collected."""
+    found = []
+    for name in (*plan.present, *plan.fetched):
+        assert plan.graph is not None
+        derivation = plan.graph.recipes[name]
+        if name in plan.fetched:
+            tell(Event(kind="note", name=name, words="fetched from a binary cache"))
+        root = results / name
+        root.parent.mkdir(parents=True, exist_ok=True)
+        done = nix.run(realise_command(nix, [derivation], options, root=root))
+        why = "" if done.ok else f"could not be fetched: {shorten(done.stderr).message}"
+        outputs = outputs_of(plan.graph.derivations[derivation])
+        found.append(Settled(name, derivation, outputs, why))
+    return found
+
+
+def keep_derivations(nix: Nix, derivations: Sequence[str], root: Path) -> str:
+    """Root derivations, so that collecting garbage in the middle of a run takes none; what went wrong."""
+    if not derivations:
+        return ""
+    root.parent.mkdir(parents=True, exist_ok=True)
+    # nix-store can only root what it has built; nix-instantiate roots what looks like a derivation.
+    path = "builtins.appendContext p { ${p}.path = true; }"
+    shape = f'p: {{ type = "derivation"; name = "kept"; outputName = "out"; drvPath = {path}; }}'
+    expression = f"map ({shape}) {nix_value(list(derivations))}"
+    done = nix.run(nix.command("nix-instantiate", "--add-root", root, "--indirect", "-E", expression))
+    return "" if done.ok else f"derivations are not kept from being collected: {shorten(done.stderr).message}"
+
+
+def long_builds(nix: Nix, plan: Plan) -> list[str]:
+    """Outputs of the long builds below recipes that are in the store, which the next machine needs too."""
+    if plan.graph is None:
+        return []
+    outputs = [
+        one.path for heavy in plan.graph.heavy for one in heavy.derivation.outputs.values() if one.path
+    ]
+    return sorted(valid_paths(nix, outputs))
+
+
+@dataclass
+class Copier:
+    """Copies outputs to a binary cache; `stop` ends a copy from any thread."""
+
+    nix: Nix
+    cache: str
+    secret_key: Path | None
+    _running: set[Running] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: bool = False
+
+    def copy(self, paths: Sequence[str]) -> str:
+        """Copy paths with all that they need; what went wrong, or nothing."""
+        if not paths or not self.cache:
+            return ""
+        with self._lock:
+            if self._stopped:
+                return "was not copied to the cache: interrupted"
+            command = self.nix.nix("copy", "--to", cache_address(self.cache, self.secret_key), *paths)
+            running = Running(command, env=self.nix.environment())
+            self._running.add(running)
+        try:
+            said = [line for line in running.lines(TICK) if line is not None]
+            code = running.wait()
+        finally:
+            running.end()
+            with self._lock:
+                self._running.discard(running)
+        words = shorten("\n".join(said)).message
+        return (
+            "" if code == 0 else f"cannot copy to the cache {self.cache}: {words}; build again to repeat it"
+        )
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for running in self._running:
+                running.interrupt()
