@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:c463de20bf7b8f95048a0f04411cfda613b34e4e5b17f0a3d7ce9bb849e3ed0b
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:3dd13c00e0778f8ad298782ed006074477233a7c916fdcc7ae45735f8c4358e5
 # PyTorch from its development branch, Python 3.13: NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 # Its inputs come from Flox, whose stable catalog has no CUDA 13: flox build --stability=unstable pytorch-python313-cuda13_0-sm121-armv9-nightly
 
@@ -27,7 +27,7 @@ let
   # SM121: the one architecture that kernels are compiled for.
   gpuArchSM = "12.1";
 
-  # ARMv9-A with SVE2: for all C and C++ code.
+  # ARMv9-A with SVE2: for all C and C++ code; of CUDA code nvcc's host compiler gets none of it.
   cpuFlags = [
     "-march=armv9-a+sve+sve2"
   ];

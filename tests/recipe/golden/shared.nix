@@ -1,4 +1,4 @@
-# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-jetson line=2.10 content=sha256:a17122507889f5d7aea7a0ccec6c2a45df980b2a392f1c4e527d548b52765498
+# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-jetson line=2.10 content=sha256:f944b20593cf79e519cf0c53692cef6fc7df19023b94e553feb2e425c656f1e1
 # PyTorch 2.10.0, Python 3.13, CUDA 13.0: what the recipes of many GPUs and CPUs have in common.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -95,7 +95,7 @@ let
   # The cell's GPU: the one architecture that kernels are compiled for.
   gpuArchSM = "${gpu.capability}";
 
-  # The cell's instruction set: for all C and C++ code.
+  # The cell's instruction set: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
   cpuFlags = cpu.flags;
 
   # More compilers at once than this run a large builder out of memory.

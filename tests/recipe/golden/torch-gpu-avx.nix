@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:1266f7a8887012d669718d762569a86614f32e247f02ae17fcef452e83058eaa
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:195fef29580727cbeb9830bcacaca71d7f20933863698affcfbdca5fa84b18ec
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -61,7 +61,7 @@ let
   # SM120: the one architecture that kernels are compiled for.
   gpuArchSM = "12.0";
 
-  # AVX: for all C and C++ code.
+  # AVX: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
   cpuFlags = [
     "-mavx"
     "-mno-fma"

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:054afabac3d488fbb2738e1e239c166dbf60f5af122360634cb2b52c6089dfbc
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:ee4f39aa2f003d295c8d2237e9f38d29cf9901cbf1fa7b9c18b851e98fbd2d7b
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -62,7 +62,7 @@ let
   # SM110: the one architecture that kernels are compiled for.
   gpuArchSM = "11.0";
 
-  # ARMv9-A with SVE2: for all C and C++ code.
+  # ARMv9-A with SVE2: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
   cpuFlags = [
     "-march=armv9-a+sve+sve2"
   ];

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:2618479deba9d7a6798e6c562bc2b46756be450e907e60e02eb7e31296f2433e
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:c46a11bb322527d814cebcd159864d3d088e18830555d7f86971df8182337e87
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -39,7 +39,7 @@ let
   # SM90: the one architecture that kernels are compiled for.
   gpuArchSM = "9.0";
 
-  # AVX2: for all C and C++ code.
+  # AVX2: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
   cpuFlags = [
     "-mavx2"
     "-mfma"

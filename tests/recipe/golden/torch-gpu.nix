@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:eaf986a8381f7f36af75d6dc8ae6b0be6ebb4af57475328e0c72367386d087b3
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:ce0727bdafce25f067c73463e0e168bfdd8d48b530632ffad348b92b92a93493
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -61,7 +61,7 @@ let
   # SM120: the one architecture that kernels are compiled for.
   gpuArchSM = "12.0";
 
-  # AVX-512: for all C and C++ code.
+  # AVX-512: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
   cpuFlags = [
     "-mavx512f"
     "-mavx512dq"

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:bfef08c5f9b5c6c0648fb9ee3ed655bba4c959fa158df8eb8a0eb7d1aef6ba38
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:8d4efe148001a9fe8a5f42d3aba1cc6524ed4dd5d4d2d489420b32e18a674f23
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -61,7 +61,7 @@ let
   # SM120: the one architecture that kernels are compiled for.
   gpuArchSM = "12.0";
 
-  # AVX-512: for all C and C++ code.
+  # AVX-512: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
   cpuFlags = [
     "-mavx512f"
     "-mavx512dq"
@@ -212,6 +212,10 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
     + ''
       export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+    ''
+    # nvcc hands its host compiler none of these by itself.
+    + ''
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
     ''
     # torch's extension builder reads the first variable, CMake the second.
     + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:1cccf87a20cf7ee5490a4198c5bbc45e06be790d8aa228641bef19a7d6bc211c
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:e4a008ead518cc411b2c9d0388a35fced068ca7e58b8f816f4913e39c61466d4
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -61,7 +61,7 @@ let
   # SM120: the one architecture that kernels are compiled for.
   gpuArchSM = "12.0";
 
-  # AVX-512: for all C and C++ code.
+  # AVX-512: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
   cpuFlags = [
     "-mavx512f"
     "-mavx512dq"
@@ -186,6 +186,10 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
     + ''
       export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+    ''
+    # nvcc hands its host compiler none of these by itself.
+    + ''
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
     ''
     # torch's extension builder reads the first variable, CMake the second.
     + ''

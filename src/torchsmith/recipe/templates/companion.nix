@@ -76,6 +76,12 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
       export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
     ''
+    #? if cuda
+    # nvcc hands its host compiler none of these by itself.
+    + ''
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
+    ''
+    #? end
     # torch's extension builder reads the first variable, CMake the second.
     + ''
       if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then

@@ -26,7 +26,7 @@ let
   # @SM@: the one architecture that kernels are compiled for.
   gpuArchSM = "@capability@";
 
-  # @isaTitle@: for all C and C++ code.
+  # @isaTitle@: for all C and C++ code; of CUDA code nvcc's host compiler gets none of it.
   cpuFlags = @cpuFlags@;
 
   # More compilers at once than this run a large builder out of memory.

@@ -66,7 +66,11 @@ pkgs = import torchsmithNixpkgs {
 gpuArchSM = "@capability@";
 
 #? end
+#? if cuda
+# @isaTitle@: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
+#? else
 # @isaTitle@: for all C and C++ code.
+#? end
 cpuFlags = @cpuFlags@;
 
 # More compilers at once than this run a large builder out of memory.
