@@ -27,6 +27,16 @@ def test_the_promise_in_the_paths_name_is_checked_without_being_asked_for(call: 
     assert "nothing in it runs on sm90" in result.out
 
 
+def test_what_was_left_out_is_not_called_verified(call: Call, tmp_path: Path) -> None:
+    path = standin.build(tmp_path)
+    result = call("verify", str(path), "--variant", NAME, "--no-cpu")
+    assert "? cpu: " in result.out
+    assert "not verified" in result.out
+    assert "promises" not in result.out
+    report = json.loads(call("verify", str(path), "--variant", NAME, "--no-cpu", "--json").out)["report"]
+    assert (report["ok"], report["verified"]) == (True, False)
+
+
 def test_json_holds_the_verdict_and_the_code_by_target(call: Call, tmp_path: Path) -> None:
     path = standin.build(tmp_path)
     answer = json.loads(call("verify", str(path), "--variant", NAME, "--against", str(path), "--json").out)
@@ -60,6 +70,7 @@ def test_a_comparison_is_printed_part_by_part(call: Call, tmp_path: Path) -> Non
         (["verify", "empty"], 2, "holds no library of PyTorch or its companions"),
         (["verify", "result", "--variant", "pytorch-sm120"], 2, "is not a variant"),
         (["verify", "result", "--variant", "pytorch-python313-cpu-avx9"], 2, "unknown instruction set avx9"),
+        (["verify", "result", "--variant", "pytorch-python313-cuda13_0-sm99-avx2"], 2, "unknown GPU sm99"),
         (["verify", "bad.whl"], 1, "bad.whl is not a readable wheel"),
         (["test", "missing"], 2, "missing does not exist"),
         (["test", "empty"], 2, "empty holds no Python package"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Status = Literal["right", "wrong", "note"]
+Status = Literal["right", "wrong", "note", "unjudged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +29,8 @@ def megabytes(size: int) -> str:
 def passed(checks: Iterable[Check]) -> bool:
     """Whether nothing is wrong."""
     return all(check.status != "wrong" for check in checks)
+
+
+def proved(checks: Iterable[Check]) -> bool:
+    """Whether nothing is wrong, and nothing that was promised is left unjudged."""
+    return all(check.status not in ("wrong", "unjudged") for check in checks)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from torchsmith.artifact.elf import Elf, Section
+from torchsmith.artifact.elf import Elf, Section, links_of
 from torchsmith.artifact.source import Damaged, Source
 from torchsmith.catalog.axes import Form, GpuTarget, Sm
 
 LAUNCHED = ".nv_fatbin"  # what the run time loads
-SECTIONS = (LAUNCHED, "__nv_relfatbin")  # the second holds code as it was before device linking
+RELOCATABLE = "__nv_relfatbin"  # code as it was before device linking
+SECTIONS = (LAUNCHED, RELOCATABLE)
+UNNAMED = "(no section)"  # found by its magic number alone
 CONTAINER = struct.Struct("<IHHQ")
 ENTRY = struct.Struct("<HHIQIIHHIIIQ")
 MAGIC = 0xBA55ED50
@@ -23,6 +25,9 @@ EXACT, FAMILY = 0x100000, 0x200000  # flags: the `a` and the `f` form of a targe
 LONGEST_GAP = 1 << 20  # zeros between containers come from alignment
 LONGEST_HEADER = 4096
 MOST_ENTRIES = 500_000
+SCANNED = 4 << 20  # bytes read at a time
+MOST_FALSE = 8  # containers that turn out to be none
+RUNTIME = "libcudart"  # who links to it launches something
 
 
 class Kind(StrEnum):
@@ -58,12 +63,49 @@ class Container:
 def containers_of(elf: Elf) -> Iterator[Container]:
     """Every container of a library; Damaged where headers contradict each other."""
     left = MOST_ENTRIES
-    for section in (section for name in SECTIONS for section in elf.named(name)):
-        for container in _walk(elf.source, section):
-            left -= len(container.entries) + 1
-            if left < 0:
-                raise Damaged(f"more than {MOST_ENTRIES} pieces of GPU code")
-            yield container
+    sections = [section for name in SECTIONS for section in elf.named(name)]
+    found = (container for section in sections for container in _walk(elf.source, section))
+    for container in found if sections or _names_its_parts(elf) else _scan(elf.source):
+        left -= len(container.entries) + 1
+        if left < 0:
+            raise Damaged(f"more than {MOST_ENTRIES} pieces of GPU code")
+        yield container
+
+
+def _names_its_parts(elf: Elf) -> bool:
+    """Whether sections tell that there is no GPU code: not when they were removed, or when CUDA is linked."""
+    return bool(elf.sections) and not any(name.startswith(RUNTIME) for name in links_of(elf).needed)
+
+
+def _scan(source: Source) -> Iterator[Container]:
+    """Containers anywhere in a file, by their magic number, where their headers hold throughout."""
+    end, false = 0, 0
+    for at in _magic_places(source):
+        head = source.read(at, min(CONTAINER.size, source.size - at))
+        if at < end or len(head) < CONTAINER.size:
+            continue
+        _, version, header, size = CONTAINER.unpack(head)
+        if version != 1 or header != CONTAINER.size or not 0 < size <= source.size - at - header:
+            continue  # the number stands in CUDA's own code too
+        try:
+            entries = tuple(_entries(source, at + header, at + header + size, f"{at:#x}"))
+        except Damaged:
+            false += 1
+            if false > MOST_FALSE:
+                raise
+            continue
+        end = at + header + size
+        yield Container(UNNAMED, at, entries)
+
+
+def _magic_places(source: Source) -> Iterator[int]:
+    magic = MAGIC.to_bytes(4, "little")
+    for start in range(0, source.size, SCANNED):
+        block = source.read(start, min(SCANNED + len(magic) - 1, source.size - start))
+        at = block.find(magic)
+        while at >= 0:
+            yield start + at
+            at = block.find(magic, at + 1)
 
 
 def _walk(source: Source, section: Section) -> Iterator[Container]:

@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from torchsmith.artifact.fatbin import LAUNCHED, Container, Kind
+from torchsmith.artifact.fatbin import RELOCATABLE, Container, Kind
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 
-NEARLY_ALL = 0.95  # a few containers hold code that only some GPUs can use, in every build
+NEARLY_ALL = 0.995  # of a library's containers: torch's own wheels lack a target in at most 2 of 568
 
 
 Key = tuple[Kind, GpuTarget]
+Verdict = Literal["native", "jit", "partly", "no"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Service:
     native: int
     jit: int
     none: int
-    verdict: Literal["native", "jit", "partly", "no"]
+    verdict: Verdict
     exact: bool  # nearly every container holds code made for this very GPU
 
     @property
@@ -80,14 +81,35 @@ def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
     return GpuCode(rows, total, sizes.total())
 
 
-def services(containers: Iterable[Container], gpus: Iterable[Gpu], catalog: Catalog) -> list[Service]:
-    """How each GPU is served by these containers; what was linked into others is never launched itself."""
+def launched(containers: Iterable[Container]) -> list[Container]:
+    """The containers that the run time loads; what was linked into others is never launched itself."""
     holding = [container for container in containers if container.entries]
-    holding = [container for container in holding if container.section == LAUNCHED] or holding
-    return [_service(holding, gpu, catalog) for gpu in gpus]
+    return [container for container in holding if container.section != RELOCATABLE] or holding
 
 
-def _service(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Service:
+def services(
+    libraries: Iterable[Iterable[Container]], gpus: Iterable[Gpu], catalog: Catalog
+) -> list[Service]:
+    """How each GPU is served: as well as by the library that serves it worst."""
+    parts = [part for part in map(launched, libraries) if part]
+    return [_together([service_of(part, gpu, catalog) for part in parts], gpu) for gpu in gpus]
+
+
+def _together(parts: list[Service], gpu: Gpu) -> Service:
+    verdicts = {part.verdict for part in parts}
+    if len(verdicts) == 1:
+        verdict = verdicts.pop()
+    elif not verdicts:
+        verdict = "no"
+    else:
+        verdict = "jit" if verdicts == {"native", "jit"} else "partly"
+    native, jit, none = (sum(getattr(part, name) for part in parts) for name in ("native", "jit", "none"))
+    exact = bool(parts) and all(part.exact for part in parts)
+    return Service(gpu.sm, gpu.title, native, jit, none, verdict, exact)
+
+
+def service_of(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Service:
+    """How a GPU is served by the containers of one library."""
     counts = {"native": 0, "jit": 0, "none": 0}
     own = 0
     for container in containers:
@@ -95,15 +117,15 @@ def _service(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Service
         counts["native" if "native" in ways else "jit" if "jit" in ways else "none"] += 1
         own += any(entry.kind == Kind.CUBIN and entry.target.sm == gpu.sm for entry in container.entries)
     enough = NEARLY_ALL * len(containers)
-    if not containers or counts["native"] + counts["jit"] == 0:
-        verdict: Literal["native", "jit", "partly", "no"] = "no"
+    if counts["native"] + counts["jit"] == 0:
+        verdict: Verdict = "no"
     elif counts["native"] >= enough:
         verdict = "native"
     elif counts["native"] + counts["jit"] >= enough:
         verdict = "jit"
     else:
         verdict = "partly"
-    exact = bool(containers) and own >= enough
+    exact = own >= enough
     return Service(gpu.sm, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchsmith.artifact.check import Check, megabytes
-from torchsmith.artifact.gpu import Service, gpu_code, services, waste
+from torchsmith.artifact.gpu import Service, gpu_code, launched, service_of, waste
 from torchsmith.artifact.inspect import Inspection
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import Catalog, Gpu
 from torchsmith.matrix.variant import Cuda, Variant
 
 
@@ -22,14 +22,14 @@ def gpu_promise(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterato
         return
     gpu = catalog.gpus.get(variant.target.sm)
     if gpu is None:
-        yield Check("gpu", "note", f"{variant.target.sm} is not in the catalog")
+        yield Check(
+            "gpu", "wrong", f"{variant.target.sm} is no GPU of the catalog: nothing can be said for it"
+        )
         return
     if not code.containers:
         yield Check("gpu", "wrong", f"no GPU code at all, the name says {gpu.name}")
         return
-    service = services(seen.containers, [gpu], catalog)[0]
-    yield _served(service)
-    yield from _missing_in(seen, service, catalog)
+    yield from _by_library(seen, gpu, catalog)
     spare = waste(code, gpu.sm)
     if spare:
         others = [str(target) for target in sorted({row.target for row in code.rows}) if target.sm != gpu.sm]
@@ -41,28 +41,38 @@ def gpu_promise(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterato
         )
 
 
-def _served(service: Service) -> Check:
+def _by_library(seen: Inspection, gpu: Gpu, catalog: Catalog) -> Iterator[Check]:
+    """One check for each library that does not hold the target throughout, or one for all that do."""
+    right = total = 0
+    wrong = []
+    for library in seen.own:
+        containers = launched(library.containers)
+        if not containers:
+            continue
+        service = service_of(containers, gpu, catalog)
+        check = _served(service, library.name)
+        if check is None:
+            right, total = right + service.native, total + service.total
+        else:
+            wrong.append(check)
+    yield from wrong
+    if not wrong:
+        yield Check("gpu", "right", f"{gpu.name} code in {right} of {total} containers")
+
+
+def _served(service: Service, library: str) -> Check | None:
+    """What is wrong with a library's code for a GPU."""
     if service.exact and service.verdict == "native":
-        return Check("gpu", "right", f"{service.sm} code in {service.native} of {service.total} containers")
+        return None
     if service.verdict == "native":
         text = f"runs on {service.sm}, but its code was compiled for another GPU of the same generation"
-        return Check("gpu", "wrong", text, "TORCH_CUDA_ARCH_LIST did not arrive, or named another target")
-    if service.verdict == "jit":
+        hint = "TORCH_CUDA_ARCH_LIST did not arrive, or named another target"
+    elif service.verdict == "jit":
         text = f"{service.jit} of {service.total} containers have only PTX for {service.sm}: slow first start"
-        return Check("gpu", "wrong", text, "build with the target's own cubins")
-    if service.verdict == "partly":
+        hint = "build with the target's own cubins"
+    elif service.verdict == "partly":
         text = f"{service.none} of {service.total} containers hold nothing that runs on {service.sm}"
-        return Check("gpu", "wrong", text, "calls into them fail with `no kernel image`")
-    return Check("gpu", "wrong", f"nothing in it runs on {service.sm}: `no kernel image` on every call")
-
-
-def _missing_in(seen: Inspection, whole: Service, catalog: Catalog) -> Iterator[Check]:
-    """Single libraries that do not serve the GPU, where the artifact as a whole does."""
-    if whole.verdict != "native":
-        return
-    for library in seen.own:
-        if any(container.entries for container in library.containers):
-            service = services(library.containers, [catalog.gpus[whole.sm]], catalog)[0]
-            if service.verdict in ("no", "partly"):
-                text = f"{library.name}: {service.none} containers hold nothing that runs on {whole.sm}"
-                yield Check("gpu", "note", text)
+        hint = "calls into them fail with `no kernel image`"
+    else:
+        text, hint = f"nothing in it runs on {service.sm}: `no kernel image` on every call", ""
+    return Check("gpu", "wrong", f"{library}: {text}", hint)

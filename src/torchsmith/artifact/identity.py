@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from torchsmith.artifact.elf import DYNSYM, NOBITS, SYMTAB, Elf, Links
@@ -31,33 +32,81 @@ def versions_of(texts: dict[str, str]) -> dict[Package, str]:
     return found
 
 
-def cuda_of(texts: dict[str, str], links: Iterable[Links]) -> CudaVersion | int | None:
-    """The CUDA release that torch names, or else the major release of the run time that is linked."""
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A CUDA release, or only its major number, and who says so."""
+
+    release: CudaVersion | int
+    by: str
+
+    @property
+    def major(self) -> int:
+        return self.release if isinstance(self.release, int) else self.release.major
+
+    def agrees(self, other: CudaVersion | int) -> bool:
+        if isinstance(self.release, int) or isinstance(other, int):
+            return self.major == (other if isinstance(other, int) else other.major)
+        return self.release == other
+
+
+def cuda_of(texts: dict[str, str], links: Iterable[Links]) -> list[Stated]:
+    """All that an artifact says of its CUDA release, each word once, the most exact first."""
+    found: dict[CudaVersion | int, str] = {}
     for name, text in sorted(texts.items()):
-        if name.endswith("torch/version.py"):
-            stated = re.search(r"^cuda\b[^=\n]*=\s*['\"](\d{1,3}\.\d{1,3})", text, re.MULTILINE)
-            if stated:
-                return CudaVersion.parse(stated[1])
-    for needed in (name for link in links for name in link.needed):
-        linked = re.fullmatch(r"libcudart[\w.-]*\.so\.(\d{1,3})(\.\d+)*", needed)
-        if linked:
-            return int(linked[1])
-    return None
+        if PurePosixPath(name).name != "version.py" or package_of(name) is None:
+            continue
+        stated = re.search(r"^cuda\b[^=\n]*=\s*['\"](\d{1,3}\.\d{1,3})", text, re.MULTILINE)
+        if stated:
+            found.setdefault(CudaVersion.parse(stated[1]), name)
+        local = re.search(r"^__version__\s*=\s*['\"][\w.]+\+cu(\d{2})(\d)['\"]", text, re.MULTILINE)
+        if local:
+            found.setdefault(CudaVersion(int(local[1]), int(local[2])), f"the release in {name}")
+    for link in links:
+        for path in link.runpath:  # Nix names what a folder holds
+            named = re.search(r"cuda_cudart-(\d{1,3})\.(\d{1,3})\.", path)
+            if named:
+                found.setdefault(CudaVersion(int(named[1]), int(named[2])), path)
+        for needed in link.needed:
+            linked = re.fullmatch(r"libcudart[\w.-]*\.so\.(\d{1,3})(\.\d+)*", needed)
+            if linked:
+                found.setdefault(int(linked[1]), needed)
+    rows = [Stated(release, by) for release, by in found.items()]
+    return sorted(rows, key=lambda row: isinstance(row.release, int))
 
 
-def python_of(libraries: Iterable[str], texts: dict[str, str]) -> PythonVersion | None:
+@dataclass(frozen=True, slots=True)
+class PythonBuild:
+    """A Python release, and whether it is the one without the global lock, which loads other modules."""
+
+    version: PythonVersion
+    free_threaded: bool
+
+    def __str__(self) -> str:
+        return f"{self.version}{'t' if self.free_threaded else ''}"
+
+
+def python_of(libraries: Iterable[str], texts: dict[str, str]) -> PythonBuild | None:
     """The Python that extension modules are for, by their names, the wheel's tag, or the folder."""
-    for name in [*libraries, *texts]:
-        found = re.search(r"\.cpython-(3)(\d{1,2})[a-z]*-", name) or re.search(
-            r"/python(3)\.(\d{1,2})/", name
-        )
+    tags = [text for name, text in texts.items() if name.endswith("/WHEEL")]
+    for pattern, places in (
+        (r"\.cpython-(3)(\d{1,2})(t?)[a-z]*-", libraries),
+        (r"/python(3)\.(\d{1,2})(t?)/", [*libraries, *texts]),
+        (r"^Tag: cp(3)\d{1,2}-cp3(\d{1,2})(t?)-", tags),
+    ):
+        found = next(filter(None, (re.search(pattern, place, re.MULTILINE) for place in places)), None)
         if found:
-            return PythonVersion(int(found[1]), int(found[2]))
-    for name, text in texts.items():
-        tag = re.search(r"^Tag: cp(3)(\d{1,2})-cp", text, re.MULTILINE) if name.endswith("/WHEEL") else None
-        if tag:
-            return PythonVersion(int(tag[1]), int(tag[2]))
+            return PythonBuild(PythonVersion(int(found[1]), int(found[2])), bool(found[3]))
     return None
+
+
+def released_as(texts: dict[str, str]) -> dict[str, str]:
+    """Name and release of whatever a wheel's own METADATA says it is."""
+    found = {}
+    for name, text in texts.items():
+        words = dict(re.findall(r"^(Name|Version): ([\w.+!-]{1,80})\s*$", text, re.MULTILINE))
+        if name.endswith(".dist-info/METADATA") and len(words) == 2:
+            found[words["Name"]] = words["Version"]
+    return found
 
 
 def holds_symbol(elf: Elf, symbol: str) -> bool:

@@ -10,11 +10,21 @@ from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, cpu_code
 from torchsmith.artifact.elf import Elf, Links, Machine, NotElf, links_of, read_elf
 from torchsmith.artifact.fatbin import Container, containers_of
-from torchsmith.artifact.identity import blas_of, compile_flags, cuda_of, provided, python_of, versions_of
+from torchsmith.artifact.identity import (
+    PythonBuild,
+    Stated,
+    blas_of,
+    compile_flags,
+    cuda_of,
+    provided,
+    python_of,
+    released_as,
+    versions_of,
+)
 from torchsmith.artifact.known import Role, known, package_of, role_of
 from torchsmith.artifact.linking import Linked, Need, needs_of, strange_paths
 from torchsmith.artifact.source import Damaged
-from torchsmith.catalog import CudaVersion, Package, PythonVersion
+from torchsmith.catalog import Package
 from torchsmith.edge.problem import Exit, Problem
 
 Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
@@ -60,8 +70,10 @@ class Inspection:
     kind: str
     libraries: list[Library]
     versions: dict[Package, str]
-    cuda: CudaVersion | int | None
-    python: PythonVersion | None
+    foreign: dict[str, str]  # of a wheel that is none of ours: what it says it is
+    known: bool  # it is of a package of ours, so more than its GPU code can be judged
+    cuda: list[Stated]
+    python: PythonBuild | None
     needs: list[Need]
     strange_paths: list[str]
     other_bytes: int
@@ -96,6 +108,8 @@ def inspect(
     """Look at everything at a path; of several packages there, only at `package` where it is named."""
     with open_contents(path) as contents:
         items = _in_scope(contents, package)
+        recognised = bool(items)
+        items = items or _anything(contents, package)
         if contents.kind == "library":
             _refuse_other_files(contents.libraries[0])
         if not any(role == "own" for _, role in items):
@@ -107,10 +121,10 @@ def inspect(
         total, done = sum(item.size for item, _ in items), 0
         for item, role in items:
             progress(item.name, done, total)
-            libraries.append(_look(item, role, depth))
+            libraries.append(_look(item, role, depth if recognised else Depth(cpu=False)))
             done += item.size
         progress("", total, total)
-        return _inspection(contents, libraries, [item for item, _ in items])
+        return _inspection(contents, libraries, [item for item, _ in items], recognised)
 
 
 def _refuse_other_files(item: Item) -> None:
@@ -129,10 +143,21 @@ def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     if contents.kind == "library":
         return [(contents.libraries[0], "own")]
     roles: list[tuple[Item, Role]] = [(item, role_of(item.name)) for item in contents.libraries]
-    return [
+    chosen = [
         (item, role)
         for item, role in roles
         if role != "other" and (package is None or package_of(item.name) in (package, None))
+    ]
+    return chosen if any(role == "own" for _, role in chosen) else []
+
+
+def _anything(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
+    """Every library of a wheel or folder that holds nothing of ours: what is there can still be listed."""
+    if package is not None:
+        return []
+    return [
+        (item, "bundled" if any(part.endswith(".libs") for part in item.name.split("/")) else "own")
+        for item in contents.libraries
     ]
 
 
@@ -143,6 +168,8 @@ def _look(item: Item, role: Role, depth: Depth) -> Library:
         with item.open() as source:
             elf = read_elf(source)
             library.machine = elf.machine
+            if not elf.sections:
+                library.fault = "its section headers were removed: its links and CPU code cannot be read"
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
             if role == "own":
@@ -168,7 +195,9 @@ def _look_closer(library: Library, elf: Elf, depth: Depth) -> None:
         library.cpu = cpu_code(elf, library.name)
 
 
-def _inspection(contents: Contents, libraries: list[Library], items: Iterable[Item]) -> Inspection:
+def _inspection(
+    contents: Contents, libraries: list[Library], items: Iterable[Item], recognised: bool
+) -> Inspection:
     linked = [
         Linked(library.name, item.place, library.links)
         for library, item in zip(libraries, items, strict=True)
@@ -181,6 +210,8 @@ def _inspection(contents: Contents, libraries: list[Library], items: Iterable[It
         kind=contents.kind,
         libraries=libraries,
         versions=versions_of(contents.texts),
+        foreign={} if recognised else released_as(contents.texts),
+        known=recognised,
         cuda=cuda_of(contents.texts, (library.links for library in libraries)),
         python=python_of([library.name for library in libraries], contents.texts),
         needs=needs_of(linked, names, installed=contents.kind != "wheel"),

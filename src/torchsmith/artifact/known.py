@@ -23,6 +23,7 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Beginnings of library names."""
 
+    required: tuple[str, ...]
     optional: tuple[str, ...]
     own: tuple[str, ...]
     system: tuple[str, ...]

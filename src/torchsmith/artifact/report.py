@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.artifact.check import Check, passed
+from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.cpu_promise import WORDS, combined
 from torchsmith.artifact.elf import Machine
 from torchsmith.artifact.features import closure
@@ -67,7 +67,8 @@ class Report:
     path: str
     kind: str
     variant: str
-    ok: bool
+    ok: bool  # nothing is wrong
+    verified: bool  # a variant was named, nothing is wrong, and every promise was judged
     checks: tuple[Check, ...]
     machine: str
     versions: dict[str, str]
@@ -105,17 +106,20 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         kind=seen.kind,
         variant=variant.name if variant else "",
         ok=passed(checks),
+        verified=variant is not None and proved(checks),
         checks=tuple(checks),
         machine=seen.machine or "",
-        versions={str(package): version for package, version in seen.versions.items()},
-        cuda=str(seen.cuda or ""),
+        versions={str(package): version for package, version in seen.versions.items()} | seen.foreign,
+        cuda=", ".join(str(stated.release) for stated in (seen.cuda[:1] if seen.known else seen.cuda)),
         python=str(seen.python or ""),
         blas=_first(library.blas for library in seen.own),
         magma=_first(library.magma for library in seen.own),
         flags=_first(library.flags for library in seen.own),
         gpu=code.rows,
         containers=code.containers,
-        services=tuple(services(seen.containers, here, catalog)) if code.containers else (),
+        services=tuple(services((library.containers for library in seen.own), here, catalog))
+        if code.containers
+        else (),
         cpu=_cpu_summary(seen, catalog),
         sizes=Sizes(code.size, own - code.size, bundled, seen.other_bytes),
         libraries={library.name: library.size for library in seen.libraries},

@@ -11,7 +11,9 @@ from pathlib import Path
 from torchsmith.artifact.check import Check, Status
 from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
 from torchsmith.artifact.gpu_promise import gpu_promise
+from torchsmith.artifact.identity import PythonBuild, Stated
 from torchsmith.artifact.inspect import Inspection
+from torchsmith.artifact.known import known
 from torchsmith.catalog import Catalog, CudaVersion
 from torchsmith.matrix.variant import Variant
 
@@ -34,12 +36,14 @@ def variant_in(path: Path, catalog: Catalog) -> Variant | None:
 
 def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[Check]:
     """All checks that apply; the promises of a name only where there is one."""
-    checks = [*_intact(seen), *_libraries(seen)]
+    checks = [*_intact(seen), *_whole(seen, variant), *_libraries(seen), *_one_cuda(seen)]
     if variant is not None:
         checks += [*_identity(seen, variant), *gpu_promise(seen, variant, catalog)]
         isa = catalog.isas.get(variant.isa)
         if isa is not None:
             checks += cpu_promise(seen, isa, catalog)
+        if not any(library.cpu for library in seen.own):
+            checks.append(Check("cpu", "unjudged", f"whether its CPU code is {variant.isa} was not judged"))
     checks += shared_copies(seen, catalog.isas.get(variant.isa) if variant else None)
     return checks
 
@@ -58,11 +62,36 @@ def _intact(seen: Inspection) -> Iterator[Check]:
         yield Check("machine", "wrong", f"{', '.join(names[:3])} is for {foreign}, the rest is not")
 
 
+def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
+    """That no part is missing without which the package cannot be imported; and what it is, if not ours."""
+    if not seen.known:
+        names = " and ".join(f"{name} {release}" for name, release in seen.foreign.items()) or "this"
+        yield Check("package", "note", f"{names} is listed, not judged: no package of the catalog")
+        return
+    torch = next((package for package in seen.versions if package.is_torch), None)
+    if seen.kind == "library" or torch is None or (variant and not variant.package.is_torch):
+        return
+    files = {library.name.rsplit("/", 1)[-1].split(".so")[0] for library in seen.libraries}
+    missing = [name for name in known().names.required if name not in files]
+    if missing:
+        yield Check("intact", "wrong", f"{torch.title} without {', '.join(missing)} cannot be imported")
+
+
+def _one_cuda(seen: Inspection) -> Iterator[Check]:
+    """That all that names a CUDA release names the same one."""
+    if seen.cuda and seen.known:  # bitsandbytes has a library for each
+        first, *others = seen.cuda
+        for other in others:
+            if not other.agrees(first.release):
+                text = f"{first.by} says {first.release}, {other.by} says {other.release}"
+                yield Check("cuda", "wrong", f"it is built with two releases of CUDA: {text}")
+
+
 def _libraries(seen: Inspection) -> Iterator[Check]:
     missing = [need for need in seen.needs if need.found == "missing"]
     for by in dict.fromkeys(need.by for need in missing):
         names = [need.name for need in missing if need.by == by]
-        status: Status = "note" if seen.kind == "library" else "wrong"
+        status: Status = "wrong" if seen.known and seen.kind != "library" else "note"
         yield Check("libraries", status, f"{by} needs what is not there: {', '.join(names)}")
     for text in seen.strange_paths:
         yield Check("libraries", "note", text, "a place of the machine that built it")
@@ -75,23 +104,24 @@ def _identity(seen: Inspection, variant: Variant) -> Iterator[Check]:
         having = ", ".join(f"{package} {version}" for package, version in seen.versions.items())
         yield Check("package", "wrong", f"there is no {variant.package.title} in it, but {having}")
     if seen.python is not None:
-        same = seen.python == variant.python
+        same = seen.python == PythonBuild(variant.python, free_threaded=False)
         text = f"for Python {seen.python}" + ("" if same else f", the name says {variant.python}")
         yield Check("python", "right" if same else "wrong", text)
     yield from _cuda(seen.cuda, variant.cuda)
 
 
-def _cuda(found: CudaVersion | int | None, wanted: CudaVersion | None) -> Iterator[Check]:
+def _cuda(found: list[Stated], wanted: CudaVersion | None) -> Iterator[Check]:
     if wanted is None:
-        if found is not None:
-            yield Check("cuda", "wrong", f"it is built with CUDA {found}, the name says cpu")
-    elif found is None:
+        if found:
+            yield Check("cuda", "wrong", f"it is built with CUDA {found[0].release}, the name says cpu")
+        return
+    if not found:
         yield Check("cuda", "wrong", f"it names no CUDA, the name says {wanted}")
-    elif isinstance(found, int):
-        same = found == wanted.major
-        yield Check(
-            "cuda", "right" if same else "wrong", f"linked to CUDA {found}.x, the name says CUDA {wanted}"
-        )
-    else:
-        text = f"CUDA {found}" + ("" if found == wanted else f", the name says {wanted}")
-        yield Check("cuda", "right" if found == wanted else "wrong", text)
+    other = next((stated for stated in found if not stated.agrees(wanted)), None)
+    if other is not None:
+        yield Check("cuda", "wrong", f"CUDA {other.release} by {other.by}, the name says {wanted}")
+    elif found and isinstance(found[0].release, int):
+        text = f"linked to CUDA {found[0].release}.x ({found[0].by}); the minor release is not stated"
+        yield Check("cuda", "right", text)
+    elif found:
+        yield Check("cuda", "right", f"CUDA {wanted}")

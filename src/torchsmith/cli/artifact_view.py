@@ -14,7 +14,7 @@ from torchsmith.artifact.report import KindRow, Report
 from torchsmith.cli.console import out
 from torchsmith.edge.process import find, run
 
-MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow")}
+MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}
 WAYS = {
     "native": "run natively",
     "jit": "compile at first start",
@@ -134,6 +134,11 @@ def _line(check: Check) -> Text:
 def _verdict(report: Report) -> Text:
     if not report.ok:
         return Text(f"not right: {report.variant or report.path}", style="bold red")
+    if report.variant and not report.verified:
+        left = ", ".join(check.id for check in report.checks if check.status == "unjudged")
+        return Text(
+            f"not verified: nothing is wrong in what was judged, but not all was ({left})", style="yellow"
+        )
     if report.variant:
         return Text(f"it is what {report.variant} promises", style="bold green")
     return Text("nothing is wrong; name a variant (--variant NAME) to check its promises", style="green")

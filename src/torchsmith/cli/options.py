@@ -64,4 +64,7 @@ def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
     variant = Variant.parse(name, catalog) if name else variant_in(path, catalog)
     if variant is not None and variant.isa not in catalog.isas:
         raise Problem(f"unknown instruction set {variant.isa}", hint=did_you_mean(variant.isa, catalog.isas))
+    if variant is not None and variant.sm is not None and variant.sm not in catalog.gpus:
+        known = [str(sm) for sm in catalog.gpus]
+        raise Problem(f"unknown GPU {variant.sm}", hint=did_you_mean(str(variant.sm), known))
     return variant

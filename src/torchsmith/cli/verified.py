@@ -43,8 +43,8 @@ def judge(name: str, output: Path, catalog: Catalog) -> Verdict:
         report = verify(output, Variant.parse(name, catalog), catalog, Depth())
     except Problem as problem:
         return Verdict(output=str(output), name=name, ok=False, detail=problem.message)
-    wrong = [check.text for check in report.checks if check.status == "wrong"]
-    return Verdict(output=str(output), name=name, ok=report.ok, detail="; ".join(wrong))
+    wrong = [check.text for check in report.checks if check.status in ("wrong", "unjudged")]
+    return Verdict(output=str(output), name=name, ok=report.verified, detail="; ".join(wrong))
 
 
 def changed_since(
