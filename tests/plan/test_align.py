@@ -56,6 +56,29 @@ def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
     assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
 
 
+def test_recipes_that_no_row_can_hold_are_named(apart: Path) -> None:
+    pkgs = apart / "build-pytorch/.flox/pkgs"
+    cell = "python313-cuda13_0-sm90-avx2"
+    for name in ("pytorch-python313-darwin-mps", f"pytorch-{cell}-magma", f"torchvision-{cell}"):
+        (pkgs / f"{name}.nix").write_text("{ }: null\n")
+    left = {one.path.stem: one.why for one in align((apart,)).left}
+    assert set(left) == {"pytorch-python313-darwin-mps", f"pytorch-{cell}-magma", f"torchvision-{cell}"}
+    assert "darwin" in left["pytorch-python313-darwin-mps"]
+    told = run([PROGRAM, "align", apart])
+    assert told.stderr.count("in no row") == 3
+    assert len(json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["left"]) == 3
+
+
+def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
+    sibling = apart / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm90-avx2.nix"
+    sibling.write_text("{ }: null\n")
+    for file in (apart / "build-torchaudio").rglob("*sm90-avx2.nix"):
+        file.unlink()
+    reasons = [one.reason for one in make_missing(align((apart,))) if one.reason]
+    assert len(reasons) == 2
+    assert all("nothing tells which torch" in reason for reason in reasons)
+
+
 def test_one_repository_cannot_be_aligned(apart: Path) -> None:
     with pytest.raises(Problem, match="two repositories"):
         align((apart / "build-pytorch",))

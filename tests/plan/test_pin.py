@@ -49,7 +49,7 @@ def texts(root: Path) -> dict[str, str]:
 
 
 def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
-    carry_out(propose(workspace, Move("2.10", rev=NEW, sha256="1" * 52)))
+    carry_out(workspace, Move("2.10", rev=NEW, sha256="1" * 52))
     moved = {name for name, text in texts(workspace).items() if NEW in text}
     stayed = {name for name, text in texts(workspace).items() if OLD in text}
     assert len(moved) == 6
@@ -59,15 +59,15 @@ def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
 
 
 def test_a_second_move_goes_from_where_the_first_went(workspace: Path) -> None:
-    carry_out(propose(workspace, Move("2.10", rev=NEW)))
-    carry_out(propose(workspace, Move("2.10", rev="2" * 40)))
+    carry_out(workspace, Move("2.10", rev=NEW))
+    carry_out(workspace, Move("2.10", rev="2" * 40))
     assert not any(NEW in text for text in texts(workspace).values())
     catalog = (workspace / "catalog/lines.toml").read_text()
     assert catalog.count("torchsmith pin: begin") == 1
 
 
 def test_a_new_pin_is_taken_to_have_the_limits_of_the_old_one(workspace: Path) -> None:
-    carry_out(propose(workspace, Move("2.10", rev=NEW)))
+    carry_out(workspace, Move("2.10", rev=NEW))
     pins = load_catalog(workspace / "catalog").pins
     assert pins[OLD[:7]].limits
     assert pins[NEW[:7]].limits == pins[OLD[:7]].limits
@@ -78,10 +78,10 @@ def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None
     file.write_text(file.read_text() + "# mine\n")
     before = texts(workspace)
     with pytest.raises(Problem, match="would stay on the old pin"):
-        carry_out(propose(workspace, Move("2.10", rev=NEW)))
+        carry_out(workspace, Move("2.10", rev=NEW))
     assert texts(workspace) == before
     assert not (workspace / "catalog").exists()
-    carry_out(propose(workspace, Move("2.10", rev=NEW), adopt=True))
+    carry_out(workspace, Move("2.10", rev=NEW), adopt=True)
     assert NEW in file.read_text()
 
 
@@ -89,7 +89,7 @@ def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> N
     move = Move("2.10", torch="2.10.1", versions={"torchvision": "0.25.1", "torchaudio": "2.10.1"})
     proposal = propose(workspace, move)
     assert {"pytorch 2.10.1", "torchvision 0.25.1"} <= set(proposal.to_learn)
-    carry_out(proposal)
+    carry_out(workspace, move)
     torch = texts(workspace)["pytorch-python313-cuda13_0-sm120-avx2"]
     assert 'version = "2.10.1"' in torch
     assert 'hash = "";' in torch

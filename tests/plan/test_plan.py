@@ -13,6 +13,9 @@ from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.apply import Request, apply_plan
 from torchsmith.plan.plan import Plan, plan_workspace
+from torchsmith.recipe.header import owner_of
+from torchsmith.workspace.run import Request as GenerateRequest
+from torchsmith.workspace.run import generate
 
 BY_HAND = Path(__file__).parent / "by-hand"
 PKGS = "build-pytorch/.flox/pkgs"
@@ -67,7 +70,7 @@ def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
 def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:
     why = {
         Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.why
-        for one in plan_workspace(drifted).actions
+        for one in plan_workspace(drifted).changes
     }
     assert "nixpkgs fe5e41d has no CUDA 13.0" in why["sm110-armv9.nix"] or "missing" in why["sm110-armv9.nix"]
     assert "redundant" in why["sm120-avx512-magma.nix"]
@@ -111,8 +114,55 @@ def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
         "CPU only: create 4 files",
         log[0],
     ]
-    assert log[0].startswith("Everything else: create 8, rewrite 1")
+    assert log[0] == "Everything else: create 8 files"
+    assert (drifted / "build-pytorch/README.md").read_text() == "# build-pytorch\n\n6 variants.\n"
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+
+
+def test_adopting_is_scoped_to_the_paths_named_and_a_page_goes_by_its_own_name_alone(drifted: Path) -> None:
+    repo = drifted / "build-pytorch"
+    broken = Path("build-pytorch/.flox/pkgs") / f"{CELL}-sm110-armv9.nix"
+    applied = apply_plan(Request(drifted, adopt=True, paths=(broken,)))
+    assert owner_of((drifted / broken).read_text()) == "ours"
+    assert sorted(one.kind for one in applied.left) == ["delete", "delete", "replace", "rewrite"]
+    apply_plan(Request(drifted, adopt=True, paths=(repo,)))
+    assert verdicts(plan_workspace(drifted))["keep"] == 44
+    assert owner_of((repo / "README.md").read_text()) == "foreign"
+    apply_plan(Request(drifted, adopt=True, paths=(repo / "README.md",)))
+    assert owner_of((repo / "README.md").read_text()) == "ours"
+
+
+def test_plan_and_generate_want_the_same(drifted: Path) -> None:
+    """From shared to standalone: both delete the shared files, and after one the other has nothing to do."""
+    shutil.rmtree(drifted / "build-pytorch")
+    toml = 'format = 1\nlayout = "shared"\n[[matrix]]\npython = ["3.13"]\ncuda = ["13.0"]\n'
+    toml += 'sm = ["sm90"]\nisa = ["avx2", "armv9"]\n'
+    (drifted / "torchsmith.toml").write_text(toml)
+    generate(GenerateRequest(drifted, commit=True))
+    (drifted / "torchsmith.toml").write_text(toml.replace("shared", "standalone"))
+    wanted = generate(GenerateRequest(drifted, write=False)).pending
+    planned = plan_workspace(drifted).pending
+    assert {(one.kind, one.path) for one in wanted} == {(one.kind, one.path) for one in planned}
+    assert sum(one.kind == "delete" and "/nix/" in one.path for one in wanted) > 2
+    apply_plan(Request(drifted))
+    assert generate(GenerateRequest(drifted, write=False)).pending == []
+    assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, right: bool) -> None:
+    """NAME/default.nix and NAME.nix are one package for Flox: kept where it is right, else replaced."""
+    name = f"{CELL}-sm120-avx512" if right else f"{CELL}-sm110-armv9"
+    (drifted / PKGS / name).mkdir()
+    (drifted / PKGS / f"{name}.nix").rename(drifted / PKGS / name / "default.nix")
+    (drifted / PKGS / name / "lib.nix").write_text("{ }: { }\n")
+    assert generate(GenerateRequest(drifted, git=False)).blocked
+    assert not (drifted / PKGS / f"{name}.nix").exists()
+    (change,) = [one for one in plan_workspace(drifted).recipes() if f"{name}/" in one.path + one.old]
+    if right:
+        assert (change.kind, change.path) == ("keep", f"{PKGS}/{name}/default.nix")
+    else:
+        assert (change.kind, change.old) == ("replace", f"{PKGS}/{name}/default.nix")
 
 
 def test_a_commit_for_each_file_names_its_reason(drifted: Path) -> None:
@@ -139,16 +189,19 @@ def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
 
 def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
     plan = plan_workspace(drifted)
-    half = [one for one in plan.actions if one.kind == "create"][:20]
+    half = [one for one in plan.changes if one.kind == "create"][:20]
     for one in half:
-        assert one.text is not None
-        (drifted / one.path).write_text(one.text)
-    deleted = next(one for one in plan.actions if one.kind == "delete")
+        assert one.after is not None
+        (drifted / one.path).write_text(one.after)
+    deleted = next(one for one in plan.changes if one.kind == "delete")
     (drifted / deleted.path).unlink()
     applied = apply_plan(Request(drifted, adopt=True))
     assert len(applied.done) < len(plan.pending)
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+    log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
+    assert log[::-1][1:3] == ["Clean up: delete 2 files", "GPU on x86: create 35 files"]
+    assert len(log) == 6
 
 
 def test_a_rewritten_file_that_git_does_not_hold_leaves_a_copy(drifted: Path) -> None:
@@ -162,7 +215,7 @@ def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
     (drifted / "torchsmith.toml").write_text(
         'format = 1\nprofile = "plan"\npackages = ["pytorch"]\nexclude = ["sm120 avx512"]\n'
     )
-    kept = next(one for one in plan_workspace(drifted).actions if one.path.endswith("sm120-avx512.nix"))
+    kept = next(one for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx512.nix"))
     assert kept.kind == "keep"
     assert "does not ask for it" in kept.why
 

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.audit.finding import Edit, Finding
-from torchsmith.edge.files import read_text, write_atomic
+from torchsmith.edge.files import read_text
 from torchsmith.recipe.header import owner_of
+from torchsmith.workspace.change import Change
+from torchsmith.workspace.checkout import root_of
+from torchsmith.workspace.journal import writing
 
 
-@dataclass(frozen=True, slots=True)
-class FixedFile:
-    """A file before and after its fixes, and which findings they were for."""
-
-    path: str
-    before: str
-    after: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def diff(self) -> str:
-        lines = difflib.unified_diff(
-            self.before.splitlines(keepends=True),
-            self.after.splitlines(keepends=True),
-            f"a/{self.path}",
-            f"b/{self.path}",
-        )
-        return "".join(lines)
-
-
-def fixed(findings: Sequence[Finding]) -> list[FixedFile]:
-    """Files with every fix that they offer; a file of ours is torchsmith.toml's business and left alone."""
-    found = []
+def fixed(findings: Sequence[Finding]) -> tuple[list[Change], int]:
+    """Files with every fix that they offer, and how many findings that mends; a file of ours is
+    torchsmith.toml's business and left alone."""
     groups: dict[str, list[Finding]] = {}
     for one in findings:
         if one.fix is not None:
             groups.setdefault(one.where.file, []).append(one)
+    found: list[Change] = []
+    count = 0
     for file, group in groups.items():
         before = read_text(Path(file))
         if owner_of(before) != "foreign":
             continue
         after = apply_edits(before, (edit for one in group if one.fix for edit in one.fix.edits))
         if after != before:
-            found.append(FixedFile(file, before, after, tuple(group)))
-    return found
+            why = "; ".join(dict.fromkeys(one.fix.title for one in group if one.fix))
+            found.append(Change("rewrite", file, why, before, after, "foreign"))
+            count += len(group)
+    return found, count
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
@@ -62,7 +48,20 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     return b"".join([*parts, data[at:]]).decode()
 
 
-def write(files: Sequence[FixedFile]) -> None:
-    """Put the fixes in place, each file whole or not at all."""
-    for one in files:
-        write_atomic(Path(one.path), one.after, mode=Path(one.path).stat().st_mode & 0o777)
+def write(changes: Sequence[Change], workspace: Path | None) -> list[str]:
+    """Put the fixes in place: those of a workspace, or else of a repository, all or none. What a stopped run
+    had left is said."""
+    homes: dict[Path, list[Change]] = {}
+    for one in changes:
+        homes.setdefault(workspace or root_of(Path(one.path)), []).append(one)
+    said = []
+    for home, own in homes.items():
+        with writing(home, "audit --fix") as writer:
+            writer.write([_placed(one) for one in own])
+        said.append(writer.recovered)
+    return [words for words in said if words]
+
+
+def _placed(change: Change) -> Change:
+    """Findings name files from where a person stands; a journal is read anywhere."""
+    return replace(change, path=str(Path(change.path).absolute()))

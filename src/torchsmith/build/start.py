@@ -40,7 +40,7 @@ from torchsmith.nix.store import StoreOptions, public_key
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.record import Built, Record, open_record
 from torchsmith.workspace.checkout import choose
-from torchsmith.workspace.generate import STATE
+from torchsmith.workspace.journal import STATE
 from torchsmith.workspace.load import Workspace, open_workspace
 
 ROOTS = "roots"  # keeps what a run shares from being collected until it is done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -18,11 +18,16 @@ from torchsmith.edge.problem import Problem, did_you_mean
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
 
 
-def load_catalog(folder: Path | None) -> Catalog:
-    """The built-in catalog with a workspace's own files laid over it, checked as a whole."""
-    if folder is None or not folder.is_dir():
+def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) -> Catalog:
+    """The built-in catalog with a workspace's own files laid over it, checked as a whole; `texts` by file
+    name stand for files as they would read."""
+    layer = Layer.folder(folder) if folder is not None and folder.is_dir() else Layer({})
+    if texts:
+        paths = {**layer.paths, **{name: f"catalog/{name}.toml" for name in texts}}
+        layer = Layer({**layer.texts, **texts}, paths)
+    elif not layer.texts:
         return builtin_catalog()
-    catalog = Catalog([Layer.folder(DATA), Layer.folder(folder)])
+    catalog = Catalog([Layer.folder(DATA), layer])
     check(catalog)
     return catalog
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from rich.text import Text
 
@@ -45,14 +46,13 @@ def print_report(report: Report, format: str) -> None:
     console.print(reports.summary(report), soft_wrap=True)
 
 
-def print_fixes(report: Report, *, write: bool) -> None:
+def print_fixes(report: Report, *, write: bool, workspace: Path | None = None) -> None:
     """The safe fixes as a diff; written where asked."""
-    files = fix.fixed(report.findings)
+    files, count = fix.fixed(report.findings)
     for one in files:
-        sys.stdout.write(one.diff)
+        sys.stdout.write(one.diff())
     sys.stdout.flush()
-    if write:
-        fix.write(files)
-    count = sum(len(one.findings) for one in files)
+    for words in fix.write(files, workspace) if write else ():
+        say(words)
     what = "mended" if write else "can be mended"
     say(f"{count} findings in {len(files)} files {what}" if files else "nothing here has a safe fix")

@@ -78,3 +78,9 @@ def reading_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: bar.update(
             task, description=what.rsplit("/", 1)[-1], completed=done, total=total
         )
+
+
+def say_recovered(words: str) -> None:
+    """What a stopped run had left, and what became of it."""
+    if words:
+        err().print(words, style="yellow", soft_wrap=True, markup=False)

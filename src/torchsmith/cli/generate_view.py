@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 
 from rich.text import Text
 
-from torchsmith.cli.console import err, out, print_json
+from torchsmith.cli.console import err, out, print_json, say_recovered
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.run import Report
 
-STYLES = {"create": "green", "update": "cyan", "adopt": "magenta", "delete": "red", "blocked": "yellow"}
+STYLES = {
+    "create": "green",
+    "update": "cyan",
+    "adopt": "magenta",
+    "replace": "magenta",
+    "delete": "red",
+    "blocked": "yellow",
+}
 SHOWN = 12  # changes of one kind and repository that are listed one by one
 
 
 def print_report(report: Report, *, check: bool, dry_run: bool) -> None:
     """Counts, and every file that needs a person."""
     console = out() if check or dry_run else err()
+    say_recovered(report.recovered)
+    by_kind: dict[str, list[Change]] = {}
+    for change in report.changes:
+        by_kind.setdefault(_kind(change), []).append(change)
     for kind, style in STYLES.items():
-        changes = report.of(kind)
+        changes = by_kind.get(kind, [])
         listed = changes if kind in ("blocked", "delete", "adopt") or check else changes[:SHOWN]
         for change in listed:
             line = Text(f"{kind:8}", style=style).append(change.path, style="default")
-            console.print(line.append(f"  {change.why}" if change.why else "", style="dim"), soft_wrap=True)
+            why = "" if kind == "create" else f"  {change.why}"
+            console.print(line.append(why, style="dim"), soft_wrap=True)
         if len(changes) > len(listed):
             console.print(Text(f"{'':8}… and {len(changes) - len(listed)} more", style="dim"))
-    counts = {kind: len(report.of(kind)) for kind in ("keep", *STYLES)}
+    counts = {kind: len(by_kind.get(kind, ())) for kind in ("keep", *STYLES)}
     words = ", ".join(f"{count} {_word(kind)}" for kind, count in counts.items() if count)
     tense = "" if report.written else "would be: "
     console.print(f"{report.root}: {tense}{words}", soft_wrap=True)
     for commit in report.commits:
         console.print(f"{commit.repo}: committed {commit.revision} {commit.message}", soft_wrap=True)
+
+
+def _kind(change: Change) -> str:
+    """What `generate` calls a change: a rewrite updates a file of ours, adopts another's, or is not done."""
+    if change.left:
+        return "blocked"
+    if change.kind == "rewrite":
+        return "update" if change.owner == "ours" else "adopt"
+    return change.kind
 
 
 def _word(kind: str) -> str:
@@ -41,22 +62,13 @@ def _word(kind: str) -> str:
 
 def print_diff(report: Report) -> None:
     """Unified diffs of everything that would change."""
-    for change in report.changes:
-        if change.kind == "keep" or (change.before is None and change.after is None):
-            continue
-        lines = difflib.unified_diff(
-            (change.before or "").splitlines(keepends=True),
-            (change.after or "").splitlines(keepends=True),
-            f"a/{change.path}" if change.before is not None else "/dev/null",
-            f"b/{change.path}" if change.after is not None else "/dev/null",
-        )
-        sys.stdout.writelines(lines)
+    sys.stdout.writelines(change.diff() for change in report.changes)
 
 
 def print_report_json(report: Report) -> None:
     """The report as data, without the texts."""
     rows = [
-        {"kind": change.kind, "path": change.path, "why": change.why}
+        {"kind": _kind(change), "path": change.path, "why": change.why}
         for change in report.changes
         if change.kind != "keep"
     ]
@@ -65,7 +77,7 @@ def print_report_json(report: Report) -> None:
         {
             "root": str(report.root),
             "written": report.written,
-            "unchanged": len(report.of("keep")),
+            "unchanged": len(report.changes) - len(rows),
             "changes": rows,
             "commits": commits,
         }

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from torchsmith.build.start import state_folder
-from torchsmith.cli.console import err, print_json
+from torchsmith.cli.console import err, print_json, say_recovered
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.store import StoreOptions
 from torchsmith.nix.tool import find_nix
@@ -58,8 +58,9 @@ def mend(
 
 def _print(mended: Mended, *, write: bool) -> None:
     console = err()
+    say_recovered(mended.recovered)
     for change in mended.changes:
-        sys.stdout.write(change.diff())
+        sys.stdout.write(change.diff(context=1))
     for one in mended.written:
         verb = "written" if write else "would be written"
         console.print(Text(f"{one.holder.where}: {one.got} {verb}, for {_whose(one)}"), soft_wrap=True)

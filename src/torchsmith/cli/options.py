@@ -68,3 +68,12 @@ def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
         known = [str(sm) for sm in catalog.gpus]
         raise Problem(f"unknown GPU {variant.sm}", hint=did_you_mean(str(variant.sm), known))
     return variant
+
+
+def adopting(given: bool, paths: list[Path] | None) -> bool:
+    """Whether files of others are to be taken over; paths alone do not say so."""
+    from torchsmith.edge.problem import Problem
+
+    if paths and not given:
+        raise Problem(f"{paths[0]}: paths say what --adopt takes over", hint="add --adopt, or name no path")
+    return given

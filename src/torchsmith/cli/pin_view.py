@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchsmith.cli.console import err, out, print_json
+from torchsmith.cli.console import err, out, print_json, say_recovered
 from torchsmith.plan.impact import Effect, summary
 from torchsmith.plan.pin import Proposal
 
@@ -20,17 +20,18 @@ def print_proposal(
             {
                 "written": written,
                 "facts": dict(proposal.facts),
-                "recipes": [one.path for one in proposal.recipes if one.kind != "blocked"],
+                "recipes": [one.path for one in proposal.recipes],
                 "blocked": [one.path for one in proposal.blocked],
                 "to_learn": proposal.to_learn,
                 "effects": effects,
             }
         )
         return
+    say_recovered(proposal.recovered)
     console = out()
     for name in proposal.facts:
         console.print(f"{'wrote' if written else 'would write'} catalog/{name}.toml", soft_wrap=True)
-    moved = [one for one in proposal.recipes if one.kind != "blocked"]
+    moved = proposal.recipes
     for one in moved[:SHOWN]:
         console.print(f"  {one.kind}  {one.path}", soft_wrap=True)
     if len(moved) > SHOWN:

@@ -6,25 +6,27 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from torchsmith.cli.console import err, out, print_json
+from torchsmith.cli.console import err, out, print_json, say_recovered
 from torchsmith.plan.apply import Applied
-from torchsmith.plan.plan import AS_IT_SHOULD_BE, KINDS, PHASES, Action, Plan
+from torchsmith.plan.plan import PHASES, Plan
+from torchsmith.workspace.change import KINDS, Change
+from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
 
 STYLES = {"keep": "dim", "create": "green", "rewrite": "cyan", "replace": "magenta", "delete": "red"}
 SHOWN = 6  # new files of one phase that are listed one by one
 
 
-def print_plan(plan: Plan, *, adopt: bool = True) -> None:
+def print_plan(plan: Plan) -> None:
     """Phase by phase; every file that exists with its reason, new ones counted."""
     console = out()
     for phase in PHASES:
-        actions = [one for one in plan.actions if one.phase == phase and not _silent(one)]
+        actions = [one for one in plan.changes if plan.phase(one) == phase and not _silent(one)]
         if not actions:
             continue
         console.print(Text(f"{phase[0].upper()}{phase[1:]}", style="bold"))
         created = [one for one in actions if one.kind == "create"]
         for one in [one for one in actions if one.kind != "create"] + created[:SHOWN]:
-            left = "" if adopt or one.ours or one.kind == "keep" else "  (left: --adopt takes it)"
+            left = "  (left: --adopt takes it)" if one.left else ""
             line = Text(f"  {one.kind:8}", style=STYLES[one.kind]).append(one.path, style="default")
             console.print(line, soft_wrap=True)
             if one.kind != "create":
@@ -34,8 +36,8 @@ def print_plan(plan: Plan, *, adopt: bool = True) -> None:
     console.print(_counts(plan), soft_wrap=True)
 
 
-def _silent(action: Action) -> bool:
-    return action.kind == "keep" and action.why == AS_IT_SHOULD_BE
+def _silent(change: Change) -> bool:
+    return change.kind == "keep" and change.why == AS_IT_SHOULD_BE
 
 
 def _counted(plan: Plan) -> dict[str, int]:
@@ -50,18 +52,18 @@ def _counts(plan: Plan) -> str:
     return f"{plan.root}: recipes: {words}; {plan.afterwards} afterwards{rest}"
 
 
-def _rows(actions: Sequence[Action]) -> list[dict[str, object]]:
+def _rows(plan: Plan, changes: Sequence[Change]) -> list[dict[str, object]]:
     return [
         {
             "kind": one.kind,
             "path": one.path,
             "why": one.why,
-            "phase": one.phase,
+            "phase": plan.phase(one),
             "recipe": one.recipe,
             "owner": one.owner or "",
             "old": one.old,
         }
-        for one in actions
+        for one in changes
     ]
 
 
@@ -71,7 +73,7 @@ def print_plan_json(plan: Plan) -> None:
         {
             "root": str(plan.root),
             "recipes": _counted(plan) | {"afterwards": plan.afterwards},
-            "actions": _rows(plan.actions),
+            "actions": _rows(plan, plan.changes),
         }
     )
 
@@ -79,6 +81,7 @@ def print_plan_json(plan: Plan) -> None:
 def print_applied(applied: Applied) -> None:
     """Commits, counts, and what was left to its owner."""
     console = err()
+    say_recovered(applied.recovered)
     for commit in applied.commits:
         console.print(f"{commit.repo}: {commit.revision} {commit.message}", soft_wrap=True)
     for one in applied.left:
@@ -93,7 +96,8 @@ def print_applied(applied: Applied) -> None:
 
 def print_applied_json(applied: Applied) -> None:
     """What was done, as data."""
+    plan = applied.plan
     commits = [
         {"repo": one.repo, "revision": one.revision, "message": one.message} for one in applied.commits
     ]
-    print_json({"done": _rows(applied.done), "left": _rows(applied.left), "commits": commits})
+    print_json({"done": _rows(plan, applied.done), "left": _rows(plan, applied.left), "commits": commits})

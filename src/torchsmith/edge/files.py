@@ -20,15 +20,11 @@ def read_text(path: Path, *, lenient: bool = False) -> str:
         raise Problem(f"cannot read {path}: {error.strerror}") from error
 
 
-def write_atomic(path: Path, text: str, *, mode: int = 0o644, staging: Path | None = None) -> None:
-    """Replace a file in one step: a reader, or a crash, sees the old text or the new one.
-
-    `staging` is a folder on the same file system for the unfinished file; without it, the file's own folder.
-    """
+def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old text or the new one."""
     try:
-        if staging is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=staging or path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(text.encode())

@@ -85,7 +85,8 @@ def _variant(recipe: RecipeFile) -> Variant:
 def _column(repository: Repository) -> Column | None:
     found: dict[Package, dict[str, RecipeFile]] = {}
     left: list[Left] = []
-    for recipe in repository.recipes:
+    # Of two names of a cell the one that is spelled as ours counts.
+    for recipe in sorted(repository.recipes, key=lambda one: not one.canonical):
         if isinstance(recipe.read, BadName):
             left.append(Left(recipe.path, recipe.read.what))
             continue

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.plan.plan import Action, Plan, plan_workspace
+from torchsmith.plan.plan import PHASES, Plan, plan_workspace
 from torchsmith.workspace import git
-from torchsmith.workspace.compare import Change
-from torchsmith.workspace.compare import Kind as ChangeKind
-from torchsmith.workspace.generate import Commit, apply, one_at_a_time
+from torchsmith.workspace.change import KINDS, Change, Kind
+from torchsmith.workspace.checkout import PKGS, SHARED
+from torchsmith.workspace.journal import Commit, GitStep, Writer, writing
+from torchsmith.workspace.reconcile import copies
+from torchsmith.workspace.run import root_of
 
-Tell = Callable[[Action], None]
+OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Request:
     workspace: Path | None = None
     profile: str | None = None
     adopt: bool = False
+    paths: tuple[Path, ...] = ()  # to adopt; none: all but pages
     dirty: bool = False  # go on although something is not committed
     per_file: bool = False
     commit: bool = True
@@ -35,51 +38,47 @@ class Applied:
     """What was done, what was left to its owner, and the commits."""
 
     plan: Plan
-    done: tuple[Action, ...]
-    left: tuple[Action, ...]
+    done: tuple[Change, ...]
+    left: tuple[Change, ...]
     commits: tuple[Commit, ...]
+    recovered: str = ""
 
 
-def apply_plan(request: Request, tell: Tell = lambda _: None) -> Applied:
+def apply_plan(request: Request) -> Applied:
     """Make the workspace what its plan says. Run again after a stop, it goes on with what is still to do."""
     git.require_git()
-    root = plan_workspace(request.workspace, request.profile).root
-    with one_at_a_time(root, request.wait_seconds):
-        plan = plan_workspace(request.workspace, request.profile)
-        chosen, left = _allowed(plan.pending, adopt=request.adopt)
+    root = root_of(request.workspace, request.profile)
+    with writing(root, "apply", request.wait_seconds) as writer:
+        plan = plan_workspace(request.workspace, request.profile, adopt=request.adopt, paths=request.paths)
         if not request.dirty:
             refuse_dirty(plan)
-        commits: list[Commit] = []
-        for repo in _repos(plan):
-            if not git.is_repo(root / repo):
-                (root / repo).mkdir(parents=True, exist_ok=True)
-                git.init(root / repo)
-            for name, actions in _batches(chosen, repo, per_file=request.per_file):
-                apply(root, [change for action in actions for change in _changes(root, action)])
-                for action in actions:
-                    tell(action)
-                commits += _commit(root, repo, name, actions, request) if request.commit else ()
-        commits += _leftovers(plan, root) if request.commit else ()
-    return Applied(plan, tuple(chosen), tuple(left), tuple(commits))
+        chosen = [one for one in plan.pending if one.done]
+        for repo in plan.repos:
+            if not git.is_repo(root / repo.name):
+                git.init(root / repo.name)
+            mine = [one for one in chosen if one.path.startswith(f"{repo.name}/")]
+            extra = list(_uncommitted(plan, repo.name)) if request.commit else []
+            for name, changes in _batches(plan, [*mine, *extra], per_file=request.per_file):
+                _write(writer, repo.name, name, changes, request)
+    left = tuple(one for one in plan.pending if one.left)
+    return Applied(plan, tuple(chosen), left, tuple(writer.commits), writer.recovered)
 
 
-def _allowed(actions: Sequence[Action], *, adopt: bool) -> tuple[list[Action], list[Action]]:
-    """What may be done, and what belongs to somebody else."""
-    chosen = [one for one in actions if adopt or one.ours]
-    return chosen, [one for one in actions if not (adopt or one.ours)]
-
-
-def _repos(plan: Plan) -> list[str]:
-    return [repo.name for repo in plan.repos]
+def _write(writer: Writer, repo: str, name: str, changes: Sequence[Change], request: Request) -> None:
+    """One batch, with its commit."""
+    paths = [path.removeprefix(f"{repo}/") for change in changes for path in change.files]
+    message = _message(name, changes, per_file=request.per_file)
+    steps = [GitStep(repo=repo, add=paths, commit=paths, message=message)] if request.commit else []
+    writer.write([*copies(writer.root, changes), *changes], steps)
 
 
 def refuse_dirty(plan: Plan) -> None:
-    """A Problem where a repository has changes that nobody committed; those of a stopped run do not count."""
+    """A Problem where a repository has changes that nobody committed; what is as wanted does not count."""
     wanted = {file.path: file.text for repo in plan.repos for file in repo.files}
-    for repo in _repos(plan):
-        folder = plan.root / repo
+    for repo in plan.repos:
+        folder = plan.root / repo.name
         for path in git.uncommitted(folder) if git.is_repo(folder) else ():
-            full = f"{repo}/{path}"
+            full = f"{repo.name}/{path}"
             mine = full in wanted and _read(plan.root / full) == wanted[full]
             if not mine and (full in wanted or (plan.root / full).exists()):
                 raise Problem(
@@ -96,72 +95,35 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _batches(actions: Sequence[Action], repo: str, *, per_file: bool) -> Iterator[tuple[str, list[Action]]]:
+def _uncommitted(plan: Plan, repo: str) -> Iterator[Change]:
+    """Files that are as wanted, or gone as wanted, and that no commit holds: each belongs to its phase."""
+    wanted = {file.path: file for one in plan.repos if one.name == repo for file in one.files}
+    for inner, letters in git.uncommitted(plan.root / repo).items():
+        path = f"{repo}/{inner}"
+        file = wanted.get(path)
+        text = _read(plan.root / path)
+        if file is not None and text == file.text:
+            new: Kind = "create" if letters in ("??", "A ", "AM") else "rewrite"
+            yield Change(new, path, "not committed yet", text, text, "ours", recipe=file.is_recipe)
+        elif file is None and not (plan.root / path).exists() and inner.startswith(OURS):
+            yield Change("delete", path, "gone, and not committed yet", owner="ours")
+
+
+def _batches(plan: Plan, changes: Sequence[Change], *, per_file: bool) -> Iterator[tuple[str, list[Change]]]:
     """What goes into one commit: a phase, or a file."""
-    mine = [one for one in actions if one.path.startswith(f"{repo}/")]
     if per_file:
-        yield from ((Path(one.path).name, [one]) for one in mine)
+        yield from ((Path(one.path).name, [one]) for one in changes)
         return
-    for phase, group in groupby(mine, key=lambda one: one.phase):
+    ordered = sorted(changes, key=lambda one: PHASES.index(plan.phase(one)))
+    for phase, group in groupby(ordered, key=plan.phase):
         yield phase, list(group)
 
 
-def _change(action: Action, before: str | None) -> ChangeKind:
-    """What `generate` calls it: a file of somebody else is adopted, which keeps a copy where git has none."""
-    if action.owner == "ours":
-        return "update"
-    return "create" if before is None else "adopt"
-
-
-def _changes(root: Path, action: Action) -> Iterator[Change]:
-    before = _read(root / action.path)
-    if action.kind in ("create", "rewrite", "replace"):
-        yield Change(_change(action, before), action.path, action.why, before, action.text)
-    if action.kind == "delete":
-        yield Change("delete", action.path, action.why, before)
-    if action.old:
-        yield Change("delete", action.old, action.why, _read(root / action.old))
-
-
-def _commit(
-    root: Path, repo: str, name: str, actions: Sequence[Action], request: Request
-) -> Iterator[Commit]:
-    paths = [path for action in actions for path in (action.path, action.old) if path]
-    inner = [path.removeprefix(f"{repo}/") for path in paths]
-    known = git.known_files(root / repo)
-    there = [path for path in inner if (root / repo / path).exists() or path in known]
-    if not there:
-        return
-    git.add(root / repo, there)
-    if not git.staged(root / repo, there):
-        return
-    message = _message(name, actions, per_file=request.per_file)
-    yield Commit(repo, git.commit(root / repo, message, there), message.splitlines()[0])
-
-
-def _message(name: str, actions: Sequence[Action], *, per_file: bool) -> str:
+def _message(name: str, changes: Sequence[Change], *, per_file: bool) -> str:
     if per_file:
-        return f"{actions[0].kind.capitalize()} {name}\n\n{actions[0].why}\n"
-    counts = {
-        kind: sum(one.kind == kind for one in actions) for kind in ("create", "rewrite", "replace", "delete")
-    }
+        return f"{changes[0].kind.capitalize()} {name}\n\n{changes[0].why}\n"
+    counts = {kind: sum(one.kind == kind for one in changes) for kind in KINDS}
     words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
-    body = "\n".join(
-        f"- {one.kind} {Path(one.path).name}: {one.why}" for one in actions if one.kind != "create"
-    )
+    told = [one for one in changes if one.kind != "create"]
+    body = "\n".join(f"- {one.kind} {Path(one.path).name}: {one.why}" for one in told)
     return f"{name[0].upper()}{name[1:]}: {words} files\n" + (f"\n{body}\n" if body else "")
-
-
-def _leftovers(plan: Plan, root: Path) -> Iterator[Commit]:
-    """Files of ours that a stopped run wrote and did not commit."""
-    for repo in plan.repos:
-        folder = root / repo.name
-        ours = {file.path.removeprefix(f"{repo.name}/"): file.text for file in repo.files}
-        paths = [
-            path for path in git.uncommitted(folder) if path in ours and _read(folder / path) == ours[path]
-        ]
-        gone = [path for path in git.uncommitted(folder) if not (folder / path).exists() and path not in ours]
-        if paths or gone:
-            git.add(folder, [*paths, *gone])
-            message = "Finish what a stopped run began\n"
-            yield Commit(repo.name, git.commit(folder, message, [*paths, *gone]), message.strip())

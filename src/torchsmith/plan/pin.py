@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin
-from torchsmith.catalog.check import check
-from torchsmith.catalog.load import DATA, Layer
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Request as NixRequest
 from torchsmith.nix.evaluate import Result
 from torchsmith.plan.impact import Effect, effects
+from torchsmith.workspace.change import Adoption, Change, Kind
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.compare import Change, compare
-from torchsmith.workspace.generate import apply, one_at_a_time
+from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.run import carry_out as write_changes
+from torchsmith.workspace.run import root_of
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
@@ -49,17 +50,20 @@ class Proposal:
     workspace: Workspace
     after: Workspace
     facts: Mapping[str, str]  # catalog files of the workspace, as they would read
+    edits: tuple[Change, ...]  # of those files
     repos: tuple[WantedRepo, ...]
     changes: tuple[Change, ...]
     to_learn: tuple[str, ...]
+    recovered: str = ""
 
     @property
     def recipes(self) -> list[Change]:
-        return [one for one in self.changes if one.path.endswith(".nix") and one.kind != "keep"]
+        """The recipes that move."""
+        return [one for one in self.changes if one.recipe and one.done]
 
     @property
     def blocked(self) -> list[Change]:
-        return [one for one in self.changes if one.kind == "blocked" and one.path.endswith(".nix")]
+        return [one for one in self.changes if one.recipe and one.left]
 
 
 def pairs_of(words: Sequence[str]) -> dict[str, str]:
@@ -73,34 +77,27 @@ def pairs_of(words: Sequence[str]) -> dict[str, str]:
 
 def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:
     """Work a move out; nothing is written."""
+    root_of(workspace)
     opened = open_workspace(workspace)
-    if opened.root is None:
-        raise Problem("there is no torchsmith.toml here or above", hint="torchsmith init writes one")
+    assert opened.root is not None
     line = find_line(opened.catalog, move.line)
     if not any(cell.line == line.name for cell in opened.matrix.cells):
         raise Problem(f"no cell of this workspace is of line {line.name}")
     used = {str(cell.variant.cuda or "cpu") for cell in opened.matrix.cells if cell.line == line.name}
     facts = _facts(line, move, opened.catalog, used)
-    texts = {
-        name: _laid_over(opened.root / "catalog" / f"{name}.toml", table) for name, table in facts.items()
-    }
-    layer = Layer(texts, {name: f"catalog/{name}.toml" for name in texts})
-    after = replace(opened, catalog=_catalog(opened.root / "catalog", layer))
+    edits = [_laid_over(opened.root, f"catalog/{name}.toml", table) for name, table in facts.items()]
+    texts = {one.path: one.after for one in edits if one.after is not None}
+    after = opened.with_texts(texts)
     repos = wanted_repos(after.matrix, after.settings, after.catalog)
-    changes = compare(opened.root, repos, adopt=adopt)
-    moved = after.catalog.lines[line.name]
     return Proposal(
-        opened, after, texts, tuple(repos), tuple(changes), tuple(_to_learn(moved, after.catalog, used))
+        opened,
+        after,
+        {Path(path).stem: text for path, text in texts.items()},
+        tuple(edits),
+        tuple(repos),
+        tuple(reconcile(after, repos, adopt=Adoption(adopt))),
+        tuple(_to_learn(after.catalog.lines[line.name], after.catalog, used)),
     )
-
-
-def _catalog(folder: Path, moved: Layer) -> Catalog:
-    """The catalog as it would be: ours, the workspace's other files, and those that the move writes."""
-    layer = Layer.folder(folder) if folder.is_dir() else Layer({})
-    kept = {name: text for name, text in layer.texts.items() if name not in moved.texts}
-    made = Catalog([Layer.folder(DATA), Layer(kept, layer.paths), moved])
-    check(made)
-    return made
 
 
 def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, Facts]:
@@ -231,10 +228,11 @@ def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     ]
 
 
-def _laid_over(path: Path, table: Facts) -> str:
+def _laid_over(root: Path, name: str, table: Facts) -> Change:
     """A catalog file with the move in a block of its own; what people wrote around it stays."""
-    text = read_text(path) if path.exists() else ""
-    before, begin, rest = text.partition(BEGIN)
+    path = root / name
+    text = read_text(path) if path.exists() else None
+    before, begin, rest = (text or "").partition(BEGIN)
     block, _, after = rest.partition(END)
     merged = _merged(tomllib.loads(block) if begin else {}, table)
     head = before if before.strip() else f"# Facts of this workspace, laid over torchsmith's own.\n\n{before}"
@@ -246,7 +244,8 @@ def _laid_over(path: Path, table: Facts) -> str:
             f"{path} has an entry of its own for what is to move: {error}",
             hint="take it out, then move again",
         ) from error
-    return made
+    kind: Kind = "create" if text is None else "rewrite"
+    return Change(kind, name, "where the line goes", text, made)
 
 
 def _merged(below: Facts, above: Facts) -> Facts:
@@ -296,21 +295,21 @@ def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
     return effects(*results)
 
 
-def carry_out(proposal: Proposal, wait_seconds: float = 0.0) -> None:
-    """Write facts and recipes; refused as a whole where a recipe of the line is somebody else's.
-
-    The facts are written first: a run that is stopped leaves files that `generate` brings to the new pin.
-    """
-    if proposal.blocked:
-        names = ", ".join(Path(one.path).name for one in proposal.blocked[:3])
-        raise Problem(
-            f"{len(proposal.blocked)} recipes are not torchsmith's and would stay on the old pin: {names}",
-            hint="--adopt takes them over; nothing was written",
-            exit=Exit.NOT_RIGHT,
-        )
-    root = proposal.workspace.root
-    assert root is not None
-    with one_at_a_time(root, wait_seconds):
-        for name, text in proposal.facts.items():
-            write_atomic(root / "catalog" / f"{name}.toml", text)
-        apply(root, proposal.changes)
+def carry_out(
+    workspace: Path | None, move: Move, *, adopt: bool = False, wait_seconds: float = 0.0
+) -> Proposal:
+    """Write facts and recipes, all or none; refused where a recipe of the line is somebody else's."""
+    with writing(root_of(workspace), "pin", wait_seconds) as writer:
+        proposal = propose(workspace, move, adopt=adopt)
+        if proposal.blocked:
+            names, count = (
+                ", ".join(Path(one.path).name for one in proposal.blocked[:3]),
+                len(proposal.blocked),
+            )
+            raise Problem(
+                f"{count} recipes are not torchsmith's and would stay on the old pin: {names}",
+                hint="--adopt takes them over; nothing was written",
+                exit=Exit.NOT_RIGHT,
+            )
+        write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, tell_git=False)
+    return replace(proposal, recovered=writer.recovered)

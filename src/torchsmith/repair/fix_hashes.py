@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.edge.files import read_text, write_atomic
+from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import Request, Result, default_workers, evaluate
@@ -18,10 +17,13 @@ from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import Limits
 from torchsmith.repair.holders import Holder, best, holders_of, source_of, told_of
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import RecipeFile
-from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.run import Request as GenerateRequest
-from torchsmith.workspace.run import generate
+from torchsmith.workspace.journal import writing
+from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.run import carry_out
+from torchsmith.workspace.wanted import wanted_repos
 
 ROUNDS = 5  # a wrong pin hides the sources behind it
 
@@ -37,35 +39,17 @@ class Correction:
     suspicion: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """A file before and after."""
-
-    file: Path
-    before: str
-    after: str
-
-    def diff(self) -> str:
-        lines = difflib.unified_diff(
-            self.before.splitlines(keepends=True),
-            self.after.splitlines(keepends=True),
-            f"a/{self.file.name}",
-            f"b/{self.file.name}",
-            n=1,
-        )
-        return "".join(lines)
-
-
 @dataclass
 class Mended:
     """What a run of fix-hashes found and did."""
 
     written: list[Correction] = field(default_factory=list)
     suspicious: list[Correction] = field(default_factory=list)
-    changes: list[FileChange] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)  # mismatches that no file of the workspace states
     unchecked: list[str] = field(default_factory=list)  # recipes or downloads that failed otherwise
     proved: dict[str, str] = field(default_factory=dict)  # hashes that were seen to be right, by source
+    recovered: str = ""  # what a stopped run had left
 
     @property
     def fine(self) -> bool:
@@ -96,6 +80,9 @@ class HashFixer:
     def run(self, *, accept: bool, write: bool) -> Mended:
         """Correct what may be corrected; with `accept` also what looks like tampering."""
         mended = Mended()
+        if write:
+            with writing(self.root, "fix-hashes") as writer:
+                mended.recovered = writer.recovered
         for _ in range(ROUNDS):
             found = self.look()
             mended.unplaced, mended.unchecked = list(found.unplaced), list(found.unchecked)
@@ -105,10 +92,11 @@ class HashFixer:
             if not free:
                 break
             mended.written += free
-            mended.changes += changed_files(free)
+            changes = changed_files(free, self.root)
+            mended.changes += changes
             if not write:
                 break
-            self._write(mended.changes[-len({one.holder.file for one in free}) :], free)
+            self._write(changes)
         else:
             raise Problem(f"hashes still do not match after {ROUNDS} rounds", exit=Exit.NOT_RIGHT)
         return mended
@@ -213,13 +201,21 @@ class HashFixer:
     def _correction(self, holder: Holder, got: str, source: str, recipes: tuple[str, ...]) -> Correction:
         return Correction(holder, got, source, recipes, suspicion(holder.value, got, source, self.proved))
 
-    def _write(self, changes: Sequence[FileChange], corrections: Sequence[Correction]) -> None:
-        for change in changes:
-            write_atomic(change.file, change.after)
-        if any(one.holder.path for one in corrections):
-            assert self.workspace.root is not None
-            self.workspace = open_workspace(self.workspace.root)
-            generate(GenerateRequest(workspace=self.workspace.root))
+    @property
+    def root(self) -> Path:
+        assert self.workspace.root is not None
+        return self.workspace.root
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        """Corrections, and with those of torchsmith.toml or the catalog the recipes that follow from them."""
+        texts = {one.path: one.after for one in changes if one.path.endswith(".toml") and one.after}
+        with writing(self.root, "fix-hashes") as writer:
+            if not texts:
+                writer.write(changes)
+                return
+            self.workspace = after = self.workspace.with_texts(texts)
+            repos = wanted_repos(after.matrix, after.settings, after.catalog)
+            carry_out(writer, repos, reconcile(after, repos), edits=changes)
 
 
 def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:
@@ -293,17 +289,19 @@ def _two_minds(one: Correction, other: Correction) -> str:
     return "" if one.got == other.got else f"two sources share it: {one.got} and {other.got}"
 
 
-def changed_files(corrections: Sequence[Correction]) -> list[FileChange]:
+def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]:
     """The files that corrections touch; the last place first, so that earlier positions stay true."""
     by_file: dict[Path, list[Correction]] = {}
     for one in corrections:
         by_file.setdefault(one.holder.file, []).append(one)
     changes = []
     for file, own in by_file.items():
-        before = after = read_text(file) if file.exists() else ""
+        before = read_text(file) if file.exists() else None
+        after = before or ""
         for one in sorted(own, key=lambda one: one.holder.span.start if one.holder.span else 0, reverse=True):
             after = one.holder.changed(after, one.got)
-        changes.append(FileChange(file, before, after))
+        path = str(file.relative_to(root) if file.is_relative_to(root) else file.absolute())
+        changes.append(Change("create" if before is None else "rewrite", path, "", before, after))
     return changes
 
 

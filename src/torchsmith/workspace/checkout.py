@@ -3,6 +3,7 @@ words pick. Every verb that speaks of recipes on disk starts here."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,10 +24,11 @@ PKGS = ".flox/pkgs"
 SHARED = "nix"
 AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+TOLD = re.compile(r"#.*torchsmith: line ([\w.]+)")  # how a person states the line of a recipe
 VERSION = re.compile(r"\b(version|PYTORCH_BUILD_VERSION)\s*=")
 COMMENT = re.compile(r"#[^\n]*|/\*.*?\*/", re.DOTALL)
 
-How = Literal["workspace", "header", "name", "text", "unknown"]
+How = Literal["name", "workspace", "header", "comment", "text", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,11 @@ class RecipeFile:
         return self.read if isinstance(self.read, Reading) else None
 
     @property
+    def canonical(self) -> bool:
+        """Whether it is named as we would name it."""
+        return self.reading is not None and self.reading.canonical
+
+    @property
     def variant(self) -> Variant | None:
         return self.reading.variant if self.reading else None
 
@@ -94,15 +101,18 @@ class RecipeFile:
 
     @cached_property
     def release(self) -> Release:
-        """The line it is of: as the workspace, its header, its name or its code says; never a guess."""
+        """The line it is of, as its name, workspace, header, a comment or its code says; never a guess."""
         lines = self.catalog.lines
+        if self.variant and self.variant.release and self.variant.release.line:
+            return Release(self.variant.release.line, "name")
         if self.asked:
             return Release(self.asked, "workspace")
         header = read_header(self.text or "")
         if header and header.facts.get("line") in lines:
             return Release(header.facts["line"], "header")
-        if self.variant and self.variant.release and self.variant.release.line:
-            return Release(self.variant.release.line, "name")
+        told = TOLD.search(self.text or "")
+        if told and told[1] in lines:
+            return Release(told[1], "comment")
         stated = self._stated() if self.variant and self.text else set()
         return Release(stated.pop(), "text") if len(stated) == 1 else Release()
 
@@ -204,7 +214,7 @@ def _checkout(paths: Sequence[Path], workspace: Workspace | None) -> Checkout:
     files: dict[Path, list[Path]] = {}
     for path in paths:
         if path.is_file():
-            files.setdefault(_root_of(path), []).append(path)
+            files.setdefault(root_of(path), []).append(path)
         elif path.is_dir():
             found |= {one.root: one for one in _Reader(catalog, lines).below(path)}
         else:
@@ -272,27 +282,30 @@ class _Reader:
         pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]
         seen = git.seen_files(root, PKGS)
         recipes = []
-        for file in _packages(root / PKGS):
+        for file in package_files(root / PKGS):
             inner = file.relative_to(root).as_posix()
             if seen is None or inner in seen:
                 recipes.append(self.recipe(file, root, seen is None or seen[inner]))
         return Repository(root, tuple(recipes), tuple(others), tuple(pages))
 
 
-def _packages(pkgs: Path) -> Iterator[Path]:
+def package_files(pkgs: Path) -> Iterator[Path]:
     """NAME.nix and NAME/default.nix are packages, a folder without default.nix nests, links are nothing."""
-    for entry in sorted(pkgs.iterdir()):
-        if entry.is_symlink():
-            continue
-        if entry.suffix == ".nix" and entry.is_file():
-            yield entry
-        elif (entry / "default.nix").is_file():
-            yield entry / "default.nix"
+    if not pkgs.is_dir():
+        return
+    with os.scandir(pkgs) as entries:
+        found = sorted((entry for entry in entries if not entry.is_symlink()), key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_file() and entry.name.endswith(".nix"):
+            yield pkgs / entry.name
+        elif entry.is_dir() and (pkgs / entry.name / "default.nix").is_file():
+            yield pkgs / entry.name / "default.nix"
         elif entry.is_dir():
-            yield from _packages(entry)
+            yield from package_files(pkgs / entry.name)
 
 
-def _root_of(path: Path) -> Path:
+def root_of(path: Path) -> Path:
+    """The repository that a file lies in, else its folder."""
     return next((parent for parent in path.parents if (parent / ".flox").is_dir()), path.parent)
 
 

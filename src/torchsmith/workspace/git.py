@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Finished, find, run
 
 MANY = 50
+LOCK_TRIES = 50
 # Many new files go into one pack at once, which takes a third of the time that a file for each would.
 PACKED = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
 
@@ -30,6 +32,11 @@ def ask(repo: Path, *args: str, stdin: str | None = None) -> Finished:
 
 def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
     done = ask(repo, *args, stdin=stdin)
+    for _ in range(LOCK_TRIES):
+        if done.ok or "index.lock" not in done.stderr:
+            break
+        time.sleep(0.1)  # the git of a run that was stopped may still be at work
+        done = ask(repo, *args, stdin=stdin)
     if not done.ok:
         if "tell me who you are" in done.stderr:
             raise Problem(
@@ -49,6 +56,7 @@ def is_repo(folder: Path) -> bool:
 
 def init(folder: Path) -> None:
     """Make a folder a repository."""
+    folder.mkdir(parents=True, exist_ok=True)
     _git(folder, "init", "--quiet", "--initial-branch=main")
 
 
@@ -73,26 +81,25 @@ def add(repo: Path, paths: Sequence[str]) -> None:
     _git(repo, *quick, "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names)
 
 
-def staged(repo: Path, paths: Sequence[str]) -> bool:
-    """Whether anything of these paths is staged and not committed."""
-    if run(["git", "-C", repo, "rev-parse", "--verify", "--quiet", "HEAD"]).code != 0:
-        return bool(known_files(repo))
-    return run(["git", "-C", repo, "diff", "--cached", "--quiet", "--", *paths], timeout=300).code == 1
-
-
-def uncommitted(repo: Path) -> list[str]:
-    """Paths that differ from the last commit, staged or not, or that git does not know."""
-    told = _git(repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames").stdout
-    return sorted(entry[3:] for entry in told.split("\0") if entry)
-
-
-def commit(repo: Path, message: str, paths: Sequence[str] | None = None) -> str:
-    """Commit what is staged, or these paths alone; returns the short revision."""
-    if paths is None:
-        _git(repo, "commit", "--quiet", "--message", message)
+def staged(repo: Path, paths: Sequence[str]) -> list[str]:
+    """Those of the paths that are staged and not committed."""
+    if ask(repo, "rev-parse", "--verify", "--quiet", "HEAD").code != 0:
+        found = known_files(repo)
     else:
-        only = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        _git(repo, "commit", "--quiet", "--message", message, *only, stdin="\0".join(paths))
+        found = set(_git(repo, "diff", "--cached", "--name-only", "--no-renames", "-z").stdout.split("\0"))
+    return [path for path in paths if path in found]
+
+
+def uncommitted(repo: Path) -> dict[str, str]:
+    """Paths that differ from the last commit or that git does not know, with git's two letters for each."""
+    told = _git(repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames").stdout
+    return {entry[3:]: entry[:2] for entry in sorted(told.split("\0")) if entry}
+
+
+def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
+    """Commit these paths alone; returns the short revision."""
+    only = ("--pathspec-from-file=-", "--pathspec-file-nul")
+    _git(repo, "commit", "--quiet", "--message", message, *only, stdin="\0".join(paths))
     return _git(repo, "rev-parse", "--short", "HEAD").stdout.strip()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +46,14 @@ class Workspace:
         """Tarballs besides nixpkgs that its recipes may download while they are evaluated."""
         toolkit = self.settings.nightly.cudatoolkit if self.settings.nightly else None
         return (*self.settings.fetch, *((toolkit.address,) if toolkit else ()))
+
+    def with_texts(self, texts: Mapping[str, str]) -> Workspace:
+        """The workspace as it would be with other texts of its files, by path below it."""
+        assert self.root is not None
+        source = replace(self.source, text=texts.get(FILE, self.source.text))
+        facts = {Path(path).stem: text for path, text in texts.items() if path.startswith("catalog/")}
+        catalog = load_catalog(self.root / "catalog", facts) if facts else self.catalog
+        return replace(self, source=source, settings=parse_settings(source), catalog=catalog)
 
     def line_of(self, variant: Variant) -> str | None:
         """The line that this workspace builds a cell with, if it has one for it."""

@@ -1,17 +1,21 @@
-"""One run of `generate`: open the workspace, compare, and carry the changes out."""
+"""One run of `generate`: open the workspace, reconcile, and carry the changes out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsmith.edge.problem import Problem
+from torchsmith.matrix import package_name
 from torchsmith.workspace import git
-from torchsmith.workspace.compare import Change, compare
-from torchsmith.workspace.generate import Commit, apply, commit_repos, one_at_a_time, tell_git
+from torchsmith.workspace.change import Adoption, Change
+from torchsmith.workspace.journal import Commit, GitStep, Writer, writing
 from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.reconcile import copies, reconcile
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+
+WORDS = {"create": "new", "rewrite": "changed", "replace": "replaced", "delete": "gone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Request:
     only: tuple[str, ...] = ()
     write: bool = True
     adopt: bool = False
+    paths: tuple[Path, ...] = ()  # to adopt; none: all but pages
     commit: bool = False
     git: bool = True
     wait_seconds: float = 0.0
@@ -36,47 +41,47 @@ class Report:
     changes: tuple[Change, ...]
     written: bool
     commits: tuple[Commit, ...] = ()
-
-    def of(self, *kinds: str) -> list[Change]:
-        return [change for change in self.changes if change.kind in kinds]
+    recovered: str = ""
 
     @property
     def pending(self) -> list[Change]:
-        return self.of("create", "update", "adopt", "delete")
+        return [change for change in self.changes if change.done]
 
     @property
     def blocked(self) -> list[Change]:
-        return self.of("blocked")
+        return [change for change in self.changes if change.left]
 
 
 def generate(request: Request) -> Report:
     """Make the workspace what torchsmith.toml says, or say what that would take."""
-    workspace = open_workspace(request.workspace, request.profile)
-    if workspace.root is None:
-        raise Problem(
-            "there is no torchsmith.toml here or above",
-            hint="torchsmith init writes one, then generate again",
-        )
-    root = workspace.root
-    repos = _wanted(workspace, request.only)
+    root = root_of(request.workspace, request.profile)
     if not request.write:
-        return Report(root, tuple(_compare(root, repos, request)), written=False)
+        return Report(root, tuple(_changes(request)[1]), written=False)
     if request.git:
         git.require_git()
-    with one_at_a_time(root, request.wait_seconds):
-        changes = _compare(root, repos, request)
-        apply(root, changes)
-        commits: list[Commit] = []
-        if request.git:
-            tell_git(root, repos, changes)
-            if request.commit:
-                commits = commit_repos(root, repos, changes)
-    return Report(root, tuple(changes), written=True, commits=tuple(commits))
+    with writing(root, "generate", request.wait_seconds) as writer:
+        repos, changes = _changes(request)
+        carry_out(writer, repos, changes, tell_git=request.git, commit=request.commit)
+    return Report(root, tuple(changes), True, tuple(writer.commits), writer.recovered)
 
 
-def _compare(root: Path, repos: Iterable[WantedRepo], request: Request) -> list[Change]:
+def root_of(workspace: Path | None, profile: str | None = None) -> Path:
+    """The folder of a workspace; a Problem where there is none."""
+    root = open_workspace(workspace, profile).root
+    if root is None:
+        raise Problem(
+            "there is no torchsmith.toml here or above", hint="torchsmith init writes one, then try again"
+        )
+    return root
+
+
+def _changes(request: Request) -> tuple[list[WantedRepo], list[Change]]:
+    workspace = open_workspace(request.workspace, request.profile)
+    assert workspace.root is not None
+    repos = _wanted(workspace, request.only)
+    adopt = Adoption.of(request.adopt, request.paths, workspace.root)
     # A part of the recipes says nothing about which others are wanted.
-    return compare(root, list(repos), adopt=request.adopt, prune=not request.only)
+    return repos, reconcile(workspace, repos, adopt=adopt, prune=not request.only)
 
 
 def _wanted(workspace: Workspace, only: tuple[str, ...]) -> list[WantedRepo]:
@@ -86,3 +91,52 @@ def _wanted(workspace: Workspace, only: tuple[str, ...]) -> list[WantedRepo]:
     chosen = {cell.name for cell in workspace.select(only).cells}
     parts = [replace(repo, files=tuple(file for file in repo.files if file.cell in chosen)) for repo in repos]
     return [repo for repo in parts if repo.files]
+
+
+def carry_out(
+    writer: Writer,
+    repos: Sequence[WantedRepo],
+    changes: Sequence[Change],
+    *,
+    edits: Sequence[Change] = (),
+    tell_git: bool = True,
+    commit: bool = False,
+) -> None:
+    """Write changes, and edits that they follow from, and tell git of them; copies are kept of files of
+    others that are taken over and that git does not hold."""
+    steps = list(_git_steps(writer.root, repos, changes, commit=commit)) if tell_git else []
+    writer.write([*edits, *copies(writer.root, changes), *changes], steps)
+
+
+def _git_steps(
+    root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change], *, commit: bool
+) -> Iterator[GitStep]:
+    """A repository where there is none, and every file of ours known to it."""
+    touched = {path for change in changes for path in change.files}
+    theirs = {change.path for change in changes if change.left}
+    for repo in repos:
+        folder, prefix = root / repo.name, f"{repo.name}/"
+        if not git.is_repo(folder):
+            git.init(folder)
+        known = git.known_files(folder)
+        inner = {path.removeprefix(prefix) for path in touched if path.startswith(prefix)}
+        ours = {file.path.removeprefix(prefix) for file in repo.files if file.path not in theirs}
+        add = sorted(inner | (ours - known))
+        if add or commit:
+            message = commit_message(repo, changes) if commit else ""
+            yield GitStep(repo=repo.name, add=add, commit=sorted(ours | inner), message=message)
+
+
+def commit_message(repo: WantedRepo, changes: Sequence[Change]) -> str:
+    """What the commit does, counted, then the recipes it touches."""
+    mine = [change for change in changes if change.done and change.path.startswith(f"{repo.name}/")]
+    counts: dict[str, int] = {}
+    for change in mine:
+        adopted = change.kind == "rewrite" and change.owner != "ours"
+        word = "taken over" if adopted else WORDS[change.kind]
+        counts[word] = counts.get(word, 0) + 1
+    parts = [f"{count} {word}" for word, count in counts.items()]
+    recipes = sum(file.is_recipe for file in repo.files)
+    head = f"Generate {recipes} recipes" + (f" ({', '.join(parts)} files)" if parts else "")
+    touched = [f"- {package_name(Path(change.path))}\n" for change in mine if change.recipe]
+    return f"{head}\n\n{''.join(touched)}" if touched else f"{head}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,10 @@ EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 
 
 def run(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH]...", help="With --adopt: take over these files alone, pages too."),
+    ] = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     dry_run: Annotated[
@@ -19,7 +24,7 @@ def run(
     ] = False,
     adopt: Annotated[
         bool,
-        typer.Option("--adopt", help="Rewrite, replace and delete files that are not torchsmith's, too."),
+        typer.Option("--adopt", help="Rewrite, replace and delete recipes that are not torchsmith's, too."),
     ] = False,
     per_file: Annotated[
         bool, typer.Option("--per-file", help="A commit for each file, not each phase.")
@@ -37,15 +42,17 @@ def run(
     unless [bold]--adopt[/bold] is given, and the exit code is then 1.
     """
     from torchsmith.cli import plan_view as view
+    from torchsmith.cli.options import adopting
     from torchsmith.plan.apply import Request, apply_plan
     from torchsmith.plan.plan import plan_workspace
 
+    named = tuple(paths or ())
+    adopt = adopting(adopt, paths)
     if dry_run:
-        plan = plan_workspace(workspace, profile)
-        view.print_plan_json(plan) if json else view.print_plan(plan, adopt=adopt)
+        plan = plan_workspace(workspace, profile, adopt=adopt, paths=named)
+        view.print_plan_json(plan) if json else view.print_plan(plan)
         return
-    request = Request(workspace, profile, adopt, allow_dirty, per_file, commit, wait)
-    applied = apply_plan(request)
+    applied = apply_plan(Request(workspace, profile, adopt, named, allow_dirty, per_file, commit, wait))
     view.print_applied_json(applied) if json else view.print_applied(applied)
     if applied.left:
         raise typer.Exit(1)

@@ -69,7 +69,7 @@ def run(
     from torchsmith.cli import audit_view as view
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.edge.problem import Problem
-    from torchsmith.workspace.checkout import split, workspace_folder
+    from torchsmith.workspace.checkout import split, workspace_folder, workspace_of
 
     if write_baseline and baseline is None:
         raise Problem("--write-baseline needs --baseline FILE, where to write")
@@ -87,7 +87,8 @@ def run(
         view.print_fixes(report, write=False)
         return
     if fix:
-        view.print_fixes(report, write=True)
+        opened = workspace_of(places, workspace)
+        view.print_fixes(report, write=True, workspace=opened.root if opened else None)
         report = audit(request)
     shown = report if notes else report.without(Severity.NOTE)
     view.print_report(shown, "json" if json else format.value)

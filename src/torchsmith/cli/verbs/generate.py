@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,10 @@ EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
 
 
 def run(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH]...", help="With --adopt: take over these files alone, pages too."),
+    ] = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     only: Annotated[
@@ -24,7 +29,9 @@ def run(
     ] = False,
     adopt: Annotated[
         bool,
-        typer.Option("--adopt", help="Take over files that are not ours; a copy is kept in git or beside."),
+        typer.Option(
+            "--adopt", help="Take over files that are not ours but no pages; git or .orig keeps them."
+        ),
     ] = False,
     commit: Annotated[bool, typer.Option("--commit", help="Commit in each repository.")] = False,
     git: Annotated[bool, typer.Option("--git/--no-git", help="Tell git of the files, as Flox needs.")] = True,
@@ -37,6 +44,7 @@ def run(
     reported and left. The exit code is 1 when something was left, or with [bold]--check[/bold] is stale.
     """
     from torchsmith.cli import generate_view as view
+    from torchsmith.cli.options import adopting
     from torchsmith.workspace.run import Request, generate
 
     report = generate(
@@ -45,7 +53,8 @@ def run(
             profile=profile,
             only=tuple(only or ()),
             write=not (check or diff or dry_run),
-            adopt=adopt,
+            adopt=adopting(adopt, paths),
+            paths=tuple(paths or ()),
             commit=commit,
             git=git,
             wait_seconds=wait,

@@ -50,14 +50,13 @@ def run(
     from torchsmith.plan.pin import Move, carry_out, evaluated, pairs_of, propose
 
     pairs = {"torchvision": torchvision, "torchaudio": torchaudio} | pairs_of(pair or [])
-    told = {name: version for name, version in pairs.items() if version}
-    proposal = propose(workspace, Move(line, rev, sha256, torch, told), adopt=adopt)
-    effects = None
-    if evaluate:
-        _, ask = evaluation(nixpkgs, None, 2.0, 300.0, True)
-        effects = evaluated(proposal, ask)
-    if not dry_run:
-        carry_out(proposal, wait)
+    move = Move(line, rev, sha256, torch, {name: version for name, version in pairs.items() if version})
+    ask = evaluation(nixpkgs, None, 2.0, 300.0, True)[1] if evaluate else None
+    if dry_run:
+        proposal = propose(workspace, move, adopt=adopt)
+    else:
+        proposal = carry_out(workspace, move, adopt=adopt, wait_seconds=wait)
+    effects = evaluated(proposal, ask) if ask else None
     view.print_proposal(proposal, effects, written=not dry_run, as_json=json)
     if dry_run and proposal.blocked:
         raise typer.Exit(1)

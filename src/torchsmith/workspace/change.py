@@ -1,0 +1,80 @@
+"""One file before and after, why, and whose it is: what every verb that writes speaks of."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from torchsmith.recipe.header import Owner
+
+Kind = Literal["keep", "create", "rewrite", "replace", "delete"]
+KINDS: tuple[Kind, ...] = ("keep", "create", "rewrite", "replace", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be done with a file. `old` is the file that a replacement removes; `left` marks what is
+    not done because the file is somebody else's."""
+
+    kind: Kind
+    path: str  # below the workspace; absolute where it lies elsewhere
+    why: str = ""
+    before: str | None = None
+    after: str | None = None
+    owner: Owner | None = None  # None: there is nothing yet
+    old: str = ""
+    recipe: bool = False
+    left: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether carrying it out changes anything."""
+        return self.kind != "keep" and not self.left
+
+    @property
+    def files(self) -> dict[str, str | None]:
+        """Texts to be written by path; None where the file goes."""
+        if not self.done:
+            return {}
+        return {self.path: self.after} | ({self.old: None} if self.old else {})
+
+    def diff(self, context: int = 3) -> str:
+        """As a unified diff; nothing where the texts are the same or unknown."""
+        if self.kind == "keep":
+            return ""
+        lines = difflib.unified_diff(
+            (self.before or "").splitlines(keepends=True),
+            (self.after or "").splitlines(keepends=True),
+            f"a/{self.old or self.path}" if self.before is not None else "/dev/null",
+            f"b/{self.path}" if self.after is not None else "/dev/null",
+            n=context,
+        )
+        return "".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """Which files of others may be taken over: none, the paths named, or with no path all but pages."""
+
+    given: bool = False
+    paths: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: bool, paths: Sequence[Path], root: Path) -> Adoption:
+        """What a person named, from here or from the workspace, as paths below the workspace."""
+        top = root.resolve()
+        places = [path.resolve() if path.exists() else (root / path).resolve() for path in paths]
+        return cls(
+            given, tuple(str(one.relative_to(top)) if one.is_relative_to(top) else str(one) for one in places)
+        )
+
+    def takes(self, path: str) -> bool:
+        """Whether a file may be taken over; a page only by its own name."""
+        if not self.given or (path.endswith(".md") and path not in self.paths):
+            return False
+        return not self.paths or any(
+            path == one or path.startswith(f"{one}/") or one == "." for one in self.paths
+        )

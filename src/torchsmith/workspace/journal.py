@@ -1,0 +1,209 @@
+"""Writing a set of files so that a kill leaves all of them or none.
+
+Every new text is first laid beside its file, under a name of its own. Then a journal in the workspace says
+that the set is decided, the files are put in place, git is told, and the journal goes. The next run that
+writes finds a journal that was left: a decided set is finished, any other is swept away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from torchsmith.edge.files import write_atomic
+from torchsmith.edge.lock import exclusive
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.workspace import git
+from torchsmith.workspace.change import Change
+
+STATE = ".torchsmith"  # lock, journal, record and logs of a workspace, never in a repository
+FILE = "journal.json"
+
+
+class GitStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What git is told of one repository: paths to add, and with a message paths to commit."""
+
+    repo: str
+    add: list[str]
+    commit: list[str] = []
+    message: str = ""
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of files on its way."""
+
+    format: int = 1
+    verb: str
+    decided: bool = False
+    writes: list[str]
+    deletes: list[str]
+    steps: list[GitStep] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that was made in a repository."""
+
+    repo: str
+    revision: str
+    message: str
+
+
+@dataclass
+class Writer:
+    """Writes sets of files below a root that is held; `recovered` says what a stopped run had left."""
+
+    root: Path
+    verb: str
+    recovered: str = ""
+    commits: list[Commit] = field(default_factory=list)
+
+    @property
+    def _file(self) -> Path:
+        return self.root / STATE / FILE
+
+    def write(self, changes: Sequence[Change], steps: Sequence[GitStep] = ()) -> None:
+        """Carry changes out, all or none, and tell git of them."""
+        files = {path: text for change in changes for path, text in change.files.items()}
+        if not files and not steps:
+            return
+        writes = [path for path, text in files.items() if text is not None]
+        deletes = [path for path, text in files.items() if text is None]
+        journal = Journal(verb=self.verb, writes=writes, deletes=deletes, steps=list(steps))
+        self._save(journal)
+        try:
+            self._stage(files)
+            self._save(msgspec.structs.replace(journal, decided=True))
+        except BaseException:
+            self._sweep(journal)
+            raise
+        self._finish(journal)
+
+    def _save(self, journal: Journal) -> None:
+        write_atomic(self._file, msgspec.json.encode(journal).decode())
+
+    def _stage(self, files: Mapping[str, str | None]) -> None:
+        folders: set[Path] = set()
+        for path, text in files.items():
+            target = self.root / path
+            try:
+                if target.parent not in folders:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    folders.add(target.parent)
+                if text is not None:
+                    _write_new(_staged(target), text, _mode(target))
+                elif not os.access(target.parent, os.W_OK):
+                    raise PermissionError(13, "Permission denied")
+            except OSError as error:
+                raise Problem(
+                    f"cannot write {target}: {error.strerror}", hint="nothing was changed", exit=Exit.LACKING
+                ) from error
+
+    def _finish(self, journal: Journal) -> None:
+        try:
+            for path in journal.writes:
+                target = self.root / path
+                # A draft that is not there any more was put in place before the stop.
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(_staged(target), target)
+            for path in journal.deletes:
+                target = self.root / path
+                target.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    target.parent.rmdir()
+        except OSError as error:
+            hint = "see to it, then run the command again: it goes on from here"
+            raise Problem(f"cannot write {path}: {error.strerror}", hint=hint, exit=Exit.LACKING) from error
+        for step in journal.steps:
+            self._tell_git(step)
+        self._file.unlink(missing_ok=True)
+
+    def _tell_git(self, step: GitStep) -> None:
+        folder = self.root / step.repo
+        known = git.known_files(folder)
+        add = [path for path in step.add if path in known or os.path.lexists(folder / path)]
+        if add:
+            git.add(folder, add)
+        if step.message and (paths := git.staged(folder, step.commit)):
+            revision = git.commit(folder, step.message, paths)
+            self.commits.append(Commit(step.repo, revision, step.message.splitlines()[0]))
+
+    def _sweep(self, journal: Journal) -> None:
+        for path in journal.writes:
+            with contextlib.suppress(OSError):
+                _staged(self.root / path).unlink(missing_ok=True)
+        self._file.unlink(missing_ok=True)
+
+    def _edited_since(self, journal: Journal) -> list[str]:
+        """Files that somebody wrote after the stop: their drafts go, and the files stay."""
+        decided = self._file.stat().st_mtime_ns
+        found = []
+        for path in journal.writes:
+            target = self.root / path
+            with contextlib.suppress(FileNotFoundError):
+                if target.stat().st_mtime_ns > decided and _staged(target).exists():
+                    _staged(target).unlink()
+                    found.append(path)
+        return found
+
+    def recover(self) -> None:
+        """Finish or sweep away what a stopped run left."""
+        try:
+            journal = msgspec.json.decode(self._file.read_bytes(), type=Journal)
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.MsgspecError) as error:
+            raise Problem(f"{self._file} cannot be read: {error}", exit=Exit.LACKING) from error
+        count = len(journal.writes) + len(journal.deletes)
+        if journal.decided:
+            edited = self._edited_since(journal)
+            self._finish(journal)
+            self.recovered = f"a stopped {journal.verb} was finished first: {count} files"
+            if edited:
+                self.recovered += f"; edited meanwhile and left: {', '.join(edited)}"
+        else:
+            self._sweep(journal)
+            self.recovered = f"a stopped {journal.verb} had changed nothing yet; its drafts were removed"
+
+
+@contextmanager
+def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer]:
+    """Hold a workspace for writing; what a stopped run left is finished or undone first."""
+    try:
+        (root / STATE).mkdir(exist_ok=True)
+        ignore = root / STATE / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+    except OSError as error:
+        raise Problem(f"cannot write in {root}: {error.strerror}", exit=Exit.LACKING) from error
+    with exclusive(root / STATE / "lock", what=f"workspace {root}", wait_seconds=wait_seconds):
+        writer = Writer(root, verb)
+        writer.recover()
+        yield writer
+
+
+def _staged(target: Path) -> Path:
+    """Where a new text waits: beside its file, so on its file system, under a name that no tool reads."""
+    return target.with_name(f".{target.name}.torchsmith-new")
+
+
+def _mode(target: Path) -> int:
+    try:
+        found = os.lstat(target)
+    except FileNotFoundError:
+        return 0o644
+    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else 0o644
+
+
+def _write_new(path: Path, text: str, mode: int) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+    with open(handle, "wb") as file:
+        file.write(text.encode())
+        os.fchmod(handle, mode)

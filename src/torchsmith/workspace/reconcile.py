@@ -1,0 +1,255 @@
+"""What lies there against what should: one change a file. `generate` carries them out as they are; a plan
+lets a judge look at the recipes of others first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from torchsmith.edge.files import inside
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.matrix import Flavor
+from torchsmith.recipe.header import Owner, owner_of, read_header
+from torchsmith.workspace import git
+from torchsmith.workspace.change import Adoption, Change
+from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile, package_files, recipes_in
+from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.wanted import WantedFile, WantedRepo
+
+Judge = Callable[[RecipeFile], str]  # what is wrong with a recipe of somebody else; empty: nothing
+# Folders of a repo in which a page or shared file with our header is ours to delete when wanted no more.
+MANAGED = (SHARED, "docs", "")
+AS_IT_SHOULD_BE = "it is as it should be"
+RIGHT = "wanted and without an error"
+SHARES = "adopting it lets its companions share its torch"
+NOTHING = Adoption()
+NOT_WANTED = "the workspace asks for it no more"
+
+
+def reconcile(
+    workspace: Workspace,
+    repos: Sequence[WantedRepo],
+    *,
+    adopt: Adoption = NOTHING,
+    judge: Judge | None = None,
+    prune: bool = True,
+) -> list[Change]:
+    """The changes that make a workspace what it should be, in the order of its files."""
+    return [
+        change for repo in repos for change in _Reconciler(workspace, repo, adopt, judge, prune).changes()
+    ]
+
+
+@dataclass(frozen=True)
+class _Reconciler:
+    """One repository."""
+
+    workspace: Workspace
+    repo: WantedRepo
+    adopt: Adoption
+    judge: Judge | None
+    prune: bool
+    root: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert self.workspace.root is not None
+        object.__setattr__(self, "root", self.workspace.root)
+        for folder in sorted({str(Path(file.path).parent) for file in self.repo.files}):
+            inside(self.root, folder)
+
+    @cached_property
+    def wanted(self) -> dict[str, WantedFile]:
+        return {file.path: file for file in self.repo.files}
+
+    @cached_property
+    def extra(self) -> dict[str, RecipeFile]:
+        """Recipes that lie there under a path that is not wanted."""
+        folder = self.root / self.repo.name
+        files = (file.relative_to(self.root).as_posix() for file in package_files(folder / PKGS))
+        if all(path in self.wanted for path in files):
+            return {}
+        found = {
+            one.path.relative_to(self.root).as_posix(): one for one in recipes_in(folder, self.workspace)
+        }
+        return {path: recipe for path, recipe in found.items() if path not in self.wanted}
+
+    def changes(self) -> Iterator[Change]:
+        standing = self._standing_in()
+        for path, file in self.wanted.items():
+            yield self._replace(file, standing[path]) if path in standing else self._wanted(file)
+        if not self.prune:
+            return
+        for path, recipe in self.extra.items():
+            if recipe not in standing.values():
+                yield from self._not_wanted(path, recipe)
+        yield from self._stale()
+
+    # ---- files that are wanted
+
+    def _wanted(self, file: WantedFile) -> Change:
+        path = self.root / file.path
+        change = Change("rewrite", file.path, after=file.text, owner="foreign", recipe=file.is_recipe)
+        if path.is_symlink():
+            return replace(change, why="it is a link, which is not ours", left=True)
+        try:
+            before = path.read_bytes().decode()
+        except FileNotFoundError:
+            return replace(change, kind="create", why="it is missing", owner=None)
+        except IsADirectoryError:
+            return replace(change, why="it is a folder", left=True)
+        except UnicodeDecodeError:
+            return replace(change, why="it is not text", left=True)
+        except OSError as error:
+            raise Problem(f"cannot read {path}: {error.strerror}") from error
+        if before == file.text:
+            owner: Owner = "ours" if read_header(before) else "foreign"
+            return Change("keep", file.path, AS_IT_SHOULD_BE, owner=owner, recipe=file.is_recipe)
+        change = replace(change, before=before, owner=owner_of(before))
+        if change.owner == "ours":
+            return replace(change, why=_what_changed(before, file.text))
+        return self._of_somebody(change)
+
+    def _of_somebody(self, change: Change) -> Change:
+        """A wanted file that somebody else wrote or edited: a judge may find that it can stay."""
+        edited = change.owner == "edited"
+        why = "it was edited by hand" if edited else "torchsmith did not write it"
+        taken = self.adopt.takes(change.path)
+        if change.path in self.adopt.paths:
+            return replace(change, why=why)
+        if self.judge is None:
+            hint = "" if taken else f"; {_how_to_adopt(change.path)}"
+            return replace(change, why=why + hint, left=not taken)
+        if not change.recipe:
+            why += f" and it may say more than ours would; --adopt {change.path} replaces it"
+            return replace(change, kind="keep", why=why, after=None)
+        errors = self.judge(self._recipe(change.path))
+        if errors:
+            return replace(change, why=f"broken: {errors}", left=not taken)
+        why = f"{RIGHT}, though {'edited by hand' if edited else 'not ours'}; {SHARES}"
+        return replace(change, kind="keep", why=why, after=None)
+
+    def _recipe(self, path: str) -> RecipeFile:
+        return RecipeFile(
+            Path(path).stem, self.root / path, self.root / self.repo.name, self.workspace.catalog
+        )
+
+    # ---- recipes under another name or form than is wanted
+
+    def _standing_in(self) -> dict[str, RecipeFile]:
+        """Wanted files that do not exist, and the recipe that stands for the same cell in their place."""
+        found: dict[str, RecipeFile] = {}
+        for recipe in sorted(self.extra.values(), key=lambda one: not one.canonical):
+            variant = recipe.variant
+            if variant is None:
+                continue
+            cell = replace(variant, flavor=Flavor.RELEASE, release=None)
+            if variant.release and variant.release.line != self.workspace.line_of(cell):
+                continue
+            wanted = f"{self.repo.name}/{PKGS}/{cell}.nix"
+            same = recipe.attr == cell.name
+            counts = same or (self.prune and (self.judge is not None or recipe.owner == "ours"))
+            if counts and wanted in self.wanted and not (self.root / wanted).exists():
+                found.setdefault(wanted, recipe)
+        return found
+
+    def _replace(self, file: WantedFile, recipe: RecipeFile) -> Change:
+        old = recipe.path.relative_to(self.root).as_posix()
+        errors = self.judge(recipe) if self.judge and recipe.owner != "ours" else ""
+        variant = recipe.variant
+        if variant is not None and variant.flavor:
+            what = f"the {variant.flavor.value} stands in for this cell"
+        else:
+            what = "it is this package" if recipe.attr == file.name else "an old name of this cell"
+        why = f"{old.rpartition(PKGS + '/')[2]}: {what}" + (f", and is broken: {errors}" if errors else "")
+        right = self.judge is not None and recipe.attr == file.name and not errors
+        if right and recipe.owner != "ours" and old not in self.adopt.paths:
+            return Change(
+                "keep",
+                old,
+                f"{RIGHT}, though not ours; {SHARES}",
+                recipe.text,
+                owner=recipe.owner,
+                recipe=True,
+            )
+        mine = recipe.owner == "ours" or self.adopt.takes(old)
+        if not mine and self.judge is None:
+            why += f"; {_how_to_adopt(old)}"
+        return Change("replace", file.path, why, recipe.text, file.text, recipe.owner, old, True, not mine)
+
+    # ---- what is wanted no more
+
+    def _not_wanted(self, path: str, recipe: RecipeFile) -> Iterator[Change]:
+        change = Change("delete", path, NOT_WANTED, recipe.text, None, recipe.owner, recipe=True)
+        reading = recipe.reading
+        if recipe.owner == "ours":
+            yield change
+        elif self.judge is None:
+            if recipe.owner == "edited":
+                left = path not in self.adopt.paths
+                yield replace(change, why="wanted no more, but it was edited by hand", left=left)
+        elif reading and (
+            not reading.canonical or f"{self.repo.name}/{PKGS}/{recipe.attr}.nix" in self.wanted
+        ):
+            same = f"{reading.variant}.nix is the same cell"
+            why = f"redundant: {same}" + (f" ({'; '.join(reading.old)})" if reading.old else "")
+            yield replace(change, why=why, left=not self.adopt.takes(path))
+        elif reading and (errors := self.judge(recipe)):
+            why = f"not asked for, and broken: {errors}"
+            yield replace(change, why=why, left=not self.adopt.takes(path))
+        else:
+            why = "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"
+            yield replace(change, kind="keep", why=why)
+
+    def _stale(self) -> Iterator[Change]:
+        """Pages and shared files with our header that are wanted no more."""
+        for folder in MANAGED:
+            for path in sorted((self.root / self.repo.name / folder).glob("*")):
+                name = path.relative_to(self.root).as_posix()
+                ours = path.suffix in (".nix", ".md") and not path.is_symlink() and path.is_file()
+                if name in self.wanted or not ours:
+                    continue
+                try:
+                    before = path.read_bytes().decode()
+                except (OSError, UnicodeDecodeError):
+                    continue
+                change = Change("delete", name, NOT_WANTED, before, owner=owner_of(before))
+                if change.owner == "ours":
+                    yield change
+                elif change.owner == "edited":
+                    left = name not in self.adopt.paths
+                    yield replace(change, why="wanted no more, but it was edited by hand", left=left)
+
+
+def copies(root: Path, changes: Sequence[Change]) -> list[Change]:
+    """A copy beside each file of somebody else that is about to change, unless git holds it so."""
+    found = []
+    for change in changes:
+        path = change.old or change.path
+        if not change.done or change.owner in (None, "ours") or change.before is None:
+            continue
+        repo, _, inner = path.partition("/")
+        if not git.is_committed(root / repo, inner):
+            found.append(Change("create", _free_name(root, path), f"{path} as it was", after=change.before))
+    return found
+
+
+def _free_name(root: Path, path: str) -> str:
+    """A name beside a file that no file has and no tool takes for a recipe."""
+    for number in range(1, 1000):
+        name = f"{path}.orig{'' if number == 1 else number}"
+        if not (root / name).exists():
+            return name
+    raise Problem(f"too many copies beside {path}", exit=Exit.LACKING)
+
+
+def _how_to_adopt(path: str) -> str:
+    return f"--adopt {path} replaces it" if path.endswith(".md") else "--adopt takes it over"
+
+
+def _what_changed(before: str, after: str) -> str:
+    old, new = read_header(before), read_header(after)
+    if old and new and old.facts.get("line") != new.facts.get("line"):
+        return f"line {old.facts.get('line')} -> {new.facts.get('line')}"
+    return "its text changed"

@@ -1,0 +1,258 @@
+"""A set of files is written as a whole or not at all, wherever they lie and whenever the run is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from torchsmith.edge.problem import Problem
+from torchsmith.plan.apply import Request as ApplyRequest
+from torchsmith.plan.apply import apply_plan
+from torchsmith.plan.pin import Move, carry_out
+from torchsmith.workspace.change import Change
+from torchsmith.workspace.journal import writing
+from torchsmith.workspace.run import Request, generate
+
+KILLS = 50
+DRAFT = "*.torchsmith-new"
+MOMENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "subprocess.Popen")
+OLD, NEW = "6a030d535719c5190187c4cec156f335e95e3211", "1" * 40
+TOML = """format = 1
+layout = "shared"
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0", "cpu"]
+sm = ["sm90", "sm120"]
+isa = ["avx2", "avx512"]
+"""
+
+
+def killed_after(moments: int, root: Path, work: Callable[[], object]) -> bool:
+    """Do work in a process of its own that is killed when it has touched files or started a program so many
+    times; False where it ended before."""
+    child = os.fork()
+    if child == 0:
+        left = moments
+        own = str(root)
+
+        def watch(event: str, args: tuple[object, ...]) -> None:
+            nonlocal left
+            if event in MOMENTS and (event == "subprocess.Popen" or own in str(args[0])):
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(watch)
+        try:
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def moments_of(root: Path, work: Callable[[], object]) -> int:
+    """How often work touches files or starts a program: the least number after which it is not killed."""
+    low, high = 0, 4096
+    while low < high:
+        middle = (low + high) // 2
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(root.with_name("master"), root, symlinks=True)
+        if killed_after(middle, root, work):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def texts(root: Path) -> dict[str, str]:
+    files = [*root.glob("catalog/*"), *root.glob("build-*/**/*")]
+    return {
+        str(one.relative_to(root)): one.read_text()
+        for one in files
+        if one.is_file() and ".git/" not in str(one)
+    }
+
+
+def git(repo: Path, *args: str) -> str:
+    return subprocess.run(["git", "-C", repo, *args], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Path:
+    root = tmp_path / "master"
+    root.mkdir()
+    (root / "torchsmith.toml").write_text(TOML)
+    generate(Request(workspace=root, git=False))
+    return root
+
+
+def test_a_killed_pin_moves_every_recipe_or_none(master: Path) -> None:
+    root = master.with_name("workspace")
+
+    def work() -> object:
+        return carry_out(root, Move("2.10", rev=NEW))
+
+    before = texts(master)
+    last = moments_of(root, work)
+    shutil.rmtree(root)
+    shutil.copytree(master, root)
+    work()
+    after = texts(root)
+    assert any(NEW in text for text in after.values())
+    dice = random.Random(5)
+    outcomes = []
+    for _ in range(KILLS):
+        shutil.rmtree(root)
+        shutil.copytree(master, root)
+        assert killed_after(dice.randrange(last), root, work)
+        with writing(root, "test") as writer:
+            assert writer.commits == []
+        found = texts(root)
+        assert found in (before, after), sorted(path for path in found if found[path] not in before.values())
+        assert not list(root.rglob(DRAFT))
+        outcomes.append((found == after, writer.recovered))
+    assert {moved for moved, _ in outcomes} == {True, False}
+    assert any("was finished first" in said for _, said in outcomes)
+    assert any("had changed nothing yet" in said for _, said in outcomes)
+
+
+@pytest.fixture
+def drifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of other hands, committed, and a workspace file that asks for more and for less."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Maintainer")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "maintainer@example.org")
+        monkeypatch.setenv(f"GIT_{who}_DATE", "2026-01-01T00:00:00Z")
+    root = tmp_path / "master"
+    pkgs = root / "build-pytorch/.flox/pkgs"
+    pkgs.mkdir(parents=True)
+    for file in (Path(__file__).parent.parent / "plan/by-hand").glob("*.nix"):
+        shutil.copy(file, pkgs)
+    git(root / "build-pytorch", "init", "--quiet", "--initial-branch=main")
+    git(root / "build-pytorch", "add", "--all")
+    git(root / "build-pytorch", "commit", "--quiet", "--message", "By hand")
+    wanted = 'python = ["3.13"]\ncuda = ["13.0", "cpu"]\nsm = ["sm110", "sm121"]\nisa = ["avx2", "armv9"]\n'
+    (root / "torchsmith.toml").write_text(f'format = 1\npackages = ["pytorch"]\n[[matrix]]\n{wanted}')
+    return root
+
+
+def test_a_killed_apply_goes_on_phase_by_phase_with_the_same_commits(drifted: Path) -> None:
+    root = drifted.with_name("workspace")
+    repo = root / "build-pytorch"
+
+    def work() -> object:
+        return apply_plan(ApplyRequest(root, adopt=True))
+
+    def log() -> list[str]:
+        return git(repo, "log", "--format=%s %T").splitlines()
+
+    last = moments_of(root, work)
+    shutil.rmtree(root)
+    shutil.copytree(drifted, root)
+    work()
+    undisturbed, tree = log(), texts(root)
+    assert len(undisturbed) == 6
+    dice = random.Random(7)
+    finished = 0
+    for _ in range(KILLS):
+        shutil.rmtree(root)
+        shutil.copytree(drifted, root)
+        assert killed_after(dice.randrange(last), root, work)
+        with writing(root, "test") as writer:
+            finished += "was finished first" in writer.recovered
+        assert git(repo, "status", "--porcelain") == "", "a phase is whole and committed, or not begun"
+        made = log()
+        assert made == undisturbed[-len(made) :]
+        work()
+        assert log() == undisturbed
+        assert texts(root) == tree
+        assert not list(root.rglob(DRAFT))
+    assert finished > KILLS // 10
+
+
+def test_files_on_another_file_system_are_written_and_finished_alike(tmp_path: Path) -> None:
+    if not Path("/dev/shm").is_dir():
+        pytest.skip("there is no second file system to write to")
+    elsewhere = Path("/dev/shm") / f"torchsmith-test-{os.getpid()}"
+    elsewhere.mkdir()
+    try:
+        assert elsewhere.stat().st_dev != tmp_path.stat().st_dev, "both are one file system here"
+        paths = [*(f"here/{n}" for n in range(4)), *(str(elsewhere / f"{n}") for n in range(4))]
+        changes = [Change("create", path, after="new\n") for path in paths]
+
+        def work() -> None:
+            with writing(tmp_path, "test") as writer:
+                writer.write(changes)
+
+        for moments in range(0, 200, 3):
+            shutil.rmtree(tmp_path / "here", ignore_errors=True)
+            for file in elsewhere.iterdir():
+                file.unlink()
+            killed = killed_after(moments, tmp_path, work)
+            with writing(tmp_path, "next"):
+                pass
+            there = [(tmp_path / path).exists() for path in paths]
+            assert all(there) or not any(there)
+            assert not list(elsewhere.glob(f".{DRAFT}"))
+            if not killed:
+                break
+        assert not killed
+    finally:
+        shutil.rmtree(elsewhere)
+
+
+def test_pin_moves_repositories_that_are_mounts_of_their_own(master: Path) -> None:
+    """In a name space of its own: one repository a tmpfs, another the same file system mounted once more."""
+    vision, audio = master / "build-torchvision", master / "build-torchaudio"
+    script = f"""set -e
+        cp -r {vision} {master}/kept
+        mount -t tmpfs tmpfs {vision} && cp -r {master}/kept/. {vision}
+        mount --bind {audio} {audio}
+        {Path(sys.executable).with_name("torchsmith")} pin 2.10 -w {master} --rev {NEW}
+        ! grep -rl {OLD} {master}/build-*
+        grep -rl {NEW} {vision} {audio} | wc -l"""
+    done = subprocess.run(["unshare", "-Urm", "sh", "-c", script], capture_output=True, text=True)
+    if "Operation not permitted" in done.stderr and "unshare" in done.stderr:
+        pytest.skip("this machine gives no name spaces")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) > 2
+
+
+def test_what_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "file").write_text("no folder")
+    changes = [Change("rewrite", "a", after="new"), Change("create", "file/b", after="new")]
+    with writing(tmp_path, "test") as writer, pytest.raises(Problem, match="cannot write"):
+        writer.write(changes)
+    assert (tmp_path / "a").read_text() == "old"
+    assert not list(tmp_path.rglob(f".{DRAFT}"))
+    assert not (tmp_path / ".torchsmith/journal.json").exists()
+
+
+def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+
+    def work() -> None:
+        with writing(tmp_path, "test") as writer:
+            writer.write([Change("rewrite", name, after="new") for name in ("a", "b", "c")])
+
+    for moments in range(200):
+        killed_after(moments, tmp_path, work)
+        journal = tmp_path / ".torchsmith/journal.json"
+        if journal.exists() and '"decided":true' in journal.read_text():
+            break
+    (tmp_path / "a").write_text("by hand")
+    with writing(tmp_path, "next") as writer:
+        pass
+    assert "edited meanwhile and left: a" in writer.recovered
+    assert [(tmp_path / name).read_text() for name in ("a", "b", "c")] == ["by hand", "new", "new"]
