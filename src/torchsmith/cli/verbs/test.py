@@ -29,7 +29,7 @@ def run(
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a built package: import, versions, CPU and every GPU against float64 references.
+    """Run a built package: import, versions, CPU and every GPU against plain Python.
 
     It runs in a process of its own, so a crash is a result and not an end. Steps that this machine cannot
     try are skipped and say why. The exit code is 1 when a step failed.
