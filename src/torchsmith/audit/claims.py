@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -13,12 +14,30 @@ from torchsmith.recipe.read import Recipe, Span
 # sm, capability, part, generation; isa, feature, cpu, first (CPUs that first had a set); cuda, release,
 # python, driver, system; name (of a package), package, rev (of nixpkgs)
 Kind = str
-# A thing that is named only to set it apart is no claim.
+# A thing that is named only to set it apart is no claim: after a negation or a comparison, however many
+# commas later, and before words that send the reader to another build.
 APART = re.compile(
-    r"\b(no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|before|until|nobody|lacks?|dropped?"
-    r"|only on|only with|comes only|other)\b(?:(?!\bfor\b|,)[^.;:]){0,28}$",
+    r"(?:\b(?:no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|over|vs|versus|before"
+    r"|until|since|nobody|lack(?:s|ing)?|drop(?:s|ped)?|disabl(?:e|es|ed|ing)|prevents?|avoids?"
+    r"|exclud(?:e|es|ing)|added in|introduced in|only on|only with"
+    r"|comes only|other|builds? on|(?:use|choose|consider|prefer|pick|try)(?! this| it))\b|n't\b)"
+    r"(?:(?!\bfor\b)[^.;:]){0,60}$",
     re.IGNORECASE,
 )
+# What a part of it requires is no claim about the whole, but the driver that is required is.
+NEEDED = re.compile(r"\b(?:requir(?:e|es|ing)|needs?)\b[^.;:,]{0,60}$", re.IGNORECASE)
+DEMANDS = ("driver", "cuda", "system", "python")
+ELSEWHERE = re.compile(
+    r"^[^.;:]{0,60}?\b(?:instead|variants|builds|recipes|packages|dispatch|incompatible|unsupported"
+    r"|(?:does not|doesn't|won't|will not|cannot) (?:work|run))\b",
+    re.IGNORECASE,
+)
+# Where one thought ends: a stop, an empty line, an item, a label, a dash.
+END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]{0,20}:)|\s[—–]\s")
+OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
+OF_GPUS = ("sm", "capability", "generation", "part")
+NEAR = 120  # characters around a word that tell how it is meant
+LONGEST = 200_000  # characters of prose of one recipe that are read
 REMEMBERED = 2000
 SHORTEST = 3  # letters of a CPU's name
 PACKAGES = {
@@ -38,6 +57,7 @@ class Claim:
     word: str
     start: int
     end: int
+    thought: int = 0  # which sentence of its text
 
 
 def _longest_first(words: Iterable[str]) -> str:
@@ -117,7 +137,7 @@ def _pattern(
         r"|\b(?:[Cc]apabilit(?:y|ies)|GPU Target:) ?(?P<capability>\d{1,2}\.\d)\b"
         rf"|\b(?P<cpu>{_longest_first(cpus)})(?![\w])"
         rf"|\b(?P<part>{_longest_first(parts)})(?![\w-])"
-        rf"|\b(?P<generation>{_longest_first(generations)})\b"
+        rf"|(?<!Grace )\b(?P<generation>{_longest_first(generations)})\b"
         rf"|\b(?P<isa>{_longest_first(isas)})(?![\w.])"
         rf"|(?<![\w/.-])(?P<feature>{_longest_first(features)})(?![\w/.-]*\w)"
         r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
@@ -142,13 +162,20 @@ def claims_in(text: str, catalog: Catalog) -> tuple[Claim, ...]:
 
 
 def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
+    ends = [found.end() for found in END.finditer(text)]
     for found in words.pattern.finditer(text):
         kind = found.lastgroup or ""
         if kind == "package" and found["release"]:
             kind = "release"
         value, (start, end) = found[kind], found.span(kind)
-        line_start = text.rfind("\n", 0, start) + 1
-        if kind not in ("name", "rev") and APART.search(text[line_start:start]):
+        at = bisect_right(ends, found.start())
+        first, last = ends[at - 1] if at else 0, ends[at] if at < len(ends) else len(text)
+        before = text[max(first, start - NEAR) : start].replace("\n", " ")
+        if kind not in ("name", "rev") and _set_apart(before, text[end:last]):
+            continue
+        if kind not in DEMANDS and NEEDED.search(before):
+            continue
+        if kind in OF_GPUS and OF_THE_CPU.match(text[first : first + NEAR]):
             continue
         if kind == "feature":
             value = words.features[value]
@@ -159,7 +186,13 @@ def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
             start = found.start("package")
         elif kind == "package":
             value = PACKAGES[value.lower()]
-        yield Claim(kind, value, text[start:end], start, end)
+        yield Claim(kind, value, text[start:end], start, end, at)
+
+
+def _set_apart(before: str, after: str) -> bool:
+    """Whether the words around a name say that it is not meant of this recipe; wrapped lines are one."""
+    after = after[:NEAR].replace("\n", " ")
+    return APART.search(before) is not None or ELSEWHERE.match(after) is not None
 
 
 Place = tuple[str, Claim, Span]  # comment, description or banner; what it claims; where
@@ -167,20 +200,49 @@ ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
 
 
 def claims_of(recipe: Recipe, catalog: Catalog) -> tuple[Place, ...]:
-    """Every claim in the prose of a recipe."""
+    """Every claim in the prose of a recipe; of very long prose, those at its beginning."""
     found: list[Place] = []
-    for comment in recipe.comments:
-        if "torchsmith: format=" not in comment.value:
-            found += [("comment", claim, comment.span) for claim in claims_in(comment.value, catalog)]
-    for text in recipe.descriptions:
-        for claim in claims_in(text.value, catalog):
-            found.append(("description", claim, _line_of(recipe, text.span, text.value, claim.start)))
+    left = LONGEST
+    for text, spans in _comment_blocks(recipe):
+        if (left := left - len(text)) < 0:
+            break
+        claims = claims_in(text, catalog)
+        found += [("comment", one, spans[text.count("\n", 0, one.start)]) for one in claims]
+    for said in recipe.descriptions:
+        claims = claims_in(said.value[:LONGEST], catalog)
+        found += [("description", one, _line_of(recipe, said.span, said.value, one.start)) for one in claims]
     for phase in recipe.phases:
-        for line in ECHO.finditer(phase.text):
+        for line in ECHO.finditer(phase.text[:LONGEST]):
             banner = line[1].replace("(TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)", "")
             place = _line_of(recipe, phase.span, phase.text, line.start())
             found += [("banner", claim, place) for claim in claims_in(banner, catalog)]
     return tuple(found)
+
+
+def prose_is_long(recipe: Recipe) -> bool:
+    """Whether there is more prose than is read."""
+    return sum(len(one.value) for one in recipe.comments) > LONGEST
+
+
+def _comment_blocks(recipe: Recipe) -> Iterator[tuple[str, list[Span]]]:
+    """Comments as one reads them: lines below each other are one text, with the place of each line."""
+    lines: list[str] = []
+    spans: list[Span] = []
+    data = recipe.syntax.data
+    for comment in recipe.comments:
+        before = data[data.rfind(b"\n", 0, comment.span.start) + 1 : comment.span.start]
+        if "torchsmith: format=" in comment.value or b'"-m' in before:
+            continue  # what stands beside a flag is about the flag
+        follows = bool(spans) and comment.span.line == spans[-1].line + 1 and not before.strip()
+        if not follows and lines:
+            yield "\n".join(lines), spans
+            lines, spans = [], []
+        inner = comment.value.split("\n")
+        lines += inner
+        start = comment.span
+        spans += [Span(start.start, start.end, start.line + n, start.column) for n in range(len(inner))]
+    if lines:
+        yield "\n".join(lines), spans
 
 
 def _line_of(recipe: Recipe, span: Span, text: str, at: int) -> Span:

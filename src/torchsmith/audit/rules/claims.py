@@ -42,9 +42,17 @@ def prose_names_the_isa(subject: Subject) -> Iterator[Defect]:
     if isa is None:
         return
     isas = vocabulary(subject.catalog).isas
+    own = {
+        (span.line, claim.thought) for _, claim, span in _of(subject, "isa") if isas[claim.value] == isa.name
+    }
     for place, claim, span in _of(subject, "isa", "feature"):
         if claim.kind == "isa":
-            right = isas[claim.value] == isa.name
+            other = subject.catalog.isas[isas[claim.value]]
+            # AVX-512 in an AVX-512 BF16 build is no contradiction, nor is what stands beside its own name.
+            family = _family(isa.name) == _family(other.name)
+            beside = (span.line, claim.thought) in own
+            implied = subject.convention is not None and other.features <= isa.features
+            right = other.name == isa.name or (implied and (family or beside))
         else:
             right = claim.value in isa.needs or claim.value.replace("_", "") in isa.needs
         if not right:
@@ -54,6 +62,11 @@ def prose_names_the_isa(subject: Subject) -> Iterator[Defect]:
         if listed and sorted(listed[1].split(", ")) != sorted(isa.features):
             wrong = ", ".join(sorted(set(listed[1].split(", ")) ^ isa.features)) or "one twice"
             yield Defect(f"the list of CPU features is not that of {isa.name}: {wrong}", text.span)
+
+
+def _family(isa: str) -> str:
+    """avx512 of avx512bf16."""
+    return re.sub(r"(?<=\d)\D.*", "", isa)
 
 
 @rule("TS603", "prose names another CUDA", sure=LIKELY)
@@ -78,12 +91,22 @@ def prose_names_the_release(subject: Subject) -> Iterator[Defect]:
             right = claim.value == str(variant.python)
         else:
             package, _, release = claim.value.partition(" ")
-            wanted = version_key(line.version_of(package))
-            right = not line.version_of(package) or wanted[: len(version_key(release))] == version_key(
-                release
-            )
+            wanted = version_key(_built(subject, package))
+            right = not wanted or wanted[: len(version_key(release))] == version_key(release)
         if not right:
             yield Defect(f"the {place} names {claim.word}, which is not what is built", span)
+
+
+def _built(subject: Subject, package: str) -> str:
+    """The release of a package that the recipe builds: its own, the pin's where it brings none, or the
+    line's."""
+    line, pin = subject.line, subject.said_pin
+    assert line is not None
+    if package == TORCH or subject.variant is None or subject.convention is None:
+        return line.version_of(package)
+    own = [one.arguments for one in subject.overrides_of(package) if "version" in one.arguments]
+    stated = own[-1]["version"].value if own else None
+    return stated if isinstance(stated, str) else pin.versions.get(package, "") if pin else ""
 
 
 @rule("TS605", "false hardware claim", sure=LIKELY)

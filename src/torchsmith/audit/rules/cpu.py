@@ -18,7 +18,8 @@ def _lists(subject: Subject) -> Iterator[FlagList]:
             yield flags
 
 
-FILLED = re.compile(r"\$\{[^}]*([fF]lags|[iI]sa|[cC]pu)|(?<!\w)-m")
+# An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
+FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
 FAMILY = re.compile(r"[a-z]+\d*")  # avx512 of avx512bf16
 
 
@@ -56,11 +57,12 @@ def flags_are_the_isas(subject: Subject) -> Iterator[Defect]:
             continue
         missing = [flag for flag in isa.flags if flag not in flags and not flag.startswith("-mno-")]
         extra = [flag for flag in flags if flag not in isa.flags]
-        if any(flag.startswith("-march=") for flag in extra) and isa.platform == "x86_64-linux":
-            continue  # a whole CPU is named, whose instructions are not told one by one
         # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
         telling = [flag for flag in missing if flag.startswith(f"-m{FAMILY.match(isa.name)[0]}")]  # type: ignore[index]
         sure = None if extra or telling or "-march" in " ".join(missing) else subject.convention
+        sets = {flag for one in subject.catalog.isas.values() for flag in one.flags}
+        if any(flag.startswith("-march=") and flag not in sets for flag in extra):
+            sure = subject.convention  # a whole CPU, whose instructions are not told one by one
         parts = [f"lack {', '.join(missing)}"] if missing else []
         parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
         at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
@@ -81,7 +83,7 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
         for one in subject.body.exports
         if any(flag in one.value for flag in wanted) or FILLED.search(one.value)
     ]
-    attributes = re.findall(r"\b(C(?:XX)?FLAGS)\s*=\s*[^;\n]*(?:[fF]lags|-m)", subject.code)
+    attributes = re.findall(r"\b(C(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
     if "NIX_CFLAGS_COMPILE" in telling or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*([fF]lags|-m)", subject.code):
         return
     variables = telling + [one for one in attributes if one not in telling]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchsmith.audit.claims import claims_in, vocabulary
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import LIKELY, WARNING, Defect, rule
+from torchsmith.audit.rule import GUESS, LIKELY, WARNING, Defect, rule
 from torchsmith.catalog import Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
@@ -15,8 +15,20 @@ from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Span
 
 COUNT = re.compile(
-    r"\b(\d{1,4}) (?:total )?(?:PyTorch |TorchVision |TorchAudio )?(variants|recipes|builds|packages)\b"
+    r"(?<![\w./:+-])(?:[Aa]ll |[Tt]otal(?: of|:)? )?(\d{1,4}) (?:total )?"
+    r"(?:PyTorch |TorchVision |TorchAudio )?(variants|recipes|builds|packages)\b"
 )
+# A number is about all of them where the line says so, and about a part where it names one.
+WHOLE = re.compile(
+    r"\b(all|total|altogether|complete|entire|has|contains|provides|ships|holds)\b", re.IGNORECASE
+)
+PART = re.compile(
+    r"\b(per|each|every|of the|more|new|added|after|remaining|other|priority|phase|tier|branch(es)?"
+    r"|GPU|CPU|ARM|x86)\b",
+    re.IGNORECASE,
+)
+SHORT = 4  # words of a line that says nothing else
+ELSEWHERE = re.compile(r"\b(branch|checkout)\b", re.IGNORECASE)
 NAME = re.compile(r"\b[a-z][\w-]*?-python3\d+-[\w-]+(?:\.\d\w*)?")
 
 
@@ -39,11 +51,19 @@ def counts_are_right(repo: Repo) -> Iterator[Defect]:
     counts = {len([one for one in repo.recipes if one.variant]), len(repo.recipes)}
     for file, text in _pages(repo):
         for found in COUNT.finditer(text) if repo.recipes else ():
-            before = text[max(0, found.start() - 60) : found.start()].rpartition("\n")[2]
-            if int(found[1]) not in counts and not re.search(r"\b(of|GPU|CPU|ARM|x86)\W*$", before):
+            line = text[text.rfind("\n", 0, found.start()) + 1 : text.find("\n", found.end())]
+            if int(found[1]) not in counts and _of_all(line, repo):
                 yield Defect(
                     f"says {found[0]}, there are {max(counts)}", file=file, at=_line(text, found.start())
                 )
+
+
+def _of_all(line: str, repo: Repo) -> bool:
+    alone = len(line.split()) <= SHORT
+    if not (alone or WHOLE.search(line)) or PART.search(line):
+        return False
+    part = ("sm", "cuda", "isa", "python", "generation", "part", "name", "system", "release")
+    return not any(claim.kind in part for claim in claims_in(line, repo.catalog))
 
 
 def _line(text: str, at: int) -> Span:
@@ -62,11 +82,23 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
             if package is not None and _names(found[0], package, repo, names):
                 listed.setdefault(found[0].removesuffix(".nix"), found.start())
         for name, at in listed.items():
-            if name not in names:
+            line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
+            if name not in names and _missed(name, repo) and not ELSEWHERE.search(line):
                 yield Defect(f"names {name}, which has no recipe", file=file, at=_line(text, at))
         missing = sorted(names - set(listed))
         if missing and len(listed) > max(8, len(names) // 2) and "/docs/" not in f"/{file}":
-            yield Defect(f"lists {len(listed)} variants and leaves out {missing[0]}", file=file)
+            words = f"lists {len(listed)} variants and leaves out {missing[0]}"
+            yield Defect(words, file=file, sure=GUESS)
+
+
+def _missed(name: str, repo: Repo) -> bool:
+    """Whether a recipe of that name is missed here: there are others of its Python and CUDA, so that it is
+    not another branch's, and none of its cell under another spelling."""
+    named = Variant.try_parse(name, repo.catalog)
+    known = [one.variant for one in repo.recipes if one.variant]
+    beside = any((one.python, one.cuda) == (named.python, named.cuda) for one in known) if named else False
+    same = (named.python, named.target, named.isa) if named else None
+    return beside and not any((one.python, one.target, one.isa) == same for one in known)
 
 
 def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:

@@ -108,7 +108,8 @@ def a_machine_can_use_it(subject: Subject) -> Iterator[Defect]:
     gpu, isa = subject.gpu, subject.isa
     for reason in no_machine(gpu, isa, subject.catalog) if gpu and isa else ():
         hint = "the profile `real` leaves such cells out" if subject.convention is None else ""
-        yield Defect(reason.text, hint=hint)
+        card = not gpu.tegra and not gpu.cpus if gpu else False  # a card can be put into any machine
+        yield Defect(reason.text, hint=hint, sure=subject.convention if card else None)
 
 
 @rule("TS405", "no gpu target")
