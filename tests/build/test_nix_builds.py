@@ -14,6 +14,8 @@ import pytest
 
 from tests.build.conftest import CELL, MINI, Place
 from tests.cli.conftest import Call
+from torchsmith.build.plan import Means
+from torchsmith.build.start import BuildRequest, resumed
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.verified import verified_by
 from torchsmith.record import open_record
@@ -107,6 +109,30 @@ def test_kill_minus_nine_loses_nothing_and_repeats_nothing(place: Place, own_sto
     again = [row.name for row in open_record(place.root).jobs(2)]
     assert not set(done_before) & set(again)
     assert call(*place.words("build", "--resume")).err.startswith("error: there is nothing to resume")
+
+
+def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
+    record = open_record(tmp_path)
+    asked = BuildRequest(
+        selectors=("sm90",),
+        trees={"default": tmp_path},
+        means=Means(2, None, 3.5),
+        cache="file:///c",
+        sign=tmp_path / "key",
+        local=True,
+        keep_going=False,
+        timeout=60,
+    )
+    run = record.start_run("nix", asked.selectors, asked.options())
+    record.end_run(run, "failed")
+    assert resumed(record, None) == asked
+
+
+def test_ctrl_c_ends_with_130(place: Place, own_store: Path) -> None:
+    child = started(place)
+    until(child, "job-started")
+    child.send_signal(signal.SIGINT)
+    assert child.wait() == 130
 
 
 def test_two_runs_of_one_workspace_exclude_each_other(place: Place, own_store: Path, call: Call) -> None:

@@ -12,7 +12,7 @@ from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import Event
 from torchsmith.build.job import Job
 from torchsmith.build.machine import Machine, Share, require_room, share_out
-from torchsmith.build.run import ATTEMPTS, Copies, Finished, Limits, Run
+from torchsmith.build.run import ATTEMPTS, BACKOFF, Copies, Finished, Limits, Run
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Problem
@@ -20,6 +20,7 @@ from torchsmith.edge.secrets import redactor
 from torchsmith.record import Expected, Record, open_record
 
 X86 = "x86_64-linux"
+KILLED = "something ended it"
 OOM = "c++: fatal error: Killed signal terminated program cc1plus"
 Script = Callable[[Job, int, int], str]  # job, attempt and cores -> what the log says; empty: success
 
@@ -57,7 +58,7 @@ class Scripted:
             file.write(said)
         with self._lock:
             self._running -= 1
-        return Outcome(not said, job.outputs)
+        return Outcome(not said, job.outputs, killed=said == KILLED)
 
     def stop(self) -> None:
         return
@@ -86,6 +87,7 @@ def go(
         clock=SystemClock(),
         keep_going=keep_going,
         copier=copier,
+        backoff=(0.0,),
     )
     return run.go(), record, events
 
@@ -204,3 +206,62 @@ def test_the_schedule_does_not_wait_for_copies_and_what_fails_is_told(tmp_path: 
     assert (finished.state, copier.copied) == ("done", ["/s/a", "/s/b"])
     assert finished.notes == ("a: the cache is full",)
     assert {row.state for row in record.jobs(1)} == {"done"}
+
+
+def test_a_build_that_was_killed_by_a_signal_is_tried_again(tmp_path: Path) -> None:
+    backend = Scripted(lambda job, attempt, cores: KILLED if attempt == 1 else "")
+    finished, _, _ = go([job("a")], tmp_path, backend)
+    assert (finished.state, len(backend.started)) == ("done", 2)
+
+
+class Slow(SystemClock):
+    """Time that passes a minute a look."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += 60
+        return self.seconds
+
+
+def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(tmp_path: Path) -> None:
+    record, events = open_record(tmp_path), list[Event]()
+    backend = Scripted(lambda *_: "error: unexpected end-of-file")
+    run = Run(
+        jobs=[job("a")],
+        expected={"a": Expected(60, 1, 1, 1, "a guess")},
+        backend=backend,
+        limits=Limits({X86: 1}, 1, 8, 20.0),
+        record=record,
+        number=record.start_run("scripted", [], {}),
+        logs=tmp_path / "logs",
+        errors=builtin_catalog().errors.values(),
+        tell=events.append,
+        clock=Slow(),
+    )
+    assert run.go().state == "failed"
+    rests = [event.seconds for event in events if event.kind == "retry"]
+    assert len(rests) == ATTEMPTS - 1
+    assert all(0.5 * base <= rest <= 1.5 * base for base, rest in zip(BACKOFF, rests, strict=True))
+    assert sum(BACKOFF) > 180, "minutes, not seconds"
+    assert not any(event.cores for event in events if event.kind == "retry"), "no cores are claimed"
+
+
+def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> None:
+    record = open_record(tmp_path)
+    run = Run(
+        jobs=[],
+        expected={},
+        backend=Scripted(),
+        limits=Limits({}, 1, 8),
+        record=record,
+        number=record.start_run("scripted", [], {}),
+        logs=tmp_path / "logs",
+        errors=(),
+        tell=lambda _: None,
+        clock=SystemClock(),
+        broken=1,
+    )
+    assert run.go().state == "failed"
+    assert record.unfinished() is not None

@@ -20,6 +20,7 @@ class Outcome:
     ok: bool
     outputs: tuple[str, ...] = ()
     builder: str = ""
+    killed: bool = False  # by a signal and not by an error of its own: it may go well the next time
     note: str = ""  # something to know though it went well
 
 

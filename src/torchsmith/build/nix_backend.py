@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,9 @@ from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
 
 TICK = 0.2
+SIGNALLED = re.compile(r"^(?:error: )?builder for '[^']+' failed due to signal (?:9|15)\b")
+# A builder that hangs or loses its network is noticed after some minutes.
+KEEP_ALIVE = "-o ServerAliveInterval=30 -o ServerAliveCountMax=6"
 
 
 @dataclass
@@ -69,13 +73,15 @@ class NixBackend:
             running.end()
             with self._lock:
                 self._running.discard(running)
-        return Outcome(code == 0, job.outputs, watched.builder)
+        return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed)
 
     def _start(self, command: Sequence[str]) -> Running:
         with self._lock:
             if self._stopped:
                 raise KeyboardInterrupt
-            running = Running(command, env=self.nix.environment())
+            env = self.nix.environment()
+            env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
+            running = Running(command, env=env)
             self._running.add(running)
             return running
 
@@ -93,6 +99,7 @@ class _Watched:
     job: Job
     tell: Callable[[Event], None]
     builder: str = ""
+    killed: bool = False
 
     def take(self, event: LogEvent) -> None:
         key = self.job.key
@@ -105,6 +112,8 @@ class _Watched:
                 self.tell(Event(kind="phase", job=key, derivation=name_of(derivation), phase=phase))
             case Steps(derivation, done, total) if derivation in self.job.targets:
                 self.tell(Event(kind="steps", job=key, done=done, total=total))
+            case Failure(text) | Line(_, text) if SIGNALLED.search(text):
+                self.killed = True
             case _:
                 pass
 

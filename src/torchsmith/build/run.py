@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import random
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,7 +24,8 @@ from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.record import Attempt, Expected, JobRow, Record, RunState
 from torchsmith.repair.diagnose import Diagnosis, diagnose
 
-ATTEMPTS = 3  # of a job whose failure may pass: network, a lost builder, memory
+ATTEMPTS = 5  # of a job whose failure may pass: network, a lost builder, memory
+BACKOFF = (5.0, 20.0, 60.0, 180.0)  # seconds before each further attempt: a builder takes minutes to reboot
 PAUSE = 0.2
 
 
@@ -82,6 +84,8 @@ class Run:
     built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # e.g. write down what it was
     copier: Copies | None = None  # to a binary cache
     keep_going: bool = True
+    broken: int = 0  # recipes that were asked for and do not evaluate
+    backoff: Sequence[float] = BACKOFF
     redact: Redact = field(default_factory=redactor)
 
     def __post_init__(self) -> None:
@@ -93,6 +97,7 @@ class Run:
         self.cores = {job.key: self.limits.cores for job in self.jobs}
         self.attempts = dict.fromkeys(self.waiting, 0)
         self.notes: list[str] = []
+        self.not_before: dict[str, float] = {}
         tasks = [
             Task(job.key, job.name, self.expected[job.key].seconds, job.system, job.needs)
             for job in self.jobs
@@ -114,7 +119,8 @@ class Run:
         state: RunState = "stopped"
         try:
             self._loop(pool)
-            state = "failed" if self.failed or self.skipped or self.waiting else "done"
+            undone = self.failed or self.skipped or self.waiting or self.broken
+            state = "failed" if undone else "done"
         except KeyboardInterrupt:
             self.backend.stop()
             if self.copier is not None:
@@ -161,10 +167,11 @@ class Run:
 
     def _loop(self, pool: ThreadPoolExecutor) -> None:
         while True:
-            if not (self.failed and not self.keep_going):
+            if not self._giving_up():
                 for job in self.startable():
                     self._start(job, pool)
-            if not self.running and not self.copying:
+            resting = self.not_before.keys() & self.waiting.keys()
+            if not self.running and not self.copying and (not resting or self._giving_up()):
                 return
             try:
                 item = self.events.get(timeout=PAUSE)
@@ -179,6 +186,9 @@ class Run:
             else:
                 self._ended(*item)
 
+    def _giving_up(self) -> bool:
+        return bool(self.failed) and not self.keep_going
+
     def startable(self) -> list[Job]:
         """The jobs to start now: ready ones in their order, as far as slots and memory reach."""
         chosen: list[Job] = []
@@ -188,6 +198,8 @@ class Run:
         count = len(held)
         for job in sorted(self.waiting.values(), key=lambda one: self.rank[one.key]):
             if any(need in self.waiting or need in self.running for need in job.needs):
+                continue
+            if self.clock.monotonic() < self.not_before.get(job.key, 0.0):
                 continue
             fits = memory + self._memory(job) <= self.limits.memory_gb or not (held or chosen)
             if (
@@ -285,7 +297,8 @@ class Run:
 
     def _failed(self, job: Job, outcome: Outcome, seconds: float) -> None:
         found = diagnose(read_text(self.log_of(job), lenient=True), self.errors)
-        again = found.policy != "stop" and self.attempts[job.key] < ATTEMPTS
+        passing = found.policy != "stop" or outcome.killed
+        again = passing and self.attempts[job.key] < ATTEMPTS
         state = "waiting" if again else "failed"
         self.record.job_ended(
             self.number,
@@ -293,7 +306,7 @@ class Run:
             Attempt(state=state, builder=outcome.builder, error=found.summary),  # type: ignore[arg-type]
         )
         if again:
-            self._again(job, found)
+            self._again(job, found, outcome)
             return
         self.failed[job.key] = found
         self._say(
@@ -301,9 +314,15 @@ class Run:
         )
         self._skip_users(job)
 
-    def _again(self, job: Job, found: Diagnosis) -> None:
-        if found.policy == "retry-fewer-jobs":
+    def _again(self, job: Job, found: Diagnosis, outcome: Outcome) -> None:
+        fewer = found.policy == "retry-fewer-jobs" and not outcome.builder  # Nix sends no cores over ssh
+        rest = 0.0
+        if fewer:
             self.cores[job.key] = max(1, self.cores[job.key] // 2)
+        else:
+            step = min(self.attempts[job.key], len(self.backoff)) - 1
+            rest = self.backoff[step] * random.uniform(0.5, 1.5)  # builders do not all come back at once
+            self.not_before[job.key] = self.clock.monotonic() + rest
         self.waiting[job.key] = job
         self._say(
             kind="retry",
@@ -311,7 +330,8 @@ class Run:
             name=job.name,
             words=found.summary,
             attempt=self.attempts[job.key] + 1,
-            cores=self.cores[job.key],
+            cores=self.cores[job.key] if fewer else 0,
+            seconds=rest,
         )
         # What is told again must not be taken for the next attempt's own failure.
         log = self.log_of(job)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -61,17 +60,14 @@ class BuildRequest:
     sign: Path | None = None
     local: bool = False  # use no other machine
     keep_going: bool = True
+    timeout: int = 0  # seconds that a build may take; 0: as nix.conf says
+    silent_timeout: int = 0  # seconds that it may say nothing
 
     def options(self) -> dict[str, str]:
         """What --resume needs to go on the same way; nothing here is secret."""
-        found = {
-            "trees": json.dumps({rev: str(path.resolve()) for rev, path in self.trees.items()}),
-            "cache": self.cache,
-            "sign": str(self.sign.resolve()) if self.sign else "",
-            "local": "yes" if self.local else "",
-            **{name: str(value) for name, value in asdict(self.means).items() if value is not None},
-        }
-        return {name: value for name, value in found.items() if value}
+        trees = {rev: path.resolve() for rev, path in self.trees.items()}
+        whole = replace(self, workspace=None, trees=trees, sign=self.sign.resolve() if self.sign else None)
+        return {"request": msgspec.json.encode(whole, enc_hook=str).decode()}
 
 
 def resumed(record: Record, workspace: Path | None) -> BuildRequest:
@@ -79,21 +75,15 @@ def resumed(record: Record, workspace: Path | None) -> BuildRequest:
     last = record.unfinished()
     if last is None:
         raise Problem("there is nothing to resume", hint="torchsmith status tells of the last run")
-    told = last.options
-    return BuildRequest(
-        workspace=workspace,
-        selectors=last.selection,
-        backend="flox" if last.backend == "flox" else "nix",
-        trees={rev: Path(path) for rev, path in json.loads(told["trees"]).items()},
-        means=Means(
-            jobs=int(told["jobs"]) if "jobs" in told else None,
-            cores=int(told["cores"]) if "cores" in told else None,
-            memory_gb=float(told["memory_gb"]) if "memory_gb" in told else None,
-        ),
-        cache=told.get("cache", ""),
-        sign=Path(told["sign"]) if "sign" in told else None,
-        local="local" in told,
-    )
+    try:
+        told = last.options["request"]
+        request = msgspec.json.decode(told, type=BuildRequest, dec_hook=lambda kind, value: kind(value))
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise Problem(
+            "the last run was started by another torchsmith, which wrote its options in another way",
+            hint="name the recipes and options again: what is built is not built again",
+        ) from error
+    return replace(request, workspace=workspace)
 
 
 def state_folder(workspace: Workspace) -> Path:
@@ -187,6 +177,7 @@ class Prepared:
                 built=self._built,
                 copier=copier if self.request.cache else None,
                 keep_going=self.request.keep_going,
+                broken=len(self.plan.broken),
             ).go()
             if finished.state == "done":
                 shutil.rmtree(self.folder / ROOTS, ignore_errors=True)
@@ -261,7 +252,9 @@ def _store_of(nix: Nix, recipes: Mapping[str, str]) -> Path:
 def _store_options(nix: Nix, request: BuildRequest) -> StoreOptions:
     keys = (public_key(nix, request.sign),) if request.sign else ()
     caches = (request.cache,) if request.cache else ()
-    return StoreOptions(caches, keys, builders="")
+    limits = (("timeout", request.timeout), ("max-silent-time", request.silent_timeout))
+    extra = tuple((name, str(seconds)) for name, seconds in limits if seconds)
+    return StoreOptions(caches, keys, builders="", extra=extra)
 
 
 def _builders(request: BuildRequest, workspace: Workspace, nix: Nix, plan: Plan, isas: Isas) -> list[Builder]:

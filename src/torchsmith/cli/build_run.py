@@ -46,6 +46,8 @@ def carry_out(
         finished = ready.run(view.tell)
     if not as_json:
         _print_end(ready, finished)
+    if finished.state == "stopped":
+        raise KeyboardInterrupt
     return finished.state == "done" and not plan.broken and not finished.notes
 
 

@@ -79,13 +79,13 @@ class PlainView:
             case "building" if event.builder:
                 return f"{name}: {event.derivation} on {event.builder}"
             case "retry":
-                return f"{name}: {event.words}; trying again with {event.cores} cores"
+                return f"{name}: {event.words}; {_again(event)}"
             case "job-ended":
                 took = f" in {duration(event.seconds)}" if event.seconds else ""
                 told = f": {event.words}" if event.words else ""
                 return f"{name}: {event.state}{took}{told}"
             case "note" if event.words:
-                return f"{name}: {event.words}"
+                return f"{name}: {event.words}" if name else event.words
             case _:
                 return ""
 
@@ -125,7 +125,8 @@ class LiveView:
                 self.left.pop(event.job, None)
             self._past(event)
         elif event.kind == "note" and event.words:
-            self.live.console.print(Text(f"  {event.name}: {event.words}", style="yellow"))
+            about = f"{event.name}: " if event.name else ""
+            self.live.console.print(Text(f"  {about}{event.words}", style="yellow"))
         self.counts |= event.counts
         self.live.update(self._table())
 
@@ -139,7 +140,7 @@ class LiveView:
 
     def _past(self, event: Event) -> None:
         if event.kind == "retry":
-            line = Text(f"↻ {event.name}: {event.words}, trying again", style="yellow")
+            line = Text(f"↻ {event.name}: {event.words}; {_again(event)}", style="yellow")
         else:
             line = Text(f"{MARKS.get(event.state, ' ')} ", style=STYLES.get(event.state, ""))
             line.append(event.name, style="default").append(f"  {duration(event.seconds)}", style="dim")
@@ -184,3 +185,10 @@ def watching(plan: Plan, console: Console, *, as_json: bool) -> Iterator[View]:
             yield LiveView(live, plan)
     else:
         yield PlainView(console, {job.key: job.name for job in plan.jobs})
+
+
+def _again(event: Event) -> str:
+    """When and how a job is tried again."""
+    if event.cores:
+        return f"trying again with {event.cores} cores"
+    return f"attempt {event.attempt} in {duration(event.seconds)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +18,11 @@ EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith build -w 
 def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
-    backend: Annotated[str, typer.Option("--backend", help="nix or flox.")] = "nix",
+    backend: Annotated[str, typer.Option("--backend", help="nix (which it is by default) or flox.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the last run, as it was asked for.")
+        bool,
+        typer.Option("--resume", help="Go on with the last run; other options given here count as well."),
     ] = False,
     jobs: Annotated[
         int | None,
@@ -40,6 +42,10 @@ def run(
     fix_hashes: Annotated[
         bool, typer.Option("--fix-hashes", help="First learn and write wrong hashes.")
     ] = False,
+    timeout: Annotated[int, typer.Option("--timeout", min=0, help="Seconds that a build may take.")] = 0,
+    silent_timeout: Annotated[
+        int, typer.Option("--silent-timeout", min=0, help="Seconds that a build may say nothing.")
+    ] = 0,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Build nothing; compare orders on 1, 4 and 16 builders.")
     ] = False,
@@ -56,7 +62,7 @@ def run(
     from torchsmith.cli.build_run import carry_out, show_simulation
     from torchsmith.edge.problem import Problem
 
-    if backend not in ("nix", "flox"):
+    if backend not in ("", "nix", "flox"):
         raise Problem(f"unknown backend {backend!r}", hint="known: nix, flox")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with workspace_record(workspace) as (opened, record):
@@ -65,17 +71,25 @@ def run(
                 raise Problem("--resume goes on with the last run; name no recipe")
             request = resumed(record, workspace)
         else:
-            request = BuildRequest(
-                workspace=workspace,
-                selectors=tuple(recipes or ()),
-                backend="flox" if backend == "flox" else "nix",
-                trees=read_trees(nixpkgs or []),
-                means=Means(jobs, cores, memory),
-                cache=cache,
-                sign=sign,
-                local=local,
-                keep_going=not fail_fast,
-            )
+            request = BuildRequest(workspace=workspace, selectors=tuple(recipes or ()))
+        # What is given counts, also over what the last run was asked for.
+        before = request.means
+        request = replace(
+            request,
+            backend="flox" if backend == "flox" else "nix" if backend else request.backend,
+            trees={**request.trees, **read_trees(nixpkgs or [])},
+            means=Means(
+                before.jobs if jobs is None else jobs,
+                before.cores if cores is None else cores,
+                before.memory_gb if memory is None else memory,
+            ),
+            cache=cache or request.cache,
+            sign=sign or request.sign,
+            local=local or request.local,
+            keep_going=request.keep_going and not fail_fast,
+            timeout=timeout or request.timeout,
+            silent_timeout=silent_timeout or request.silent_timeout,
+        )
         if fix_hashes:
             from torchsmith.cli.hash_run import mend
 
