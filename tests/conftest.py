@@ -18,6 +18,7 @@ settings.load_profile("torchsmith")
 PARTS = {
     "cross-gcc": ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++"),
     "ssh": ("sshd", "ssh", "ssh-keygen"),
+    "mounts": ("unshare", "mount"),
     "nix": ("nix-instantiate", "nix-build"),
 }
 

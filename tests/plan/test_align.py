@@ -74,7 +74,7 @@ def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
     sibling.write_text("{ }: null\n")
     for file in (apart / "build-torchaudio").rglob("*sm90-avx2.nix"):
         file.unlink()
-    reasons = [one.reason for one in make_missing(align((apart,))) if one.reason]
+    reasons = [one.why for one in make_missing(align((apart,))) if one.left]
     assert len(reasons) == 2
     assert all("nothing tells which torch" in reason for reason in reasons)
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.audit.finding import Edit, Finding
 from torchsmith.edge.files import read_text
 from torchsmith.recipe.header import owner_of
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.checkout import root_of
-from torchsmith.workspace.journal import writing
 
 
 def fixed(findings: Sequence[Finding]) -> tuple[list[Change], int]:
@@ -46,22 +43,3 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         parts += [data[at : edit.start], edit.text.encode()]
         at = edit.end
     return b"".join([*parts, data[at:]]).decode()
-
-
-def write(changes: Sequence[Change], workspace: Path | None) -> list[str]:
-    """Put the fixes in place: those of a workspace, or else of a repository, all or none. What a stopped run
-    had left is said."""
-    homes: dict[Path, list[Change]] = {}
-    for one in changes:
-        homes.setdefault(workspace or root_of(Path(one.path)), []).append(one)
-    said = []
-    for home, own in homes.items():
-        with writing(home, "audit --fix") as writer:
-            writer.write([_placed(one) for one in own])
-        said.append(writer.recovered)
-    return [words for words in said if words]
-
-
-def _placed(change: Change) -> Change:
-    """Findings name files from where a person stands; a journal is read anywhere."""
-    return replace(change, path=str(Path(change.path).absolute()))

@@ -8,7 +8,8 @@ from pathlib import Path
 from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json
-from torchsmith.plan.align import Alignment, Made
+from torchsmith.plan.align import Alignment
+from torchsmith.workspace.change import Change
 
 
 def print_alignment(alignment: Alignment, *, as_json: bool) -> None:
@@ -45,16 +46,16 @@ def print_alignment(alignment: Alignment, *, as_json: bool) -> None:
         err().print(Text(f"in no row: {one.path}: {one.why}", style="yellow"), soft_wrap=True)
 
 
-def print_created(written: Sequence[Path], impossible: Sequence[Made], *, as_json: bool) -> None:
+def print_created(written: Sequence[Path], impossible: Sequence[Change], *, as_json: bool) -> None:
     """What was written, and what cannot be."""
     if as_json:
-        reasons = {str(one.path): one.reason for one in impossible}
+        reasons = {one.path: one.why for one in impossible}
         print_json({"written": [str(path) for path in written], "impossible": reasons})
         return
     for path in written:
         out().print(f"create  {path}", soft_wrap=True)
     for one in impossible:
-        err().print(Text(f"cannot  {one.path.name}  {one.reason}", style="yellow"), soft_wrap=True)
+        err().print(Text(f"cannot  {Path(one.path).name}  {one.why}", style="yellow"), soft_wrap=True)
     if written:
         err().print(
             "Where a torchsmith.toml rules these repositories, ask for the new cells there too (`include`).",

@@ -9,7 +9,9 @@ from rich.text import Text
 
 from torchsmith.audit import fix, reports
 from torchsmith.audit.run import Report
-from torchsmith.cli.console import err, out
+from torchsmith.cli.console import err, out, say_recovered
+from torchsmith.workspace.checkout import root_of
+from torchsmith.workspace.journal import write_apart
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 WRITERS = {
@@ -52,7 +54,8 @@ def print_fixes(report: Report, *, write: bool, workspace: Path | None = None) -
     for one in files:
         sys.stdout.write(one.diff())
     sys.stdout.flush()
-    for words in fix.write(files, workspace) if write else ():
-        say(words)
+    if write:
+        homes = [(workspace or root_of(Path(one.path)), one) for one in files]
+        say_recovered(write_apart(homes, "audit --fix"))
     what = "mended" if write else "can be mended"
     say(f"{count} findings in {len(files)} files {what}" if files else "nothing here has a safe fix")

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.catalog import Catalog, Package
-from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Accepted, BadName, Cell, Variant, assess
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
-from torchsmith.workspace.checkout import PKGS, RecipeFile, Repository, discover, workspace_of
+from torchsmith.workspace.change import Change
+from torchsmith.workspace.checkout import PKGS, RecipeFile, Repository, discover, root_of, workspace_of
+from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.wanted import recipe_options
 
 
@@ -102,42 +103,33 @@ def _column(repository: Repository) -> Column | None:
     return Column(repository.shown, repository.root, package, found[package], tuple(left))
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A recipe that was missing: its file, or why it cannot be made."""
-
-    path: Path
-    text: str = ""
-    reason: str = ""
-
-
-def make_missing(alignment: Alignment) -> list[Made]:
-    """The recipes that are missing, each of the release that its siblings are of."""
+def make_missing(alignment: Alignment) -> list[Change]:
+    """The recipes that are missing, each of its siblings' release; `left` where that cannot be."""
     return [_made(alignment, column, cell) for column, cell in alignment.missing]
 
 
-def _made(alignment: Alignment, column: Column, cell: str) -> Made:
+def _made(alignment: Alignment, column: Column, cell: str) -> Change:
     sibling = next(one.recipes[cell] for one in alignment.columns if cell in one.recipes)
     variant = _variant(sibling).of(column.package)
-    path = column.root / PKGS / f"{variant}.nix"
+    path = str(column.root / PKGS / f"{variant}.nix")
+
+    def cannot(why: str) -> Change:
+        return Change("create", path, why, recipe=True, left=True)
+
     if not sibling.release.line and not variant.flavor:
-        return Made(
-            path, reason=f"nothing tells which torch {sibling.attr} is of: ask for it in torchsmith.toml"
-        )
+        return cannot(f"nothing tells which torch {sibling.attr} is of: ask for it in torchsmith.toml")
     decision = assess(variant, alignment.catalog, sibling.release.line or None)
     if not isinstance(decision, Accepted):
-        return Made(path, reason="; ".join(map(str, decision.reasons)))
+        return cannot("; ".join(map(str, decision.reasons)))
     if variant.flavor and variant.package.name not in alignment.options.nightly:
-        return Made(path, reason="the revision of its source is not known: give [nightly] in torchsmith.toml")
+        return cannot("the revision of its source is not known: give [nightly] in torchsmith.toml")
     made = Cell(variant, decision.line.name, decision.warnings)
-    return Made(path, RecipeWriter(alignment.catalog, alignment.options).recipe(made))
+    text = RecipeWriter(alignment.catalog, alignment.options).recipe(made)
+    return Change("create", path, f"{sibling.attr} is there", after=text, recipe=True)
 
 
-def write_missing(made: Sequence[Made]) -> list[Path]:
-    """Write what could be made; nothing that exists is touched."""
-    written = []
-    for one in made:
-        if one.text and not one.path.exists():
-            write_atomic(one.path, one.text)
-            written.append(one.path)
-    return written
+def write_missing(made: Sequence[Change]) -> list[Path]:
+    """Write what could be made, in each repository all or none; nothing that exists is touched."""
+    todo = [one for one in made if one.done and not Path(one.path).exists()]
+    write_apart([(root_of(Path(one.path)), one) for one in todo], "align --create")
+    return [Path(one.path) for one in todo]

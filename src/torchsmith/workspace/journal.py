@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -187,6 +187,20 @@ def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer
         writer = Writer(root, verb)
         writer.recover()
         yield writer
+
+
+def write_apart(homes: Sequence[tuple[Path, Change]], verb: str) -> str:
+    """Changes of files that a person named, each with its workspace or repository: one set for each of those.
+    What a stopped run had left is said."""
+    found: dict[Path, list[Change]] = {}
+    for home, change in homes:
+        found.setdefault(home, []).append(replace(change, path=str(Path(change.path).absolute())))
+    said = []
+    for home, changes in found.items():
+        with writing(home, verb) as writer:
+            writer.write(changes)
+        said.append(writer.recovered)
+    return "; ".join(filter(None, said))
 
 
 def _staged(target: Path) -> Path:

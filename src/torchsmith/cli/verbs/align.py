@@ -33,7 +33,7 @@ def run(
     if create:
         made = make_missing(alignment)
         written = write_missing(made)
-        view.print_created(written, [one for one in made if one.reason], as_json=json)
+        view.print_created(written, [one for one in made if one.left], as_json=json)
         if len(written) < len(made):
             raise typer.Exit(1)
         return
