@@ -178,6 +178,8 @@ def _look(item: Item, role: Role, depth: Depth) -> Library:
         library.fault = fault.message
     except Damaged as fault:
         library.fault = f"damaged: {fault.message}"
+    except MemoryError:
+        library.fault = "it could not be read whole: there is not enough memory"
     except Problem as problem:
         if problem.exit == Exit.LACKING:
             raise  # this machine's fault and not the library's
