@@ -18,7 +18,9 @@ from torchsmith.artifact import x86
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.elf import Elf, Function, code_of, functions_of, read_elf
 from torchsmith.artifact.fatbin import containers_of
+from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import CHUNK, Part, open_file
+from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.proof.readings import download_wheel
 from torchsmith.edge.files import cache_dir
 from torchsmith.edge.process import find, run
@@ -86,7 +88,10 @@ def fetched(requirement: str, options: tuple[str, ...]) -> Path:
 
 def unpacked(wheel: Path) -> Iterator[tuple[str, Path]]:
     """The libraries of a wheel, one at a time on disk."""
-    with open_contents(wheel) as contents, tempfile.TemporaryDirectory() as folder:
+    with (
+        open_contents(wheel, Owners.of(builtin_catalog())) as contents,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         for item in contents.libraries:
             path = Path(folder) / item.name.rsplit("/", 1)[-1]
             with item.open() as source:

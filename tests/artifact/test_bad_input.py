@@ -22,7 +22,9 @@ from torchsmith.artifact.elf import HEADER, links_of, read_elf
 from torchsmith.artifact.fatbin import containers_of
 from torchsmith.artifact.identity import compile_flags
 from torchsmith.artifact.inspect import inspect
+from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, open_file
+from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
 
 GOOD = elves.gpu_library(
@@ -180,7 +182,7 @@ def test_a_loop_of_links_is_walked_once(tmp_path: Path) -> None:
     (folder / "libtorch_cuda.so").write_bytes(GOOD)
     (folder / "again").symlink_to(tmp_path)
     (folder / "libtorch_self.so").symlink_to("libtorch_self.so")
-    with open_contents(tmp_path) as contents:
+    with open_contents(tmp_path, Owners.of(builtin_catalog())) as contents:
         assert [item.name for item in contents.libraries] == ["site-packages/torch/lib/libtorch_cuda.so"]
         assert "libtorch_self.so cannot be read" in contents.faults[0]
 

@@ -43,7 +43,7 @@ def package(folder: Path, source: str) -> Path:
 
 def tried(folder: Path, source: str, limit: float = 30) -> Trial:
     path = package(folder, source)
-    return try_out(path, interpreter_for(path, Path(sys.executable)), None, CATALOG, limit)
+    return try_out(path, interpreter_for(path, CATALOG, Path(sys.executable)), None, CATALOG, limit)
 
 
 def told(*events: Mapping[str, object], code: int = 0, stderr: str = "", name: str = NAME) -> Trial:
@@ -295,7 +295,7 @@ def test_an_interpreter_is_put_together_from_what_a_nix_package_propagates(tmp_p
     (store["python"] / "bin").mkdir(parents=True)
     (store["python"] / "bin" / "python3").symlink_to(sys.executable)
     store["torch-lib"].mkdir()
-    found = interpreter_for(store["vision"])
+    found = interpreter_for(store["vision"], CATALOG)
     assert found.python == store["python"] / "bin" / "python3"
     assert [folder.parents[2].name for folder in found.folders] == ["vision", "torch", "numpy"]
 
@@ -350,7 +350,7 @@ def test_an_environments_python_is_found_from_its_site_packages(tmp_path: Path) 
 def test_no_interpreter_is_a_lack_and_says_how_to_name_one(tmp_path: Path) -> None:
     (tmp_path / "lib" / "python3.99" / "site-packages").mkdir(parents=True)
     with pytest.raises(Problem, match=r"python3\.99") as caught:
-        interpreter_for(tmp_path)
+        interpreter_for(tmp_path, CATALOG)
     assert caught.value.exit == Exit.LACKING
     assert "--python" in caught.value.hint
 
@@ -359,5 +359,5 @@ def test_no_interpreter_is_a_lack_and_says_how_to_name_one(tmp_path: Path) -> No
 def test_a_path_that_cannot_be_run_is_a_wrong_request(name: str, tmp_path: Path) -> None:
     (tmp_path / "file.whl").touch()
     with pytest.raises(Problem) as caught:
-        interpreter_for(tmp_path / name)
+        interpreter_for(tmp_path / name, CATALOG)
     assert caught.value.exit == Exit.BAD_REQUEST

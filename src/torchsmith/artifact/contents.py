@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from torchsmith.artifact.known import package_of
+from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, Part, open_file, printable
 from torchsmith.artifact.wheel import open_member, open_zip, read_member, refuse_bombs
 from torchsmith.edge.problem import Problem
@@ -43,6 +43,7 @@ class Contents:
 
     path: Path
     kind: Kind
+    owners: Owners
     libraries: list[Item] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     other_bytes: int = 0
@@ -50,26 +51,26 @@ class Contents:
 
 
 @contextmanager
-def open_contents(path: Path) -> Iterator[Contents]:
+def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
     """The files at a path; a Problem says why there are none to look at."""
     try:
         found = os.stat(path)
     except OSError as error:
         raise Problem(f"cannot read {printable(str(path))}: {error.strerror}") from error
     if stat.S_ISDIR(found.st_mode):
-        yield _folder(path)
+        yield _folder(path, owners)
     elif path.suffix in (".whl", ".zip"):
         with open_zip(path) as archive:
-            yield _wheel(path, archive, found.st_size)
+            yield _wheel(path, archive, found.st_size, owners)
     else:
         with open_file(path):  # refuses what is no file before anything is asked of it
             item = Item(printable(path.name), found.st_size, lambda: open_file(path), path.resolve())
-        yield Contents(path, "library", [item])
+        yield Contents(path, "library", owners, [item])
 
 
-def _folder(root: Path) -> Contents:
+def _folder(root: Path, owners: Owners) -> Contents:
     """Every library below a folder, each once; links are followed, and a loop is walked once."""
-    contents = Contents(root, "folder")
+    contents = Contents(root, "folder", owners)
     top, files = root.resolve(), 0
     seen: set[tuple[int, int]] = set()
     folders = [("", root)]
@@ -82,7 +83,7 @@ def _folder(root: Path) -> Contents:
             try:
                 found = os.stat(path)
             except OSError as error:
-                if package_of(name) is not None:
+                if contents.owners.package_of(name) is not None:
                     contents.faults.append(f"{name} cannot be read: {error.strerror}")
                 continue
             if stat.S_ISDIR(found.st_mode) and path.is_symlink() and path.resolve().is_relative_to(top):
@@ -113,7 +114,9 @@ def _file(contents: Contents, name: str, path: Path, size: int) -> None:
     if LIBRARY.search(name):
         contents.libraries.append(Item(name, size, lambda: open_file(path), path.resolve()))
         return
-    if package_of(name) is not None:  # of an environment, only what belongs to the packages counts
+    if (
+        contents.owners.package_of(name) is not None
+    ):  # of an environment, only what belongs to the packages counts
         contents.other_bytes += size
     if TEXTS.search(name):
         with open_file(path) as part:
@@ -127,13 +130,13 @@ def _keep(contents: Contents, name: str, read: Callable[[], bytes]) -> None:
     try:
         contents.texts[name] = read().decode("utf-8", "replace")
     except Damaged as fault:
-        if package_of(name) is not None:
+        if contents.owners.package_of(name) is not None:
             contents.faults.append(f"{name}: {fault.message}")
 
 
-def _wheel(path: Path, archive: zipfile.ZipFile, size: int) -> Contents:
+def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> Contents:
     """The members of a wheel; nothing is written under a member's name, so no name can lead outside."""
-    contents = Contents(path, "wheel")
+    contents = Contents(path, "wheel", owners)
     members = archive.infolist()
     refuse_bombs(members, size)
     for member in members:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from torchsmith.artifact.elf import DYNSYM, NOBITS, SYMTAB, Elf, Links
-from torchsmith.artifact.known import Provider, known, package_of
+from torchsmith.artifact.known import Owners, Provider, known
 from torchsmith.artifact.source import Source
 from torchsmith.catalog import CudaVersion, Package, PythonVersion
 
@@ -18,11 +18,11 @@ CHUNK = 4 << 20
 ALLOCATED, EXECUTABLE = 2, 4
 
 
-def versions_of(texts: dict[str, str]) -> dict[Package, str]:
+def versions_of(texts: dict[str, str], owners: Owners) -> dict[Package, str]:
     """The release of each package in the artifact, from its version.py."""
     found: dict[Package, str] = {}
     for name, text in sorted(texts.items()):
-        package = package_of(name)
+        package = owners.package_of(name)
         parts = PurePosixPath(name).parts
         if package is None or parts[-1] != "version.py" or parts[-2] not in package.modules[:1]:
             continue
@@ -49,11 +49,11 @@ class Stated:
         return self.release == other
 
 
-def cuda_of(texts: dict[str, str], links: Iterable[Links]) -> list[Stated]:
+def cuda_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -> list[Stated]:
     """All that an artifact says of its CUDA release, each word once, the most exact first."""
     found: dict[CudaVersion | int, str] = {}
     for name, text in sorted(texts.items()):
-        if PurePosixPath(name).name != "version.py" or package_of(name) is None:
+        if PurePosixPath(name).name != "version.py" or owners.package_of(name) is None:
             continue
         stated = re.search(r"^cuda\b[^=\n]*=\s*['\"](\d{1,3}\.\d{1,3})", text, re.MULTILINE)
         if stated:

@@ -21,10 +21,10 @@ from torchsmith.artifact.identity import (
     released_as,
     versions_of,
 )
-from torchsmith.artifact.known import Role, known, package_of, role_of
+from torchsmith.artifact.known import Owners, Role, known
 from torchsmith.artifact.linking import Linked, Need, needs_of, strange_paths
 from torchsmith.artifact.source import Damaged
-from torchsmith.catalog import Package
+from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.edge.problem import Exit, Problem
 
 Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
@@ -70,6 +70,7 @@ class Inspection:
     kind: str
     libraries: list[Library]
     versions: dict[Package, str]
+    packages: frozenset[Package]  # whose libraries these are, as far as their places tell
     foreign: dict[str, str]  # of a wheel that is none of ours: what it says it is
     known: bool  # it is of a package of ours, so more than its GPU code can be judged
     cuda: list[Stated]
@@ -103,10 +104,14 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 def inspect(
-    path: Path, depth: Depth = LOOK, progress: Progress = silent, package: Package | None = None
+    path: Path,
+    depth: Depth = LOOK,
+    progress: Progress = silent,
+    package: Package | None = None,
+    catalog: Catalog | None = None,
 ) -> Inspection:
     """Look at everything at a path; of several packages there, only at `package` where it is named."""
-    with open_contents(path) as contents:
+    with open_contents(path, Owners.of(catalog or builtin_catalog())) as contents:
         items = _in_scope(contents, package)
         recognised = bool(items)
         items = items or _anything(contents, package)
@@ -114,7 +119,7 @@ def inspect(
             _refuse_other_files(contents.libraries[0])
         if not any(role == "own" for _, role in items):
             raise Problem(
-                f"{path} holds no library of {package.title if package else 'PyTorch or its companions'}",
+                f"{path} holds no library of {package.title if package else 'any known package'}",
                 hint=EXPECTED,
             )
         libraries = []
@@ -142,11 +147,12 @@ def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     """The libraries to look at; the one that was named is looked at whatever it is called."""
     if contents.kind == "library":
         return [(contents.libraries[0], "own")]
-    roles: list[tuple[Item, Role]] = [(item, role_of(item.name)) for item in contents.libraries]
+    owners = contents.owners
+    roles: list[tuple[Item, Role]] = [(item, owners.role_of(item.name)) for item in contents.libraries]
     chosen = [
         (item, role)
         for item, role in roles
-        if role != "other" and (package is None or package_of(item.name) in (package, None))
+        if role != "other" and (package is None or owners.package_of(item.name) in (package, None))
     ]
     return chosen if any(role == "own" for _, role in chosen) else []
 
@@ -200,8 +206,11 @@ def _look_closer(library: Library, elf: Elf, depth: Depth) -> None:
 def _inspection(
     contents: Contents, libraries: list[Library], items: Iterable[Item], recognised: bool
 ) -> Inspection:
+    owners = contents.owners
+    packages = {library.name: owners.package_of(library.name) for library in libraries}
+    torch = {name for name, package in packages.items() if package and package.is_torch}
     linked = [
-        Linked(library.name, item.place, library.links)
+        Linked(library.name, item.place, library.links, library.name in torch)
         for library, item in zip(libraries, items, strict=True)
         if library.role == "own" and library.machine
     ]
@@ -211,10 +220,11 @@ def _inspection(
         path=str(contents.path),
         kind=contents.kind,
         libraries=libraries,
-        versions=versions_of(contents.texts),
+        versions=versions_of(contents.texts, owners),
+        packages=frozenset(filter(None, packages.values())),
         foreign={} if recognised else released_as(contents.texts),
         known=recognised,
-        cuda=cuda_of(contents.texts, (library.links for library in libraries)),
+        cuda=cuda_of(contents.texts, (library.links for library in libraries), owners),
         python=python_of([library.name for library in libraries], contents.texts),
         needs=needs_of(linked, names, installed=contents.kind != "wheel"),
         strange_paths=strange_paths(linked),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.catalog import Package, builtin_catalog
+from torchsmith.catalog import Catalog, Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import find, run
@@ -30,7 +30,7 @@ class Interpreter:
         return kept | paths | {"PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def interpreter_for(path: Path, named: Path | None = None) -> Interpreter:
+def interpreter_for(path: Path, catalog: Catalog, named: Path | None = None) -> Interpreter:
     """The interpreter to test a package with; a Problem says what is lacking."""
     if not path.is_dir():
         raise Problem(
@@ -38,7 +38,7 @@ def interpreter_for(path: Path, named: Path | None = None) -> Interpreter:
             hint="name a result link, a store path, or a site-packages folder; install a wheel first",
         )
     roots = [path.resolve(), *propagated(path)]
-    folders = tuple(folder for root in roots for folder in site_folders(root))
+    folders = tuple(folder for root in roots for folder in site_folders(root, catalog))
     if not folders:
         raise Problem(f"{path} holds no Python package", hint="expected lib/python3.*/site-packages below it")
     if named is not None:
@@ -76,10 +76,10 @@ def _outputs(path: Path) -> Iterator[Path]:
             yield beside.resolve()
 
 
-def site_folders(root: Path) -> list[Path]:
+def site_folders(root: Path, catalog: Catalog) -> list[Path]:
     """The folders below a root that hold importable packages."""
     found = sorted(root.glob("lib/python3.*/site-packages"))
-    tops = [top for package in builtin_catalog().packages.values() for top in package.modules]
+    tops = [top for package in catalog.packages.values() for top in package.modules]
     if not found and any((root / top / "__init__.py").is_file() for top in tops):
         found = [root]
     return found
@@ -134,14 +134,14 @@ def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:
     return not modules or any(module.name.endswith(suffix) for module in modules)
 
 
-def packages_at(folders: tuple[Path, ...]) -> list[Package]:
+def packages_at(folders: tuple[Path, ...], catalog: Catalog) -> list[Package]:
     """The packages of the first folder that holds any."""
     for folder in folders:
         found = [
             package
-            for package in builtin_catalog().packages.values()
+            for package in catalog.packages.values()
             if any((folder / top / "__init__.py").is_file() for top in package.modules)
         ]
         if found:
             return found
-    raise Problem("none of PyTorch, TorchVision and TorchAudio is there")
+    raise Problem(f"none of {', '.join(one.title for one in catalog.packages.values())} is there")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
@@ -10,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from torchsmith.artifact.features import DATA
-from torchsmith.catalog import Package, builtin_catalog
+from torchsmith.catalog import Catalog, Package
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,18 +49,32 @@ def known() -> Known:
 Role = Literal["own", "bundled", "other"]
 
 
-def package_of(name: str) -> Package | None:
-    """The package whose folder a file lies in."""
-    folders = set(PurePosixPath(name).parts[:-1])
-    packages = builtin_catalog().packages.values()
-    return next((package for package in packages if folders.intersection(package.modules)), None)
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Whose a file is, by the packages of a catalog."""
 
+    packages: tuple[Package, ...]
 
-def role_of(name: str) -> Role:
-    """Whether a library is PyTorch's own, came along with it, or has nothing to do with it."""
-    file = PurePosixPath(name).name
-    if file.startswith(known().names.own):
-        return "own"
-    if package_of(name) is not None:
-        return "bundled" if file.startswith("lib") else "own"
-    return "bundled" if any(part.endswith(".libs") for part in PurePosixPath(name).parts) else "other"
+    @classmethod
+    def of(cls, catalog: Catalog) -> Owners:
+        return cls(tuple(catalog.packages.values()))
+
+    def package_of(self, name: str) -> Package | None:
+        """The package whose folder a file lies in, or whose library it is by its name."""
+        path = PurePosixPath(name)
+        folders = set(path.parts[:-1])
+        for package in self.packages:
+            if folders.intersection(package.modules) or path.name.startswith(package.libraries):
+                return package
+        return None
+
+    def role_of(self, name: str) -> Role:
+        """Whether a library is a package's own, came along with it, or has nothing to do with any."""
+        path = PurePosixPath(name)
+        package = self.package_of(name)
+        own = (*known().names.own, *(package.libraries if package else ()))
+        if path.name.startswith(own):
+            return "own"
+        if package is not None:
+            return "bundled" if path.name.startswith("lib") else "own"
+        return "bundled" if any(part.endswith(".libs") for part in path.parts) else "other"

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from torchsmith.artifact.elf import Links
-from torchsmith.artifact.known import known, package_of
+from torchsmith.artifact.known import known
 
 Found = Literal["present", "system", "driver", "elsewhere", "optional", "missing"]
 LOADER_PLACES = tuple(
@@ -27,6 +27,7 @@ class Linked:
     name: str
     place: Path | None
     links: Links
+    torch: bool = False  # whether it is torch's own
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,8 +59,7 @@ def _where(needed: str, library: Linked, names: Collection[str], installed: bool
         return "system"
     if needed.startswith(known().names.driver):
         return "driver"
-    package = package_of(library.name)
-    if needed.startswith(known().names.own) and not (package and package.is_torch):
+    if needed.startswith(known().names.own) and not library.torch:
         return "elsewhere"  # a companion finds torch's libraries loaded
     if not installed and (library.links.runpath or needed.startswith(known().names.cuda)):
         return "elsewhere"

@@ -240,6 +240,20 @@ def compiled_targets(torch: Any) -> list[str]:
     return str(torch._C._cuda_getArchFlags()).split()
 
 
+OPERATIONS = {"vision_ops": ("operators", vision_ops), "audio_transform": ("transforms", audio_transform)}
+
+
+def own_trial(code: str) -> Callable[[Any, str], str]:
+    """A trial that a packages.toml tells as Python; what it leaves in `detail` is shown."""
+
+    def run(torch: Any, device: str) -> str:
+        names = {"torch": torch, "device": device}
+        exec(compile(code, "trial", "exec"), names)
+        return str(names.get("detail", ""))
+
+    return run
+
+
 class Probe:
     """The steps, in order, each told to the parent."""
 
@@ -264,7 +278,13 @@ class Probe:
     def skip(self, name: str, reason: str) -> None:
         tell(self.out, event="end", step=name, status="skipped", detail=reason, seconds=0.0)
 
-    def run(self, packages: list[str]) -> None:
+    def run(self, packages: list[dict[str, Any]]) -> None:
+        own = [package for package in packages if package["module"] != "torch"]
+        if not any(package["torch"] for package in packages):
+            self.companions(
+                None, [package for package in own if self.load(package["module"])], "cpu", "the CPU"
+            )
+            return
         torch = self.load("torch")
         if torch is None:
             return
@@ -272,7 +292,7 @@ class Probe:
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
         self.step("read its versions", self.facts, torch)
-        companions = [name for name in packages if name != "pytorch" and self.load(name) is not None]
+        companions = [package for package in own if self.load(package["module"]) is not None]
         self.cpu(torch, companions)
         self.gpus(torch, companions)
 
@@ -280,7 +300,12 @@ class Probe:
         """Import a package and tell where it came from."""
         module = self.step(f"import {name}", importlib.import_module, name)
         if module is not None:
-            tell(self.out, event="module", file=str(module.__file__), version=str(module.__version__))
+            tell(
+                self.out,
+                event="module",
+                file=str(module.__file__),
+                version=str(getattr(module, "__version__", "")),
+            )
         return module
 
     def facts(self, torch: Any) -> str:
@@ -298,20 +323,23 @@ class Probe:
         )
         return f"torch {torch.__version__}"
 
-    def cpu(self, torch: Any, companions: list[str]) -> None:
+    def cpu(self, torch: Any, companions: list[dict[str, Any]]) -> None:
         self.step("matrix product on the CPU", matrix_product, torch, "cpu")
         self.step("convolution on the CPU", convolution, torch, "cpu")
         self.step("softmax and layer norm on the CPU", normalized, torch, "cpu")
         self.step("linear algebra on the CPU", linear_algebra, torch, "cpu")
         self.companions(torch, companions, "cpu", "the CPU")
 
-    def companions(self, torch: Any, names: list[str], device: str, where: str) -> None:
-        if "torchvision" in names:
-            self.step(f"torchvision's operators on {where}", vision_ops, torch, device)
-        if "torchaudio" in names:
-            self.step(f"torchaudio's transforms on {where}", audio_transform, torch, device)
+    def companions(self, torch: Any, packages: list[dict[str, Any]], device: str, where: str) -> None:
+        """Each by its own operation, by the code that its entry has, or not at all."""
+        for package in packages:
+            what, operation = OPERATIONS.get(package["trial"], ("trial", own_trial(package["trial"])))
+            if package["trial"]:
+                self.step(f"{package['name']}'s {what} on {where}", operation, torch, device)
+            else:
+                self.skip(f"{package['name']} on {where}", "its entry in packages.toml has no trial")
 
-    def gpus(self, torch: Any, companions: list[str]) -> None:
+    def gpus(self, torch: Any, companions: list[dict[str, Any]]) -> None:
         """Every GPU, one after the other; without one, a skip that says so."""
         if torch.version.cuda is None:
             self.skip("GPU", "a build without CUDA")
@@ -341,7 +369,7 @@ def main() -> None:
     """Keep the pipe for results alone: what libraries print goes to stderr."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    Probe(out).run(sys.argv[2:])
+    Probe(out).run(json.loads(sys.argv[2]))
     tell(out, event="done")
 
 

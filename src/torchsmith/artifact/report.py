@@ -90,7 +90,7 @@ def verify(
     path: Path, variant: Variant | None, catalog: Catalog, depth: Depth, progress: Progress = silent
 ) -> Report:
     """Look at an artifact and judge it."""
-    seen = inspect(path, depth, progress, variant.package if variant else None)
+    seen = inspect(path, depth, progress, variant.package if variant else None, catalog)
     return report_of(seen, variant, catalog)
 
 

@@ -16,7 +16,7 @@ import msgspec
 from torchsmith.artifact.child import watch
 from torchsmith.artifact.interpreter import Interpreter, packages_at
 from torchsmith.artifact.source import printable
-from torchsmith.catalog import Catalog, GpuTarget, Sm
+from torchsmith.catalog import Catalog, GpuTarget, Package, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 from torchsmith.edge.process import Finished
 from torchsmith.matrix.variant import Cuda, Variant
@@ -106,10 +106,18 @@ def try_out(
     path: Path, interpreter: Interpreter, variant: Variant | None, catalog: Catalog, limit: float
 ) -> Trial:
     """Run the variant's package, or all that are there, in a child process that cannot take us along."""
-    packages = [variant.package] if variant else packages_at(interpreter.folders)
-    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), *map(str, packages)]
+    packages = [variant.package] if variant else packages_at(interpreter.folders, catalog)
+    asked = [_asked(package) for package in packages]
+    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), json.dumps(asked)]
     done = watch(argv, timeout=limit, env=interpreter.environment(dict(os.environ)))
     return interpret(path, interpreter, done, variant, catalog)
+
+
+def _asked(package: Package) -> dict[str, Any]:
+    """What the child is told of a package."""
+    module = package.modules[0] if package.modules else package.attr.rpartition(".")[2].replace("-", "_")
+    torch = package.is_torch or package.needs_torch
+    return {"name": package.name, "module": module, "trial": package.trial, "torch": torch}
 
 
 def interpret(

@@ -100,7 +100,7 @@ def _libraries(seen: Inspection) -> Iterator[Check]:
 
 
 def _identity(seen: Inspection, variant: Variant) -> Iterator[Check]:
-    if seen.versions and variant.package not in seen.versions:
+    if seen.versions and variant.package not in {*seen.versions, *seen.packages}:
         having = ", ".join(f"{package} {version}" for package, version in seen.versions.items())
         yield Check("package", "wrong", f"there is no {variant.package.title} in it, but {having}")
     if seen.python is not None:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import TORCH, Catalog
 from torchsmith.catalog.axes import Sm
 from torchsmith.recipe.read import Recipe, Span
 
@@ -40,12 +40,6 @@ NEAR = 120  # characters around a word that tell how it is meant
 LONGEST = 200_000  # characters of prose of one recipe that are read
 REMEMBERED = 2000
 SHORTEST = 3  # letters of a CPU's name
-PACKAGES = {
-    "pytorch": "pytorch",
-    "torch": "pytorch",
-    "torchvision": "torchvision",
-    "torchaudio": "torchaudio",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +68,7 @@ class Vocabulary:
     isas: dict[str, str]
     cpus: dict[str, frozenset[str]]
     features: dict[str, str]
+    packages: dict[str, str]
     read: dict[str, tuple[Claim, ...]] = field(default_factory=dict)  # texts that were read before
 
 
@@ -107,13 +102,19 @@ def _read(catalog: Catalog) -> Vocabulary:
     features = {name: name for isa in catalog.isas.values() for name in isa.needs}
     for feature in catalog.features.values():
         features |= dict.fromkeys((feature.name, *feature.words), feature.name)
+    packages = {
+        word: one.name
+        for one in catalog.packages.values()
+        for word in (one.title, one.name, one.attr.rpartition(".")[2])
+    }
     return Vocabulary(
-        _pattern(parts, generations, isas, [word for word in cpus if word not in parts], features),
+        _pattern(parts, generations, isas, [word for word in cpus if word not in parts], features, packages),
         _frozen(parts),
         _frozen(generations),
         isas,
         _frozen(cpus),
         features,
+        packages,
     )
 
 
@@ -127,10 +128,11 @@ def _pattern(
     isas: Iterable[str],
     cpus: Iterable[str],
     features: Iterable[str],
+    packages: dict[str, str],
 ) -> re.Pattern[str]:
     """One pattern for every kind of claim; the group that matched is the kind."""
     return re.compile(
-        r"(?P<name>\b(?:pytorch\d*|torchvision|torchaudio)-python3\d+-[\w.-]*\w)"
+        rf"(?P<name>\b(?:{_longest_first(packages.values())})\d*-python3\d+-[\w.-]*\w)"
         r"|(?P<rev>\b[0-9a-f]{40}\b)"
         r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
         r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
@@ -141,7 +143,7 @@ def _pattern(
         rf"|\b(?P<isa>{_longest_first(isas)})(?![\w.])"
         rf"|(?<![\w/.-])(?P<feature>{_longest_first(features)})(?![\w/.-]*\w)"
         r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
-        r"|\b(?P<package>PyTorch|torch|TorchVision|torchvision|TorchAudio|torchaudio)"
+        rf"|\b(?P<package>{_longest_first(word for word in packages if word != TORCH)})"
         r"(?:[ ]v?(?P<release>\d+\.\d+(?:\.\d+)?)\b)?"
         r"|\bPython:? ?(?P<python>3\.\d+)"
         r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
@@ -182,10 +184,10 @@ def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
         elif kind == "sm":
             value = str(Sm(int(value)))
         elif kind == "release":
-            value = f"{PACKAGES[found['package'].lower()]} {found['release']}"
+            value = f"{words.packages[found['package']]} {found['release']}"
             start = found.start("package")
         elif kind == "package":
-            value = PACKAGES[value.lower()]
+            value = words.packages[value]
         yield Claim(kind, value, text[start:end], start, end, at)
 
 

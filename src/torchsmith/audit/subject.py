@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from torchsmith.audit.claims import Place, claims_of
 from torchsmith.audit.finding import Sure
-from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Pin
+from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Flavor, Reading, Variant, try_read
 from torchsmith.matrix.cells import newest_line
@@ -21,7 +21,7 @@ from torchsmith.recipe.read import Bound, Override, Recipe, Said, Span, Value
 Style = Literal["pinned", "catalog", "scratch"]
 SCRATCH = ("buildPythonPackage", "mkDerivation")
 TOLD = re.compile(r"torchsmith: line ([\w.]+)")
-BASE = re.compile(r"\b(pytorch|torch|torchvision|torchaudio|magma|opencv|triton|ffmpeg_6-full|frei0r)\b(?!-)")
+LIBRARIES = ("magma", "opencv", "triton", "ffmpeg_6-full", "frei0r")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,11 @@ class Subject:
     @property
     def companion(self) -> bool:
         return self.variant is not None and self.variant.package.needs_torch
+
+    @property
+    def brings_torch(self) -> bool:
+        """Whether a torch is built by it: it is torch's recipe, or one of a package that needs torch."""
+        return self.variant is None or self.variant.package.is_torch or self.companion
 
     @property
     def wraps_nightly(self) -> bool:
@@ -97,7 +102,7 @@ class Subject:
         """Overrides with the package that they are of: torch, magma, ..."""
         found = []
         for one in self.body.overrides:
-            named = BASE.search(one.of)
+            named = _bases(tuple(self.catalog.packages.values())).search(one.of)
             found.append((named[1] if named else "", one))
         return tuple(found)
 
@@ -213,6 +218,14 @@ class Subject:
     def generated(self) -> bool:
         """Whether the workspace or its own header vouches for the recipe."""
         return self.asked is not None or self.owner == "ours"
+
+
+@lru_cache(maxsize=8)
+def _bases(packages: tuple[Package, ...]) -> re.Pattern[str]:
+    """What an override is of: a package of the catalog by its name or attribute, or a library below."""
+    names = {name for one in packages for name in (one.name, one.attr.rpartition(".")[2])} | {*LIBRARIES}
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rf"\b({words})\b(?!-)")
 
 
 def _style(line: Line, variant: Variant) -> str:

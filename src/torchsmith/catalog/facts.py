@@ -208,7 +208,7 @@ class Fix(Entry, frozen=True, kw_only=True):
     name: str
     title: str
     why: str
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()  # that it is for; empty: all
     torch: str = ""  # version ranges such as ">=2.10"; empty: any
     cuda: str = ""
     pins: tuple[str, ...] = ()  # empty: any
@@ -218,6 +218,8 @@ class Fix(Entry, frozen=True, kw_only=True):
 
     def serves(self, package: Package) -> bool:
         """Whether a package's recipes hold it: what mends torch is in every recipe that brings its torch."""
+        if not self.packages:
+            return True
         return package.name in self.packages or (package.needs_torch and TORCH in self.packages)
 
 

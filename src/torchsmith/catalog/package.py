@@ -40,9 +40,6 @@ class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     name: Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = ""
     form: Literal["9.0", "90"] = "9.0"  # how it spells sm90
 
-    def spell(self, sm: Sm) -> str:
-        return sm.capability if self.form == "9.0" else str(sm.number)
-
 
 class Package(Entry, frozen=True, kw_only=True, eq=False):
     """A package: what it is called, where it comes from, what it needs and which cells it can have.
@@ -69,7 +66,7 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     cpu_flags: bool = True  # it has C or C++ code of its own
     modules: tuple[Module, ...] = ()  # its folders below site-packages, the one to import first
     libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
-    trial: str = ""  # Python that tries it: `torch` and `device` are at hand, an exception is a failure
+    trial: str = ""  # an operation of ours, or Python in which `torch` and `device` are at hand
 
     def __str__(self) -> str:
         return self.name

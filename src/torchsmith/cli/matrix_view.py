@@ -59,7 +59,7 @@ def print_grid(matrix: Matrix, workspace: Workspace) -> None:
     for (line_name, python, cuda), cells in _grids(matrix).items():
         packages = Matrix(tuple(cells)).packages(catalog)
         line = catalog.lines[line_name]
-        versions = ", ".join(f"{one} {line.version_of(one.name)}" for one in packages)
+        versions = ", ".join(f"{one} {line.version_of(one.name)}".strip() for one in packages)
         target = f"CUDA {cuda}" if cuda else "CPU only"
         console.print(Text(f"{versions}; Python {python}; {target}", style="bold"))
         console.print(_grid(cells, packages, catalog))

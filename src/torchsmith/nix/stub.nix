@@ -196,7 +196,7 @@ let
     mkDerivation = attrs: package { } (_: if isFunction attrs then lib.fix attrs else attrs);
   };
 
-  # torch and its companions: what the real ones take and hand on.
+  # torch and what may need it: what the real ones take and hand on.
   torch =
     final:
     package
@@ -244,7 +244,7 @@ let
     final: version:
     let
       base = pfinal:
-        lib.genAttrs names plain
+        lib.genAttrs names (companion final)
         // {
           inherit (final) lib stdenv;
           python = plain "python" // { pythonVersion = version; sitePackages = "lib/python${version}/site-packages"; interpreter = "/stub/python"; };
@@ -254,8 +254,6 @@ let
             override = _: pfinal.buildPythonPackage;
           };
           torch = torch final;
-          torchvision = companion final "torchvision";
-          torchaudio = companion final "torchaudio";
         };
       make = overrides:
         let

@@ -78,6 +78,11 @@ class CellFacts:
         return "-".join([variant.stem, line, variant.python.slug, target, *marks])
 
     @property
+    def dotted(self) -> bool:
+        """Whether the package itself is told its GPU as 9.0."""
+        return self.variant.package.gpu_list.form == "9.0"
+
+    @property
     def jetson(self) -> bool:
         """nixpkgs builds for a Jetson part only when it is named, and only on its own platform."""
         return self.gpu is not None and self.gpu.tegra and self.isa.platform in self.gpu.platforms
@@ -98,6 +103,7 @@ def own_values(facts: CellFacts) -> dict[str, Value]:
             "capability": facts.gpu.sm.capability,
             "gpuTitle": gpu_title(facts.gpu),
             "gpuParts": facts.gpu.title,
+            "gpuTarget": Expression("gpuArchSM") if facts.dotted else str(facts.gpu.sm.number),
             "driver": driver_words(facts.gpu, facts.variant, facts.catalog),
             "machines": machine_words(facts.gpu, facts.isa, facts.catalog),
         }
@@ -130,6 +136,7 @@ def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOption
             "gpuTable": table,
             "SM": Expression("gpu.name", "The cell's GPU"),
             "capability": Expression("gpu.capability"),
+            "gpuTarget": Expression("gpuArchSM" if facts.dotted else "sm"),
             "gpuTitle": Expression("gpu.title", "the cell's GPU"),
             "gpuParts": Expression("gpu.parts"),
             "driver": Expression("gpu.driver"),
@@ -149,6 +156,7 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
         "stem": variant.stem,
         "torchStem": variant.of(facts.catalog.torch).stem,
         "label": package.title,
+        "what": f"{package.title} {version}".strip(),
         "attr": package.attr,
         "version": version,
         "torch": line.torch,
@@ -168,12 +176,17 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
         "sourceRepo": upstream.repo if upstream else "",
         "sourceTag": upstream.tag_of(version) if upstream else "",
         "sourceHash": line.hashes.get(package.name, ""),
+        "submodules": upstream is not None and upstream.submodules,
+        "ownFlags": package.cpu_flags,
     }
     if pin is not None:
         values |= {"pin.rev": pin.rev, "pin.sha256": pin.sha256}
     if variant.cuda is not None:
         values["cuda"] = str(variant.cuda)
         values["cudaSet"] = facts.build.cuda_set or facts.catalog.cuda[variant.cuda].attr
+        values["torchOnGpu"] = package.is_torch or package.needs_torch
+        values["gpuDotted"] = facts.dotted or package.needs_torch
+        values[f"gpu{package.gpu_list.by.capitalize()}"] = package.gpu_list.name
     for fix in facts.build.fixes:
         for name, patch in facts.catalog.fixes[fix].patches.items():
             values[f"patch.{name}.name"] = patch.name
@@ -241,7 +254,9 @@ def _python_packages(facts: CellFacts) -> str:
 def _own_source(facts: CellFacts, version: str) -> bool:
     """Whether a package that is not torch is of another release than the pin's own."""
     package, pin = facts.variant.package, facts.pin
-    return not package.is_torch and pin is not None and pin.versions.get(package.name, "") != version
+    if package.is_torch or pin is None or not version:
+        return False
+    return pin.versions.get(package.name, "") != version
 
 
 def _fixes(facts: CellFacts) -> list[str]:

@@ -43,7 +43,7 @@ def family(facts: CellFacts) -> str:
     if facts.build.style == "catalog":
         return "catalog-gpu.nix" if variant.cuda else "catalog-cpu.nix"
     if not variant.package.is_torch:
-        return "companion.nix"
+        return "companion.nix" if variant.package.needs_torch else "package.nix"
     return "torch-gpu.nix" if variant.cuda else "torch-cpu.nix"
 
 

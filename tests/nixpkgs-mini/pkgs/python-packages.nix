@@ -49,4 +49,6 @@ in
   torchWithoutCuda = pfinal.torch.override { cudaSupport = false; };
   torchvision = callPackage ./torchvision.nix { inherit release; };
   torchaudio = callPackage ./torchaudio.nix { inherit release; };
+  torchmix = callPackage ./torchmix.nix { };
+  cudasort = callPackage ./cudasort.nix { };
 }

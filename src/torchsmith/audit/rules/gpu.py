@@ -117,7 +117,9 @@ def target_is_set(subject: Subject) -> Iterator[Defect]:
     """Without `gpuTargets` nixpkgs compiles torch for ten architectures, or for none that the name says, and
     takes ten times as long."""
     gpu = subject.gpu
-    if gpu is None or subject.wraps_nightly or subject.torch_from_elsewhere or _configured(subject):
+    if gpu is None or subject.wraps_nightly or not subject.brings_torch:
+        return
+    if subject.torch_from_elsewhere or _configured(subject):
         return
     if subject.style == "scratch":
         if not any(mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets):
@@ -171,7 +173,7 @@ def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
     """`cudaSupport` says whether torch is built with CUDA: true in a GPU recipe, false in a CPU recipe. Left
     out, it follows the package set."""
     variant = subject.variant
-    if variant is None or subject.wraps_nightly:
+    if variant is None or subject.wraps_nightly or not subject.brings_torch:
         return
     if subject.torch_from_elsewhere:
         return
@@ -232,7 +234,9 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
     Where it is not set to the one target, a companion of this torch compiles for ten architectures, perhaps
     without its own."""
     gpu, variant = subject.gpu, subject.variant
-    if gpu is None or variant is None or subject.wraps_nightly or _configured(subject):
+    if gpu is None or variant is None or subject.wraps_nightly or not subject.brings_torch:
+        return
+    if _configured(subject):
         return
     passed = [
         one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []

@@ -45,7 +45,7 @@ def run(
 
     opened = open_workspace(workspace)
     promise = promised(variant, path, opened.catalog)
-    interpreter = interpreter_for(path, python)
+    interpreter = interpreter_for(path, opened.catalog, python)
     with err().status(f"running it with {interpreter.python}"):
         trial = try_out(path, interpreter, promise, opened.catalog, timeout)
     if junit:

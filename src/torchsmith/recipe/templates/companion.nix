@@ -1,10 +1,10 @@
 #? if shared
-# @label@ @version@ for PyTorch @torch@, Python @python@: what the recipes of many cells have in common.
+# @what@ for PyTorch @torch@, Python @python@: what the recipes of many cells have in common.
 #? else
 #? if cuda
-# @label@ @version@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, CUDA @cuda@.
+# @what@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, CUDA @cuda@.
 #? else
-# @label@ @version@ for PyTorch @torch@, Python @python@: @isaTitle@ CPUs, no GPU.
+# @what@ for PyTorch @torch@, Python @python@: @isaTitle@ CPUs, no GPU.
 #? end
 #? end
 
@@ -49,6 +49,9 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
 #? end
 (pkgs.@pythonPackages@.@attr@.override {
   torch = customPytorch;
+  #? if gpuArgument
+  @gpuArgument@ = [ "@gpuTarget@" ];
+  #? end
   #? fix opencv-cuda13
   ffmpeg_6-full = ffmpegForCuda13;
   #? end
@@ -65,13 +68,23 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
     repo = "@sourceRepo@";
     rev = "@sourceTag@";
     hash = "@sourceHash@";
+    #? if submodules
+    fetchSubmodules = true;
+    #? end
   };
   #? end
+  #? include gpu-flag.nix
 
   # The dev output alone would be propagated otherwise, and `import torch` would fail.
   propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];
 
   preConfigure = (oldAttrs.preConfigure or "")
+    #? if gpuVariable
+    + ''
+      export @gpuVariable@="@gpuTarget@"
+    ''
+    #? end
+    #? if ownFlags
     + ''
       export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
@@ -81,6 +94,7 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
     + ''
       export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
     ''
+    #? end
     #? end
     # torch's extension builder reads the first variable, CMake the second.
     + ''
@@ -102,12 +116,16 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
 
   meta = oldAttrs.meta // {
     #? if cuda
-    description = "@label@ @version@ for PyTorch @torch@ with CUDA @cuda@, @gpuTitle@ and @isaTitle@ CPUs";
+    description = "@what@ for PyTorch @torch@ with CUDA @cuda@, @gpuTitle@ and @isaTitle@ CPUs";
     #? else
-    description = "@label@ @version@ for PyTorch @torch@ without CUDA, @isaTitle@ CPUs";
+    description = "@what@ for PyTorch @torch@ without CUDA, @isaTitle@ CPUs";
     #? end
     longDescription = ''
-      @label@ @version@, the release that belongs to PyTorch @torch@, with that PyTorch as its dependency:
+      #? if version
+      @what@, the release that belongs to PyTorch @torch@, with that PyTorch as its dependency:
+      #? else
+      @what@ of this nixpkgs, with PyTorch @torch@ as its dependency:
+      #? end
       #? if cuda
       - GPU: @SM@, that is @gpuParts@; no other architecture and no PTX
       - Machines: @machines@

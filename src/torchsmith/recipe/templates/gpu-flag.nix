@@ -1,0 +1,4 @@
+#? if gpuCmake
+
+cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [ "-D@gpuCmake@=@gpuTarget@" ];
+#? end

@@ -1,0 +1,75 @@
+pkgs = import torchsmithNixpkgs {
+  # Named, because an import without it evaluates for whichever machine runs Nix.
+  system = "@system@";
+  #? if cuda
+  config = {
+    allowUnfree = true; # CUDA and cuDNN
+    cudaSupport = true;
+    #? if jetson
+    cudaCapabilities = [ "@capability@" ]; # nixpkgs leaves Jetson parts out unless they are named
+    #? end
+  };
+  #? end
+  overlays = [
+    #? fix cuda-package-set
+    # CUDA @cuda@ as the default toolkit, so that every dependency uses the same one.
+    (final: prev: { cudaPackages = final.@cudaSet@; })
+    #? end
+    #? fix magma-cuda13
+
+    # MAGMA reads a device property that CUDA 13 dropped.
+    (final: prev: {
+      magma = prev.magma.overrideAttrs (oldAttrs: {
+        patches = (oldAttrs.patches or [ ]) ++ [
+          (final.fetchpatch {
+            name = "@patch.clockrate.name@";
+            url = "@patch.clockrate.url@";
+            hash = "@patch.clockrate.hash@";
+          })
+        ];
+      });
+    })
+    #? end
+    #? fix torch-source
+    #? if cuda
+
+    #? end
+    # torch @torch@, newer than the pin's own.
+    (final: prev: {
+      @pythonPackages@ = prev.@pythonPackages@.override {
+        overrides = pfinal: pprev: {
+          torch = pprev.torch.overrideAttrs (oldAttrs: rec {
+            version = "@torch@";
+            src = prev.fetchFromGitHub {
+              owner = "pytorch";
+              repo = "pytorch";
+              rev = "v${version}";
+              hash = "@torchHash@";
+              fetchSubmodules = true;
+            };
+            # The pin's patches are cut for its own version.
+            patches = [ ];
+            # setup.py takes the version from here; the pin's value would stay.
+            PYTORCH_BUILD_VERSION = version;
+          });
+        };
+      };
+    })
+    #? end
+  ];
+};
+
+#? if gpuDotted
+# @SM@: the one architecture that kernels are compiled for.
+gpuArchSM = "@capability@";
+
+#? end
+#? if torchOnGpu
+# @isaTitle@: for all C and C++ code; of torch's CUDA code nvcc's host compiler gets none of it.
+#? else
+# @isaTitle@: for all C and C++ code.
+#? end
+cpuFlags = @cpuFlags@;
+
+# More compilers at once than this run a large builder out of memory.
+maxJobs = @maxJobs@;
