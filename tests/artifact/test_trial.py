@@ -139,8 +139,8 @@ def test_what_a_child_says_is_kept_in_little_memory(tmp_path: Path) -> None:
         "import re, sys; from pathlib import Path;"
         "from torchsmith.artifact.interpreter import interpreter_for;"
         "from torchsmith.artifact.trial import try_out; from torchsmith.catalog import builtin_catalog;"
-        "path = Path(sys.argv[1]);"
-        "trial = try_out(path, interpreter_for(path, Path(sys.executable)), None, builtin_catalog(), 250);"
+        "path, catalog = Path(sys.argv[1]), builtin_catalog();"
+        "trial = try_out(path, interpreter_for(path, catalog, Path(sys.executable)), None, catalog, 250);"
         "assert trial.results[0].detail.endswith('last words'), trial.results;"
         "print(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
     )
@@ -318,7 +318,7 @@ def test_a_python_above_a_nix_package_is_not_its_own(tmp_path: Path) -> None:
     (root / "nix-support").mkdir()
     for path in (root, site):
         with pytest.raises(Problem, match="not among the inputs") as caught:
-            interpreter_for(path)
+            interpreter_for(path, CATALOG)
         assert caught.value.exit == Exit.LACKING
 
 
@@ -328,7 +328,7 @@ def test_a_real_store_path_is_not_run_with_the_machines_python(tmp_path: Path) -
     added = run(["nix-store", "--add", tmp_path / "torch-2.10.0"], timeout=60)
     assert added.ok, added.stderr
     with pytest.raises(Problem, match="not among the inputs"):
-        interpreter_for(Path(added.stdout.strip()))
+        interpreter_for(Path(added.stdout.strip()), CATALOG)
 
 
 def test_a_nix_package_cannot_propagate_the_machine_itself(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_an_environments_python_is_found_from_its_site_packages(tmp_path: Path) 
     (tmp_path / "env" / "bin").mkdir()
     (tmp_path / "env" / "bin" / "python3").symlink_to(sys.executable)
     for path in (site, tmp_path / "env"):
-        assert interpreter_for(path).python == tmp_path / "env" / "bin" / "python3"
+        assert interpreter_for(path, CATALOG).python == tmp_path / "env" / "bin" / "python3"
 
 
 def test_no_interpreter_is_a_lack_and_says_how_to_name_one(tmp_path: Path) -> None:

@@ -243,12 +243,13 @@ def compiled_targets(torch: Any) -> list[str]:
 OPERATIONS = {"vision_ops": ("operators", vision_ops), "audio_transform": ("transforms", audio_transform)}
 
 
-def own_trial(code: str) -> Callable[[Any, str], str]:
+def own_trial(package: dict[str, Any]) -> Callable[[Any, str], str]:
     """A trial that a packages.toml tells as Python; what it leaves in `detail` is shown."""
 
     def run(torch: Any, device: str) -> str:
-        names = {"torch": torch, "device": device}
-        exec(compile(code, "trial", "exec"), names)
+        module = package["module"]
+        names = {"torch": torch, "device": device, module: sys.modules[module]}
+        exec(compile(package["trial"], "trial", "exec"), names)
         return str(names.get("detail", ""))
 
     return run
@@ -333,7 +334,7 @@ class Probe:
     def companions(self, torch: Any, packages: list[dict[str, Any]], device: str, where: str) -> None:
         """Each by its own operation, by the code that its entry has, or not at all."""
         for package in packages:
-            what, operation = OPERATIONS.get(package["trial"], ("trial", own_trial(package["trial"])))
+            what, operation = OPERATIONS.get(package["trial"], ("trial", own_trial(package)))
             if package["trial"]:
                 self.step(f"{package['name']}'s {what} on {where}", operation, torch, device)
             else:

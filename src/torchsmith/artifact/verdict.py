@@ -14,7 +14,7 @@ from torchsmith.artifact.gpu_promise import gpu_promise
 from torchsmith.artifact.identity import PythonBuild, Stated
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
-from torchsmith.catalog import Catalog, CudaVersion
+from torchsmith.catalog import Catalog
 from torchsmith.matrix.variant import Variant
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
@@ -107,16 +107,19 @@ def _identity(seen: Inspection, variant: Variant) -> Iterator[Check]:
         same = seen.python == PythonBuild(variant.python, free_threaded=False)
         text = f"for Python {seen.python}" + ("" if same else f", the name says {variant.python}")
         yield Check("python", "right" if same else "wrong", text)
-    yield from _cuda(seen.cuda, variant.cuda)
+    yield from _cuda(seen.cuda, variant)
 
 
-def _cuda(found: list[Stated], wanted: CudaVersion | None) -> Iterator[Check]:
+def _cuda(found: list[Stated], variant: Variant) -> Iterator[Check]:
+    wanted = variant.cuda
     if wanted is None:
         if found:
             yield Check("cuda", "wrong", f"it is built with CUDA {found[0].release}, the name says cpu")
         return
     if not found:
-        yield Check("cuda", "wrong", f"it names no CUDA, the name says {wanted}")
+        # Only torch says its CUDA; another package may have its run time linked in, as nvcc does by itself.
+        status: Status = "wrong" if variant.package.is_torch else "note"
+        yield Check("cuda", status, f"it names no CUDA, the name says {wanted}")
     other = next((stated for stated in found if not stated.agrees(wanted)), None)
     if other is not None:
         yield Check("cuda", "wrong", f"CUDA {other.release} by {other.by}, the name says {wanted}")

@@ -78,7 +78,7 @@ def faults_of(catalog: Catalog) -> Iterator[str]:
 def package_faults(catalog: Catalog) -> Iterator[Problem]:
     """Whatever is wrong with the packages, each with its place and what to do."""
     folders = Counter(package.folder.lower() for package in catalog.packages.values())
-    for package in catalog.packages.values():
+    for package in reversed(catalog.packages.values()):  # what a workspace adds comes last, and is to blame
         for field, message, hint in _package_faults(package, catalog, folders):
             yield Problem(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
     try:

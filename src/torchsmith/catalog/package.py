@@ -66,7 +66,7 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     cpu_flags: bool = True  # it has C or C++ code of its own
     modules: tuple[Module, ...] = ()  # its folders below site-packages, the one to import first
     libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
-    trial: str = ""  # an operation of ours, or Python in which `torch` and `device` are at hand
+    trial: str = ""  # an operation of ours, or Python with its module, `torch` and `device` at hand
 
     def __str__(self) -> str:
         return self.name

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Pin
+from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Pin
 from torchsmith.edge.nixtext import string
+from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import Part, Value, partly, render, template
@@ -42,6 +43,12 @@ def family(facts: CellFacts) -> str:
         return f"nightly-{kind}.nix"
     if facts.build.style == "catalog":
         return "catalog-gpu.nix" if variant.cuda else "catalog-cpu.nix"
+    others = [need for need in variant.package.needs if need != TORCH]
+    if others:
+        raise Problem(
+            f"{variant.package} needs {', '.join(others)}, and recipes bring no other package than torch yet",
+            hint="write its recipes by hand, or leave it out of packages in torchsmith.toml",
+        )
     if not variant.package.is_torch:
         return "companion.nix" if variant.package.needs_torch else "package.nix"
     return "torch-gpu.nix" if variant.cuda else "torch-cpu.nix"

@@ -13,7 +13,7 @@ import msgspec
 from torchsmith.catalog import Catalog, Package, builtin_catalog, load_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, ValuePath, did_you_mean
-from torchsmith.matrix import Block, Matrix, MatrixSpec, Selector, Variant, expand, read_name
+from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant, expand, read_name
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.select import choose
@@ -55,16 +55,25 @@ class Workspace:
         catalog = load_catalog(self.root / "catalog", facts) if facts else self.catalog
         return replace(self, source=source, settings=parse_settings(source), catalog=catalog)
 
+    def find(self, variant: Variant) -> Cell | None:
+        """The matrix's cell, under its name or, where the name states a release, under the plain one."""
+        found = self.matrix.find(variant.name)
+        if found is None and variant.release:
+            plain = self.matrix.find(replace(variant, release=None).name)
+            found = plain if plain and plain.line == variant.release.line else None
+        return found
+
     def line_of(self, variant: Variant) -> str | None:
         """The line that this workspace builds a cell with, if it has one for it."""
-        cell = self.matrix.find(variant.name)
+        cell = self.find(variant)
         return cell.line if cell else self.settings.line
 
     def standing(self, variant: Variant) -> str:
         """Whether the matrix holds a cell, in words."""
         whose = f"matrix of {self.source.name}" if self.root else "default matrix"
-        if self.matrix.find(variant.name):
-            return f"it is in the {whose}"
+        found = self.find(variant)
+        if found:
+            return f"it is in the {whose}" + (f" as {found.name}" if found.name != variant.name else "")
         for left in self.matrix.left_out:
             if left.variant == variant:
                 return f"the {whose} leaves it out: {'; '.join(map(str, left.reasons))}"

@@ -1,0 +1,76 @@
+"""Packages are data: what is wrong with an entry is said with its place and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchsmith.catalog import load_catalog
+from torchsmith.edge.problem import Problem
+
+GOOD = """\
+[mix]
+title = "Mix"
+attr = "mix"
+source = "a test"
+needs = ["pytorch"]
+"""
+CIRCLE = GOOD.replace('"pytorch"', '"pytorch", "mux"') + GOOD.replace("mix", "mux").replace(
+    '"pytorch"', '"pytorch", "mix"'
+)
+
+
+def load(folder: Path, text: str, file: str = "packages") -> None:
+    (folder / f"{file}.toml").write_text(text)
+    load_catalog(folder)
+
+
+def test_an_entry_is_enough(tmp_path: Path) -> None:
+    load(tmp_path, GOOD + '[mix.versions]\n"2.10" = "0.4.2"\n[mix.hashes]\n"2.10" = "sha256-x"\n')
+    catalog = load_catalog(tmp_path)
+    assert list(catalog.packages) == ["pytorch", "torchvision", "torchaudio", "mix"]
+    line = catalog.lines["2.10"]
+    assert (line.version_of("mix"), line.hashes["mix"]) == ("0.4.2", "sha256-x")
+    assert (line.version_of("torchvision"), line.release.of("mix")) == ("0.25.0", "04")
+
+
+def test_a_line_says_the_release_of_any_package_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "packages.toml").write_text(GOOD)
+    load(tmp_path, '["2.10"]\nmix = "0.5"\ntorchvision = "0.25.9"\n', "lines")
+    line = load_catalog(tmp_path).lines["2.10"]
+    assert (line.version_of("mix"), line.version_of("torchvision")) == ("0.5", "0.25.9")
+    with pytest.raises(Problem, match="unknown key mux") as caught:
+        load(tmp_path, '["2.10"]\nmux = "0.5"\n', "lines")
+    assert caught.value.where is not None
+    assert caught.value.where.line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        (GOOD + 'colour = "red"\n', 6, "unknown key colour"),
+        (GOOD + GOOD, 6, "not valid TOML"),
+        (GOOD + 'repo = "build-pytorch"\n', 6, "two packages lie in build-pytorch"),
+        (GOOD.replace('attr = "mix"', 'attr = "mix; rm -rf"'), 3, "expected str matching regex"),
+        (GOOD.replace('"pytorch"', '"pytroch"'), 5, "needs an unknown package pytroch"),
+        (GOOD.replace("[mix]", "[Mix]"), 1, "cannot begin a recipe's name"),
+        (GOOD.replace("[mix]", "[torchvision12]"), 1, "reads as a release of torchvision"),
+        (GOOD + 'cuda = "12 or so"\n', 6, "is not a version bound"),
+        (GOOD + 'gpu_list = { by = "cmake" }\n', 6, "needs its name"),
+        (GOOD.replace('needs = ["pytorch"]\n', ""), 1, "does not need torch"),
+        (GOOD + 'lines = ["2.99"]\n', 6, "unknown line '2.99'"),
+        (GOOD.replace('"pytorch"', '"pytorch", "mix"'), 5, "in a circle: mix -> mix"),
+        (CIRCLE, 0, "in a circle"),
+    ],
+)
+def test_a_bad_entry_is_refused_with_its_place_and_a_hint(
+    text: str, line: int, what: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Problem) as caught:
+        load(tmp_path, text)
+    problem = caught.value
+    assert what in problem.message
+    assert problem.where is not None
+    assert problem.where.file.endswith("packages.toml")
+    assert problem.where.line == line or not line
