@@ -128,6 +128,8 @@ def test_adopting_is_scoped_to_the_paths_named_and_a_page_goes_by_its_own_name_a
     apply_plan(Request(drifted, adopt=True, paths=(repo,)))
     assert verdicts(plan_workspace(drifted))["keep"] == 44
     assert owner_of((repo / "README.md").read_text()) == "foreign"
+    with pytest.raises(Problem, match=r"there is no nowhere\.md"):
+        apply_plan(Request(drifted, adopt=True, paths=(Path("nowhere.md"),)))
     apply_plan(Request(drifted, adopt=True, paths=(repo / "README.md",)))
     assert owner_of((repo / "README.md").read_text()) == "ours"
 

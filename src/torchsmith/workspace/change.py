@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from torchsmith.edge.problem import Problem
 from torchsmith.recipe.header import Owner
 
 Kind = Literal["keep", "create", "rewrite", "replace", "delete"]
@@ -65,11 +66,15 @@ class Adoption:
     @classmethod
     def of(cls, given: bool, paths: Sequence[Path], root: Path) -> Adoption:
         """What a person named, from here or from the workspace, as paths below the workspace."""
-        top = root.resolve()
-        places = [path.resolve() if path.exists() else (root / path).resolve() for path in paths]
-        return cls(
-            given, tuple(str(one.relative_to(top)) if one.is_relative_to(top) else str(one) for one in places)
-        )
+        top, found = root.resolve(), []
+        for path in paths:
+            place = next((one.resolve() for one in (path, root / path) if one.exists()), None)
+            if place is None or not place.is_relative_to(top):
+                raise Problem(
+                    f"there is no {path} in {root}", hint="--adopt takes files of the workspace over"
+                )
+            found.append(str(place.relative_to(top)))
+        return cls(given, tuple(found))
 
     def takes(self, path: str) -> bool:
         """Whether a file may be taken over; a page only by its own name."""

@@ -189,6 +189,14 @@ def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer
         yield writer
 
 
+def finish_stopped(root: Path, verb: str) -> str:
+    """See to what a stopped run left, before recipes are built or published; what was done, in words."""
+    if not (root / STATE / FILE).exists():
+        return ""
+    with writing(root, verb) as writer:
+        return writer.recovered
+
+
 def write_apart(homes: Sequence[tuple[Path, Change]], verb: str) -> str:
     """Changes of files that a person named, each with its workspace or repository: one set for each of those.
     What a stopped run had left is said."""

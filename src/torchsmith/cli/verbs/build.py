@@ -58,14 +58,17 @@ def run(
     disk or builders cannot suffice.
     """
     from torchsmith.build.plan import Means
-    from torchsmith.build.start import BuildRequest, resumed, workspace_record
+    from torchsmith.build.start import BuildRequest, resumed, state_folder, workspace_record
     from torchsmith.cli.build_run import carry_out, show_simulation
+    from torchsmith.cli.console import say_recovered
     from torchsmith.edge.problem import Problem
+    from torchsmith.workspace.journal import finish_stopped
 
     if backend not in ("", "nix", "flox"):
         raise Problem(f"unknown backend {backend!r}", hint="known: nix, flox")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with workspace_record(workspace) as (opened, record):
+        say_recovered(finish_stopped(state_folder(opened).parent, "build"))
         if resume:
             if recipes:
                 raise Problem("--resume goes on with the last run; name no recipe")

@@ -31,15 +31,17 @@ def run(
     """
     from torchsmith.build.flox_backend import require_flox
     from torchsmith.build.start import state_folder, workspace_record
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import print_json, say_recovered
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.cli.publish_view import print_rows
     from torchsmith.cli.verified import changed_since, verified_by
     from torchsmith.publish.publish import Publisher
     from torchsmith.workspace.checkout import choose
+    from torchsmith.workspace.journal import finish_stopped
 
     with workspace_record(workspace) as (opened, record):
         folder = state_folder(opened)
+        say_recovered(finish_stopped(folder.parent, "publish"))
         chosen = choose(recipes or [], opened, folder.parent).recipes
         verified = verified_by(record, opened.catalog)
         logs = folder / "logs" / "publish"
