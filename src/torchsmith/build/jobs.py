@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from torchsmith.build.job import Job
@@ -133,32 +134,20 @@ def outputs_of(derivation: Derivation) -> tuple[str, ...]:
 
 
 def _dependencies_first(graph: Graph, wanted: set[str]) -> list[str]:
-    done: dict[str, None] = {}
-    for start in sorted(wanted):
-        stack = [(start, False)]
-        while stack:
-            path, ready = stack.pop()
-            if path in done:
-                continue
-            if ready:
-                done[path] = None
-                continue
-            stack.append((path, True))
-            below = [one for one in graph.derivations[path].inputs if one in wanted and one not in done]
-            stack += [(one, False) for one in sorted(below)]
-    return list(done)
+    below = {path: sorted(wanted.intersection(graph.derivations[path].inputs)) for path in sorted(wanted)}
+    return list(TopologicalSorter(below).static_order())
 
 
 def _ordered(jobs: Iterable[Job]) -> list[Job]:
     """Dependencies before what needs them, otherwise by name."""
-    left = {job.key: job for job in sorted(jobs, key=lambda job: job.name)}
+    known = {job.key: job for job in jobs}
+    order = TopologicalSorter({job.key: job.needs & known.keys() for job in known.values()})
+    order.prepare()
     ordered: list[Job] = []
-    while left:
-        ready = [job for job in left.values() if not job.needs & left.keys()]
-        assert ready, "jobs depend on each other in a circle"
-        ordered += ready
-        for job in ready:
-            del left[job.key]
+    while order.is_active():
+        ready = order.get_ready()
+        ordered += sorted((known[key] for key in ready), key=lambda job: job.name)
+        order.done(*ready)
     return ordered
 
 

@@ -15,6 +15,7 @@ from torchsmith.catalog.package import TORCH, Package
 from torchsmith.catalog.ranges import in_range
 from torchsmith.edge.problem import Problem, did_you_mean
 
+ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
 
 
@@ -97,6 +98,9 @@ def _package_faults(
     name = package.name
     if not PACKAGE_NAME.fullmatch(name) or "-python" in name:
         yield (), f"{name!r} cannot begin a recipe's name", "small letters and digits, such as flash-attn"
+    if not ATTRIBUTE.fullmatch(package.attr):
+        hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
+        yield ("attr",), f"{name}: {package.attr!r} is no attribute of Nix", hint
     for other in catalog.packages:
         if other != name and other.replace("-", "_") == name.replace("-", "_"):
             yield (), f"{name} and {other} are one name for Flox", "rename one of them"

@@ -11,7 +11,6 @@ from torchsmith.catalog.axes import Sm
 from torchsmith.catalog.entry import Entry
 
 TORCH = "pytorch"  # the package that is torch itself
-Attribute = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*$")]
 Folder = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 Owner = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Module = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -49,7 +48,7 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
 
     name: str
     title: str
-    attr: Attribute  # in nixpkgs' Python package sets
+    attr: str  # in nixpkgs' Python package sets
     repo: Folder = ""  # the folder of its recipes; empty: build-NAME
     order: int = 1000  # among packages, in tables and lists
     default: bool = False  # part of a workspace that names no packages
