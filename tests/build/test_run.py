@@ -11,6 +11,7 @@ import pytest
 from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import Event
 from torchsmith.build.job import Job
+from torchsmith.build.log import LogFile
 from torchsmith.build.machine import Machine, Share, require_room, share_out
 from torchsmith.build.run import ATTEMPTS, BACKOFF, Copies, Finished, Limits, Run
 from torchsmith.catalog import builtin_catalog
@@ -265,3 +266,32 @@ def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> No
     )
     assert run.go().state == "failed"
     assert record.unfinished() is not None
+
+
+def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
+    record, events = open_record(tmp_path), list[Event]()
+    backend = Scripted()
+    run = Run(
+        jobs=[job("a"), job("b", "a")],
+        expected={name: Expected(60, 1, 1, 1, "a guess") for name in "ab"},
+        backend=backend,
+        limits=Limits({X86: 1}, 1, 8, 20.0),
+        record=record,
+        number=record.start_run("scripted", [], {}),
+        logs=tmp_path / "logs",
+        errors=(),
+        tell=events.append,
+        clock=SystemClock(),
+    )
+    record._db.execute("pragma query_only = true")
+    finished = run.go()
+    assert (finished.state, finished.done) == ("done", ("a", "b"))
+    assert len(finished.notes) == 1, "told once"
+    assert "builds go on" in finished.notes[0]
+
+
+def test_a_log_on_a_full_disk_keeps_its_last_lines_for_the_diagnosis() -> None:
+    with LogFile(Path("/dev/full")) as log:
+        log.write("building\n")
+        log.write(f"{OOM}\n")
+    assert log.lost == f"building\n{OOM}\n"

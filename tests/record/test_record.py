@@ -162,3 +162,36 @@ def test_a_file_of_the_first_format_is_brought_up_with_its_builds(tmp_path: Path
     built = open_record(tmp_path).built("a")
     assert built is not None
     assert (built.derivation, built.outputs) == ("/nix/store/a.drv", ("/nix/store/a",))
+
+
+def test_reading_touches_no_file_and_needs_none(tmp_path: Path) -> None:
+    empty = open_record(tmp_path, read_only=True)
+    assert (empty.runs(), empty.history(), empty.built("a")) == ([], [], None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_a_problem_with_its_place_and_leaves_the_record_whole(record: Record) -> None:
+    run = record.start_run("nix", [], {})
+    pages = record._db.execute("pragma page_count")[0][0]
+    record._db.execute(f"pragma max_page_count = {pages}")
+    with pytest.raises(Problem, match="database or disk is full") as caught:
+        record.add_jobs([job(run, f"job-{number}" * 50) for number in range(200)])
+    assert "free some space" in caught.value.hint
+    assert str(record.path) in caught.value.message
+    assert record.jobs(run) == []
+    record._db.execute("pragma max_page_count = 100000")
+    record.end_run(run, "done")
+
+
+def test_bit_rot_is_a_problem_whose_cure_keeps_the_history(record: Record, tmp_path: Path) -> None:
+    run = record.start_run("nix", [], {})
+    record.add_jobs([job(run, f"job-{number}") for number in range(200)])
+    record._db.execute("pragma wal_checkpoint(truncate)")
+    record.close()
+    data = bytearray(record.path.read_bytes())
+    data[4096:] = os.urandom(len(data) - 4096)
+    record.path.write_bytes(data)
+    for read_only in (True, False):
+        with pytest.raises(Problem) as caught:
+            open_record(tmp_path, read_only=read_only).jobs(run)
+        assert ".recover" in caught.value.hint

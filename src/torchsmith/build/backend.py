@@ -21,6 +21,7 @@ class Outcome:
     outputs: tuple[str, ...] = ()
     builder: str = ""
     killed: bool = False  # by a signal and not by an error of its own: it may go well the next time
+    said: str = ""  # the last lines of the log, where the file could not take them
     note: str = ""  # something to know though it went well
 
 

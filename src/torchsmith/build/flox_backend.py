@@ -11,6 +11,7 @@ from pathlib import Path
 from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import Event
 from torchsmith.build.job import Job
+from torchsmith.build.log import LogFile
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Running, find
 from torchsmith.edge.secrets import Redact, redactor
@@ -94,13 +95,12 @@ class FloxBackend:
             running = Running(self.command(job, cores), env=self._environment(cores), both=True)
             self._running.add(running)
         try:
-            with log.open("a", encoding="utf-8") as file:
+            with LogFile(log) as file:
                 for line in running.lines(TICK):
                     if line is None:
                         continue
                     text = self.redact(line)
                     file.write(f"{text}\n")
-                    file.flush()
                     steps = NINJA.search(text.partition("> ")[2] or text)
                     if steps:
                         tell(Event(kind="steps", job=job.key, done=int(steps[1]), total=int(steps[2])))

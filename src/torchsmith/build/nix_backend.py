@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TextIO
 
 from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import Event
 from torchsmith.build.farm import Builder, able, machines_option
 from torchsmith.build.job import Job
+from torchsmith.build.log import LogFile
 from torchsmith.edge.process import Running
 from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.nix.derivation import name_of
@@ -63,7 +63,7 @@ class NixBackend:
         running = self._start(self.command(job, cores))
         reader, watched = LogReader(), _Watched(job, tell)
         try:
-            with log.open("a", encoding="utf-8") as file:
+            with LogFile(log) as file:
                 for line in running.lines(TICK):
                     for event in reader.read(self.redact(line)) if line is not None else ():
                         _write(file, event, job)
@@ -73,7 +73,7 @@ class NixBackend:
             running.end()
             with self._lock:
                 self._running.discard(running)
-        return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed)
+        return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed, file.lost)
 
     def _start(self, command: Sequence[str]) -> Running:
         with self._lock:
@@ -118,7 +118,7 @@ class _Watched:
                 pass
 
 
-def _write(file: TextIO, event: LogEvent, job: Job) -> None:
+def _write(file: LogFile, event: LogEvent, job: Job) -> None:
     """A log that reads like Nix' own: other builds' lines carry their name."""
     match event:
         case Line(derivation, text):
@@ -130,4 +130,3 @@ def _write(file: TextIO, event: LogEvent, job: Job) -> None:
             file.write(f"{text}\n")
         case Phase() | Steps() | Ended():
             return
-    file.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import random
 import re
@@ -15,13 +16,14 @@ from typing import Protocol
 from torchsmith.build.backend import Backend, Outcome, Tell
 from torchsmith.build.events import Event
 from torchsmith.build.job import Job
+from torchsmith.build.log import LogFile
 from torchsmith.build.schedule import Chains, Task, longest_chain_first
 from torchsmith.catalog import KnownError
 from torchsmith.edge.clock import Clock
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.secrets import Redact, redactor
-from torchsmith.record import Attempt, Expected, JobRow, Record, RunState
+from torchsmith.record import Attempt, Expected, JobRow, JobState, Record, RunState
 from torchsmith.repair.diagnose import Diagnosis, diagnose
 
 ATTEMPTS = 5  # of a job whose failure may pass: network, a lost builder, memory
@@ -112,8 +114,9 @@ class Run:
 
     def go(self) -> Finished:
         """Build until nothing is left that can be; an interrupt ends what runs and leaves the rest."""
-        self.logs.mkdir(parents=True, exist_ok=True)
-        self._write_down()
+        with contextlib.suppress(OSError):
+            self.logs.mkdir(parents=True, exist_ok=True)
+        self._keep(self._write_down)
         self._say(kind="run-started", counts=self._counts())
         pool = ThreadPoolExecutor(max(1, self.limits.total), thread_name_prefix="job")
         state: RunState = "stopped"
@@ -126,11 +129,11 @@ class Run:
             if self.copier is not None:
                 self.copier.stop()
             for job, _, _ in self.running.values():
-                self.record.job_ended(self.number, job.key, Attempt(state="lost", error="interrupted"))
+                self._ended_as(job, Attempt(state="lost", error="interrupted"))
         finally:
             for one in (pool, self.copies):
                 one.shutdown(wait=True, cancel_futures=True)
-            self.record.end_run(self.number, state)
+            self._keep(lambda: self.record.end_run(self.number, state))
         self._say(kind="run-ended", state=state, counts=self._counts())
         left = [*self.waiting.values(), *(job for job, _, _ in self.running.values())]
         return Finished(
@@ -222,7 +225,7 @@ class Run:
         cores = self.cores[job.key]
         self.attempts[job.key] += 1
         self.running[job.key] = (job, self.clock.monotonic(), cores)
-        self.record.job_started(self.number, job.key, cores)
+        self._keep(lambda: self.record.job_started(self.number, job.key, cores))
         self._say(
             kind="job-started",
             job=job.key,
@@ -232,7 +235,8 @@ class Run:
             expected=self.expected[job.key].seconds,
         )
         log = self.log_of(job)
-        log.write_text(f"$ {self.redact(shlex.join(self.backend.command(job, cores)))}\n")
+        with contextlib.suppress(OSError):
+            log.write_text(f"$ {self.redact(shlex.join(self.backend.command(job, cores)))}\n")
         pool.submit(self._work, job, cores, log)
 
     def _work(self, job: Job, cores: int, log: Path) -> None:
@@ -258,15 +262,15 @@ class Run:
             self._failed(job, outcome, seconds)
 
     def _refused(self, job: Job, problem: Problem) -> Outcome:
-        with self.log_of(job).open("a", encoding="utf-8") as log:
+        with LogFile(self.log_of(job)) as log:
             log.write(f"error: {self.redact(str(problem))}\n")
-        return Outcome(False)
+        return Outcome(False, said=log.lost)
 
     def _succeeded(self, job: Job, outcome: Outcome, seconds: float) -> None:
         self.done[job.key] = job
         ended = Attempt(state="done", outputs=outcome.outputs, builder=outcome.builder)
-        self.record.job_ended(self.number, job.key, ended)
-        self.built(job, outcome)
+        self._ended_as(job, ended)
+        self._keep(lambda: self.built(job, outcome))
         self._say(
             kind="job-ended",
             job=job.key,
@@ -296,15 +300,11 @@ class Run:
             self._say(kind="note", job=job.key, name=job.name, words=self.redact(words))
 
     def _failed(self, job: Job, outcome: Outcome, seconds: float) -> None:
-        found = diagnose(read_text(self.log_of(job), lenient=True), self.errors)
+        found = diagnose(outcome.said or read_text(self.log_of(job), lenient=True), self.errors)
         passing = found.policy != "stop" or outcome.killed
         again = passing and self.attempts[job.key] < ATTEMPTS
-        state = "waiting" if again else "failed"
-        self.record.job_ended(
-            self.number,
-            job.key,
-            Attempt(state=state, builder=outcome.builder, error=found.summary),  # type: ignore[arg-type]
-        )
+        state: JobState = "waiting" if again else "failed"
+        self._ended_as(job, Attempt(state=state, builder=outcome.builder, error=found.summary))
         if again:
             self._again(job, found, outcome)
             return
@@ -335,7 +335,8 @@ class Run:
         )
         # What is told again must not be taken for the next attempt's own failure.
         log = self.log_of(job)
-        log.replace(log.with_suffix(f".attempt{self.attempts[job.key]}.log"))
+        with contextlib.suppress(OSError):
+            log.replace(log.with_suffix(f".attempt{self.attempts[job.key]}.log"))
 
     def _skip_users(self, failed: Job) -> None:
         """What needs a failed job is not tried."""
@@ -345,8 +346,21 @@ class Run:
                 gone.add(job.key)
                 self.skipped[job.key] = self.waiting.pop(job.key)
                 ended = Attempt(state="skipped", error=f"needs {failed.name}, which failed")
-                self.record.job_ended(self.number, job.key, ended)
+                self._ended_as(job, ended)
                 self._say(kind="job-ended", job=job.key, name=job.name, state="skipped", words=ended.error)
+
+    def _ended_as(self, job: Job, attempt: Attempt) -> None:
+        self._keep(lambda: self.record.job_ended(self.number, job.key, attempt))
+
+    def _keep(self, write: Callable[[], None]) -> None:
+        """Write something down; a record that cannot be written costs its lines, never a build."""
+        try:
+            write()
+        except Problem as problem:
+            words = f"{problem.message}; builds go on, and the next run writes down what is in the store"
+            if words not in self.notes:
+                self.notes.append(words)
+                self._say(kind="note", words=words)
 
     def _counts(self) -> dict[str, int]:
         return {

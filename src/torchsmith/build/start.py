@@ -94,10 +94,10 @@ def state_folder(workspace: Workspace) -> Path:
 
 
 @contextmanager
-def workspace_record(path: Path | None) -> Iterator[tuple[Workspace, Record]]:
-    """A workspace with its record."""
+def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[tuple[Workspace, Record]]:
+    """A workspace with its record; `read_only` for verbs that only tell."""
     workspace = open_workspace(path)
-    record = open_record(state_folder(workspace).parent)
+    record = open_record(state_folder(workspace).parent, read_only=read_only)
     try:
         yield workspace, record
     finally:

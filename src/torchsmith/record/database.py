@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from torchsmith.edge.clock import Clock, SystemClock
-from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record.estimate import Past
+from torchsmith.record.guard import Database, trouble
 from torchsmith.record.rows import UNFINISHED, Attempt, Built, JobRow, Published, RunRow, RunState, Verdict
 
 FILE = "record.sqlite"
@@ -56,38 +56,31 @@ FORMAT = len(STEPS)
 T = TypeVar("T")
 
 
-def open_record(root: Path, clock: Clock | None = None) -> Record:
-    """The record of the workspace at `root`, made where there is none."""
-    return Record(root / ".torchsmith" / FILE, clock or SystemClock())
+def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = False) -> Record:
+    """The record of the workspace at `root`, made where there is none; `read_only` touches no file."""
+    return Record(root / ".torchsmith" / FILE, clock or SystemClock(), read_only=read_only)
 
 
 class Record:
     """Everything that is written down about builds. Each method is one transaction."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, *, read_only: bool = False) -> None:
         self.path = path
         self._clock = clock
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
-            self._db.row_factory = sqlite3.Row
+        self._db = Database(path, read_only=read_only)
+        if not read_only:
             self._db.execute("pragma journal_mode = wal")
-            self._bring_up_to_date()
-        except (sqlite3.Error, OSError) as error:
-            raise Problem(
-                f"cannot use the record {path}: {error}",
-                hint="move it away to start a new one; what is in the Nix store stays there",
-                exit=Exit.LACKING,
-            ) from error
+        self._bring_up_to_date()
 
     def close(self) -> None:
         self._db.close()
 
     def _bring_up_to_date(self) -> None:
         with self._transaction():
-            found = int(self._db.execute("pragma user_version").fetchone()[0])
+            found = int(self._db.execute("pragma user_version")[0][0])
             if found > FORMAT:
-                raise sqlite3.DatabaseError(f"it was written by a newer torchsmith (format {found})")
+                words = f"it was written by a newer torchsmith (format {found})"
+                raise trouble(self.path, sqlite3.DatabaseError(words))
             if found < FORMAT:
                 for statement in filter(str.strip, ";".join(STEPS[found:]).split(";")):
                     self._db.execute(statement)
@@ -99,7 +92,8 @@ class Record:
         try:
             yield
         except BaseException:
-            self._db.execute("rollback")
+            if self._db.in_transaction:  # a full disk has rolled it back already
+                self._db.execute("rollback")
             raise
         self._db.execute("commit")
 

@@ -67,7 +67,7 @@ def run(
     if backend not in ("", "nix", "flox"):
         raise Problem(f"unknown backend {backend!r}", hint="known: nix, flox")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with workspace_record(workspace) as (opened, record):
+    with workspace_record(workspace, read_only=dry_run or simulate) as (opened, record):
         say_recovered(finish_stopped(state_folder(opened).parent, "build"))
         if resume:
             if recipes:

@@ -25,7 +25,7 @@ def run(
     from torchsmith.cli.console import print_json
     from torchsmith.cli.record_view import print_history
 
-    with workspace_record(workspace) as (_, record):
+    with workspace_record(workspace, read_only=True) as (_, record):
         rows = record.history(name, limit)
         if json:
             print_json(rows)

@@ -25,7 +25,7 @@ def run(
     from torchsmith.edge.files import read_text
     from torchsmith.edge.problem import Exit, Problem, did_you_mean
 
-    with workspace_record(workspace) as (_, record):
+    with workspace_record(workspace, read_only=True) as (_, record):
         if not name:
             sys.stdout.write("".join(f"{known}\n" for known in record.logged_names()))
             return

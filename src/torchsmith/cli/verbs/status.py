@@ -13,7 +13,7 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     from torchsmith.cli.console import print_json
     from torchsmith.cli.record_view import print_status, status_json
 
-    with workspace_record(workspace) as (_, record):
+    with workspace_record(workspace, read_only=True) as (_, record):
         last = next(iter(record.runs(1)), None)
         jobs = record.jobs(last.id) if last else []
         if json:
