@@ -67,7 +67,7 @@ def test_a_comparison_is_printed_part_by_part(call: Call, tmp_path: Path) -> Non
     [
         (["verify", "missing"], 2, "cannot read missing: No such file or directory"),
         (["verify", "notes.txt"], 2, "notes.txt is no library: not an ELF file"),
-        (["verify", "empty"], 2, "holds no library of PyTorch or its companions"),
+        (["verify", "empty"], 2, "holds no library of any known package"),
         (["verify", "result", "--variant", "pytorch-sm120"], 2, "is not a variant"),
         (["verify", "result", "--variant", "pytorch-python313-cpu-avx9"], 2, "unknown instruction set avx9"),
         (["verify", "result", "--variant", "pytorch-python313-cuda13_0-sm99-avx2"], 2, "unknown GPU sm99"),
