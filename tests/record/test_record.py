@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Problem
 from torchsmith.record import Attempt, JobRow, Past, Record, Verdict, Work, expect, open_record
 from torchsmith.record.database import FIRST
+from torchsmith.record.guard import trouble
 
 GPU_TORCH = Work("pytorch-a", "pytorch", True, "x86_64-linux")
 
@@ -195,3 +197,36 @@ def test_bit_rot_is_a_problem_whose_cure_keeps_the_history(record: Record, tmp_p
         with pytest.raises(Problem) as caught:
             open_record(tmp_path, read_only=read_only).jobs(run)
         assert ".recover" in caught.value.hint
+
+
+class Backwards(SystemClock):
+    """A clock that somebody puts back an hour at every look."""
+
+    hours = 1000
+
+    def now(self) -> float:
+        self.hours -= 1
+        return self.hours * 3600.0
+
+
+def test_a_clock_that_goes_back_gives_no_negative_hours(tmp_path: Path) -> None:
+    record = open_record(tmp_path, Backwards())
+    run = record.start_run("nix", [], {})
+    record.add_jobs([job(run, "a")])
+    record.job_started(run, "k-a", 8)
+    record.job_ended(run, "k-a", Attempt(state="done"))
+    assert record.past() == []
+    assert record.history()[0].seconds == 0.0
+
+
+@pytest.mark.parametrize(
+    ("error", "cure"),
+    [
+        (PermissionError(13, "Permission denied", "/w"), "make the folder writable"),
+        (OSError(28, "No space left on device", "/w"), "free some space"),
+        (OSError(30, "Read-only file system", "/w"), "make the folder writable"),
+        (sqlite3.DatabaseError("database disk image is malformed"), ".recover"),
+    ],
+)
+def test_every_trouble_of_the_record_has_its_own_cure(error: Exception, cure: str, tmp_path: Path) -> None:
+    assert cure in trouble(tmp_path, error).hint

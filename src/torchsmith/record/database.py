@@ -202,7 +202,7 @@ class Record:
         """Builds that succeeded, for estimates."""
         found = self._db.execute(
             "select name, package, gpu, system, cores, ended - started as seconds from jobs"
-            " where state = 'done' and started is not null and ended is not null order by ended"
+            " where state = 'done' and ended > started order by ended"  # a clock may have gone back
         )
         return [_typed(row, Past, ()) for row in found]
 

@@ -12,6 +12,9 @@ from torchsmith.edge.problem import Exit, Problem
 # What SQLite says, and what helps; the first that fits.
 CURES = (
     ("disk is full", "free some space there; what was built is in the Nix store"),
+    ("No space left", "free some space there; what was built is in the Nix store"),
+    ("Permission denied", "make the folder writable for you"),
+    ("Read-only", "make the folder writable for you"),
     ("readonly", "make the folder writable for you"),
     ("unable to open", "make the folder writable for you"),
     ("locked", "another torchsmith is writing; try again"),
