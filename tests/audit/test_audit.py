@@ -6,13 +6,15 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from torchsmith.audit import reports
+from torchsmith.audit.context import Context
 from torchsmith.audit.finding import Edit, Finding, Fix, Severity
 from torchsmith.audit.fix import apply_edits
-from torchsmith.audit.run import Bench, Report, Request, audit, judge_file
+from torchsmith.audit.run import Report, Request, audit, judge_file
 from torchsmith.audit.suppress import Choice, choose
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem, Where
@@ -42,8 +44,10 @@ def torchsmith(repo: Path, *words: str) -> Finished:
 def test_people_see_the_line_the_words_and_what_to_do(repo: Path) -> None:
     told = torchsmith(repo)
     assert told.code == 1
-    assert f"build-pytorch/.flox/pkgs/{BROKEN}" in told.stdout
-    assert "9:53 error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in told.stdout
+    assert f"build-pytorch/.flox/pkgs/{BROKEN}:9:53" in told.stdout
+    assert "error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in told.stdout
+    placed = torchsmith(repo, "--verbose").stdout
+    assert "9:53 error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in placed
     assert "archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz" in told.stdout
     assert told.stdout.rstrip().splitlines()[-1].startswith("2 recipes: ")
 
@@ -198,12 +202,55 @@ def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(
     files = sorted(tmp_path.glob("*/.flox/pkgs/*.nix"))
     for file in files[::9]:
         file.write_text(file.read_text().replace('echo "MAGMA: Enabled"', 'echo "MAGMA: Disabled"'))
-    together = Bench(builtin_catalog(), Choice(), {})
+    together = Context(builtin_catalog(), Choice(), {})
     alike = [judge_file(file, file.stem, True, together) for file in files]
-    alone = [judge_file(file, file.stem, True, Bench(builtin_catalog(), Choice(), {})) for file in files]
+    alone = [judge_file(file, file.stem, True, Context(builtin_catalog(), Choice(), {})) for file in files]
     assert len(together.judged) < len(files) / 3
     for one, other in zip(alike, alone, strict=True):
         assert [(a.rule, a.where.line, a.message) for a in one.findings] == [
             (b.rule, b.where.line, b.message) for b in other.findings
         ]
         assert one.facts == other.facts
+
+
+def test_a_rule_is_explained_offline(repo: Path) -> None:
+    told = run([PROGRAM, "audit", "--explain", "ts401"])
+    assert told.ok
+    assert told.stdout.startswith("TS401 gpu target is not the one in the name\nerror, certain")
+    assert run([PROGRAM, "audit", "--explain", "TS4O1"]).code == 2
+
+
+def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> None:
+    many = [
+        Finding("TS402", "t", Severity.ERROR, Where(f"{n}.nix", 1, 1), f"is written sm_{n}", fix=Fix("", ()))
+        for n in range(9)
+    ]
+    other = Finding("TS703", "u", Severity.WARNING, Where("1.nix"), "no out")
+    groups = reports.grouped([*many, other])
+    assert [(one.first.rule, len(one.files)) for one in groups] == [("TS402", 9), ("TS703", 1)]
+    rows = reports.by_rule([*many, other])
+    assert [(one.rule, one.findings, one.files, one.fixable) for one in rows] == [
+        ("TS402", 9, 9, 9),
+        ("TS703", 1, 1, 0),
+    ]
+    assert (
+        reports.summary(Report((*many, other), 9, 9))
+        == "9 recipes: 9 errors, 1 warning, 9 fixable with --fix"
+    )
+
+
+def test_junit_has_a_failure_for_each_finding(repo: Path) -> None:
+    root = ElementTree.fromstring(torchsmith(repo, "--format", "junit").stdout)
+    table = json.loads(torchsmith(repo, "--json").stdout)
+    assert len(root.findall(".//failure")) == len(table["findings"])
+
+
+def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path) -> None:
+    before = json.loads(torchsmith(repo, "--json").stdout)["findings"]
+    settings = repo.parent / "torchsmith.toml"
+    settings.write_text('format = 1\n[audit]\nignore = ["TS201"]\nper_path = { "*sm110*" = ["TS3"] }\n')
+    after = json.loads(torchsmith(repo, "--json").stdout)["findings"]
+    assert {"TS201"} <= {one["rule"] for one in before} - {one["rule"] for one in after}
+    assert not [one for one in after if "sm110" in one["file"] and one["rule"].startswith("TS3")]
+    settings.write_text('format = 1\n[audit]\nignore = ["TS999"]\n')
+    assert torchsmith(repo).code == 2

@@ -66,6 +66,7 @@ CHANGES = [
     ("TS409", VISION, "cudaCapabilities = [ gpuArchSM ];", ""),
     ("TS410", "pytorch-python313-cuda13_0-sm110-armv9", 'cudaCapabilities = [ "11.0" ];', ""),
     ("TS411", FLOX, "cudaPackages = cudaPackages_12_8;\n    gpuTargets", "gpuTargets"),
+    ("TS412", NAME, "cudaSupport = true;\n      gpu", "cudaSupport = true; cudnnSupport = false;\n      gpu"),
     ("TS501", NAME, '"-mfma"', '"-mfma" "-mavx512fp16"'),
     ("TS502", NAME, 'export CXXFLAGS="${toString cpuFlags} ', 'export CXXFLAGS="'),
     ("TS503", NAME, "${toString cpuFlags}", "-march=native"),

@@ -20,7 +20,7 @@ APART = re.compile(
     r"(?:\b(?:no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|over|vs|versus|before"
     r"|until|since|nobody|lack(?:s|ing)?|drop(?:s|ped)?|disabl(?:e|es|ed|ing)|prevents?|avoids?"
     r"|exclud(?:e|es|ing)|added in|introduced in|only on|only with"
-    r"|comes only|other|builds? on|(?:use|choose|consider|prefer|pick|try)(?! this| it))\b|n't\b)"
+    r"|comes only|other|builds? on|as \w+ as|(?:use|choose|consider|prefer|pick|try)(?! this| it))\b|n't\b)"
     r"(?:(?!\bfor\b)[^.;:]){0,60}$",
     re.IGNORECASE,
 )
@@ -37,7 +37,7 @@ END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]
 OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
 OF_GPUS = ("sm", "capability", "generation", "part")
 NEAR = 120  # characters around a word that tell how it is meant
-LONGEST = 200_000  # characters of prose of one recipe that are read
+BLOCK = 200  # lines of a comment that are read as one text
 REMEMBERED = 2000
 SHORTEST = 3  # letters of a CPU's name
 
@@ -202,28 +202,20 @@ ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
 
 
 def claims_of(recipe: Recipe, catalog: Catalog) -> tuple[Place, ...]:
-    """Every claim in the prose of a recipe; of very long prose, those at its beginning."""
+    """Every claim in the prose of a recipe."""
     found: list[Place] = []
-    left = LONGEST
     for text, spans in _comment_blocks(recipe):
-        if (left := left - len(text)) < 0:
-            break
         claims = claims_in(text, catalog)
         found += [("comment", one, spans[text.count("\n", 0, one.start)]) for one in claims]
     for said in recipe.descriptions:
-        claims = claims_in(said.value[:LONGEST], catalog)
+        claims = claims_in(said.value, catalog)
         found += [("description", one, _line_of(recipe, said.span, said.value, one.start)) for one in claims]
     for phase in recipe.phases:
-        for line in ECHO.finditer(phase.text[:LONGEST]):
+        for line in ECHO.finditer(phase.text):
             banner = line[1].replace("(TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)", "")
             place = _line_of(recipe, phase.span, phase.text, line.start())
             found += [("banner", claim, place) for claim in claims_in(banner, catalog)]
     return tuple(found)
-
-
-def prose_is_long(recipe: Recipe) -> bool:
-    """Whether there is more prose than is read."""
-    return sum(len(one.value) for one in recipe.comments) > LONGEST
 
 
 def _comment_blocks(recipe: Recipe) -> Iterator[tuple[str, list[Span]]]:
@@ -236,7 +228,7 @@ def _comment_blocks(recipe: Recipe) -> Iterator[tuple[str, list[Span]]]:
         if "torchsmith: format=" in comment.value or b'"-m' in before:
             continue  # what stands beside a flag is about the flag
         follows = bool(spans) and comment.span.line == spans[-1].line + 1 and not before.strip()
-        if not follows and lines:
+        if lines and (not follows or len(lines) > BLOCK):
             yield "\n".join(lines), spans
             lines, spans = [], []
         inner = comment.value.split("\n")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from torchsmith.audit.context import Context, made
 from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import rules_of
 from torchsmith.catalog import Catalog
@@ -20,8 +21,7 @@ from torchsmith.nix.evaluate import Request, Result, evaluate
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.checkout import RecipeFile, Repository
 
-if TYPE_CHECKING:
-    from torchsmith.audit.run import Bench
+PHASES = ("postPatch", "preConfigure", "postConfigure", "preBuild")  # in their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,9 @@ class Built:
 
 
 def derivation_findings(
-    folders: Sequence[Repository], bench: Bench, trees: Mapping[str, Path]
+    folders: Sequence[Repository], context: Context, trees: Mapping[str, Path]
 ) -> Iterator[Finding]:
     """What the derivations give away."""
-    from torchsmith.audit.run import made
-
     nix = find_nix()
     recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
     requests = [Request(shown, one.path, one.system) for shown, one in recipes.items()]
@@ -66,9 +64,9 @@ def derivation_findings(
     }
     for folder in folders:
         mine = [(recipes[one.name], one) for one in results if recipes[one.name].repo == folder.root]
-        built = _built(mine, shown, torch, bench.catalog)
+        built = _built(mine, shown, torch, context.catalog)
         for rule in rules_of("derivations", "repo"):
-            if bench.choice.wants(rule.id):
+            if context.choice.wants(rule.id):
                 for defect in rule.check(built):
                     yield made(rule, defect, Where(defect.file or folder.shown), "")
 
@@ -95,9 +93,18 @@ def _recipe(recipe: RecipeFile, result: Result, derivation: Derivation) -> Built
         system=derivation.system,
         drv=result.evaluated.drv_path,
         essence=_essence(derivation) if recipe.variant else "",
-        architectures=derivation.env.get("TORCH_CUDA_ARCH_LIST", ""),
+        architectures=_architectures(derivation.env),
         below=frozenset(derivation.inputs),
     )
+
+
+ARCHITECTURES = re.compile(r"^\s*(?:export\s+)?TORCH_CUDA_ARCH_LIST=[\"']?([\d.;, +PTXaf]+)", re.MULTILINE)
+
+
+def _architectures(env: Mapping[str, str]) -> str:
+    """What the compiler is told: the last that a phase exports, or the variable of the derivation."""
+    told = [found[1].strip() for name in PHASES for found in ARCHITECTURES.finditer(env.get(name, ""))]
+    return told[-1] if told else env.get("TORCH_CUDA_ARCH_LIST", "")
 
 
 def _essence(derivation: Derivation) -> str:

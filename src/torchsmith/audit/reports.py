@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from torchsmith.audit.finding import Finding, Severity
 from torchsmith.audit.rule import all_rules
@@ -70,6 +73,81 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
     }
 
 
+def as_junit(report: Report) -> str:
+    """JUnit's XML, as most CI systems take it: a case a file, a failure for each finding."""
+    suites = Element("testsuites")
+    failures = str(len(report.findings))
+    suite = SubElement(
+        suites, "testsuite", name="torchsmith audit", tests=str(report.files), failures=failures
+    )
+    for file, findings in by_file(report.findings).items():
+        case = SubElement(suite, "testcase", classname="torchsmith.audit", name=file, file=file)
+        for one in findings:
+            words = f"{one.rule} {one.message}"
+            failure = SubElement(case, "failure", type=one.severity.value, message=words)
+            failure.text = f"{one.where}: {words}" + (f" ({one.hint})" if one.hint else "")
+    return tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Findings that say the same of several places."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def first(self) -> Finding:
+        return self.findings[0]
+
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(one.where.file for one in self.findings))
+
+
+SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*")
+
+
+def grouped(findings: Sequence[Finding]) -> list[Group]:
+    """Findings by rule and words, whatever numbers and names stand in them; the worst and most first."""
+    groups: dict[tuple[int, str, str], list[Finding]] = {}
+    for one in findings:
+        key = (one.severity.rank, one.rule, SHAPE.sub("#", one.message))
+        groups.setdefault(key, []).append(one)
+    order = sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))
+    return [Group(tuple(groups[key])) for key in order]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCount:
+    """How often a rule spoke, in how many files, and how much of that --fix can mend."""
+
+    rule: str
+    title: str
+    severity: Severity
+    findings: int
+    files: int
+    fixable: int
+
+
+def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
+    """The table of a report."""
+    rules: dict[str, list[Finding]] = {}
+    for one in findings:
+        rules.setdefault(one.rule, []).append(one)
+    rows = [
+        RuleCount(
+            rule,
+            some[0].title,
+            min((one.severity for one in some), key=lambda severity: severity.rank),
+            len(some),
+            len({one.where.file for one in some}),
+            sum(one.fix is not None for one in some),
+        )
+        for rule, some in rules.items()
+    ]
+    return sorted(rows, key=lambda row: (row.severity.rank, -row.findings, row.rule))
+
+
 def as_markdown(report: Report) -> str:
     """A page or a comment on a pull request."""
     if not report.findings:
@@ -128,4 +206,6 @@ def summary(report: Report) -> str:
             parts.append(f"{count} {severity.value}{'s' if count > 1 else ''}")
     silenced = f" ({report.silenced} silenced)" if report.silenced else ""
     recipes = f"{report.recipes} recipe{'s' if report.recipes != 1 else ''}"
-    return f"{recipes}: {', '.join(parts) or 'nothing to say'}{silenced}"
+    fixable = sum(one.fix is not None for one in report.findings)
+    mend = f", {fixable} fixable with --fix" if fixable else ""
+    return f"{recipes}: {', '.join(parts) or 'nothing to say'}{mend}{silenced}"

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from torchsmith.audit.finding import Edit, Fix, Severity, Sure
+from torchsmith.edge.problem import Problem, did_you_mean
 
 if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Depth = Literal["text", "values", "derivations"]
 Over = Literal["recipe", "repo", "file", "unread"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+LARGEST = 1_000_000  # characters of a file that is judged; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
 
 
@@ -96,6 +98,14 @@ def all_rules() -> tuple[Rule, ...]:
     for module in pkgutil.iter_modules(rules.__path__):
         importlib.import_module(f"{rules.__name__}.{module.name}")
     return tuple(_known[id] for id in sorted(_known))
+
+
+def find_rule(id: str) -> Rule:
+    """A rule by its id, or a Problem with the nearest one."""
+    known = {one.id: one for one in all_rules()}
+    if id.upper() not in known:
+        raise Problem(f"no rule is called {id}", hint=did_you_mean(id.upper(), known))
+    return known[id.upper()]
 
 
 def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:

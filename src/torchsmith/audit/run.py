@@ -7,18 +7,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
-from torchsmith.audit.finding import Finding, Severity, SortKey, Sure
-from torchsmith.audit.form import MOST, Form, Forms
+from torchsmith.audit.context import Context, Judged, finding, made
+from torchsmith.audit.finding import Finding, Severity, SortKey
+from torchsmith.audit.form import MOST, Form
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
-from torchsmith.audit.rule import Defect, Over, Rule, rules_of
-from torchsmith.audit.subject import Subject
+from torchsmith.audit.rule import LARGEST, Defect, Over, Rule, rules_of
 from torchsmith.audit.suppress import Choice, muted
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.variant import package_name
 from torchsmith.nix.parse import canonical_text
 from torchsmith.recipe.read import Recipe, read_recipe
@@ -59,44 +59,20 @@ class Report:
         return replace(self, findings=tuple(one for one in self.findings if one.severity is not severity))
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One file: what was found, and what its repository needs to know of it."""
-
-    findings: tuple[Finding, ...]
-    facts: RecipeFacts | None = None
-    silenced: int = 0
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What judging a file needs besides the file."""
-
-    catalog: Catalog
-    choice: Choice
-    lines: dict[str, str]  # of the workspace, by variant
-
-    @cached_property
-    def forms(self) -> Forms:
-        return Forms(self.catalog)
-
-    @cached_property
-    def judged(self) -> dict[Form, tuple[Form, Judged]]:
-        """Judgements of forms that were seen before, each with the form that it was made of."""
-        return {}
-
-
 def audit(request: Request) -> Report:
     """Judge everything below the paths."""
     workspace = workspace_of(request.paths, request.workspace)
     folders = discover(request.paths, workspace, request.selectors).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = {cell.name: cell.line for cell in workspace.matrix.cells} if workspace else {}
-    bench = Bench(catalog, request.choice, lines)
+    choice = request.choice.also(workspace.settings.audit) if workspace else request.choice
+    if choice.line is not None:
+        find_line(catalog, choice.line)
+    context = Context(catalog, choice, lines)
     findings: list[Finding] = []
     silenced = files = 0
     facts: dict[Path, list[RecipeFacts]] = {}
-    for folder, judged in _judge_all(folders, bench, request, workspace):
+    for folder, judged in _judge_all(folders, context, request, workspace):
         files += 1
         findings += judged.findings
         silenced += judged.silenced
@@ -106,13 +82,13 @@ def audit(request: Request) -> Report:
         from torchsmith.audit.values import value_findings
 
         broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
-        findings += value_findings(folders, bench, broken, needed=request.values is True)
+        findings += value_findings(folders, context, broken, needed=request.values is True)
     if request.evaluate:
         from torchsmith.audit.derivations import derivation_findings
 
-        findings += derivation_findings(folders, bench, request.trees)
-    findings += _repo_findings(folders, facts, bench)
-    kept, baseline = request.choice.keep(_unique(findings))
+        findings += derivation_findings(folders, context, request.trees)
+    findings += _repo_findings(folders, facts, context)
+    kept, baseline = choice.keep(_unique(findings))
     recipes = sum(len(folder.recipes) for folder in folders)
     return Report(tuple(kept), recipes, files, silenced + baseline)
 
@@ -129,7 +105,7 @@ Work = tuple[Path, str, bool]
 
 
 def _judge_all(
-    folders: Sequence[Repository], bench: Bench, request: Request, workspace: Workspace | None
+    folders: Sequence[Repository], context: Context, request: Request, workspace: Workspace | None
 ) -> Iterator[tuple[Repository, Judged]]:
     work: list[tuple[Repository, Work]] = []
     for folder in folders:
@@ -137,12 +113,12 @@ def _judge_all(
         work += [(folder, (path, folder.show(path), False)) for path in (*folder.others, *folder.pages)]
     jobs = request.jobs or os.cpu_count() or 1
     if jobs == 1 or len(work) < WORTH_A_PROCESS:
-        yield from ((folder, judge_file(*one, bench)) for folder, one in work)
+        yield from ((folder, judge_file(*one, context)) for folder, one in work)
         return
     source = str(workspace.root) if workspace and workspace.root else None
-    _bench[:] = [bench]
+    _context[:] = [context]
     with ProcessPoolExecutor(
-        jobs, initializer=_prepare, initargs=(source, bench.choice, bench.lines)
+        jobs, initializer=_prepare, initargs=(source, context.choice, context.lines)
     ) as pool:
         todo = [one for _, one in work]
         # Neighbours are alike: a process that judges many of them finds most of them judged already.
@@ -153,46 +129,46 @@ def _judge_all(
             yield from ((next(homes), one) for one in judged)
 
 
-_bench: list[Bench] = []
+_context: list[Context] = []
 
 
 def _prepare(workspace: str | None, choice: Choice, lines: dict[str, str]) -> None:
     """Each process reads the catalog once, where it did not inherit it."""
-    if _bench:
+    if _context:
         return
     from torchsmith.workspace.load import open_workspace
 
     catalog = open_workspace(Path(workspace)).catalog if workspace else builtin_catalog()
-    _bench[:] = [Bench(catalog, choice, lines)]
+    _context[:] = [Context(catalog, choice, lines)]
 
 
 def _judge_chunk(chunk: Sequence[Work]) -> list[Judged]:
-    return [judge_file(*one, _bench[0]) for one in chunk]
+    return [judge_file(*one, _context[0]) for one in chunk]
 
 
-def judge_file(path: Path, shown: str, is_recipe: bool, bench: Bench) -> Judged:
+def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Judged:
     """All that the text of one file gives away."""
     try:
         text = read_text(path)
     except Problem as problem:
-        return Judged(tuple(_unread(problem, shown, bench)))
-    found = list(_findings(bench, "file", shown, text, lambda rule: rule.check(path, text)))
-    if not is_recipe:
+        return Judged(tuple(_unread(problem, shown, context)))
+    found = list(_findings(context, "file", shown, text, lambda rule: rule.check(path, text)))
+    if not is_recipe or len(text) > LARGEST:
         return Judged(tuple(found))
     name = package_name(path)
-    form = bench.forms.of(name, text, bench.lines.get(name))
-    known = bench.judged.get(form) if form else None
+    form = context.forms.of(name, text, context.lines.get(name))
+    known = context.judged.get(form) if form else None
     if form is not None and known is not None:
-        return _again(form, *known, name, shown, found, bench.catalog)
+        return _again(form, *known, name, shown, found, context.catalog)
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
-        return Judged(tuple(found + list(_unread(problem, shown, bench))))
-    judged = judge_recipe(recipe, shown, bench, found)
+        return Judged(tuple(found + list(_unread(problem, shown, context))))
+    judged = judge_recipe(recipe, shown, context, found)
     if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
-        if len(bench.judged) > MOST:
-            bench.judged.clear()
-        bench.judged[form] = (form, judged)
+        if len(context.judged) > MOST:
+            context.judged.clear()
+        context.judged[form] = (form, judged)
     return judged
 
 
@@ -215,62 +191,37 @@ def _again(
     return Judged((*found, *notes), facts)
 
 
-def judge_recipe(recipe: Recipe, shown: str, bench: Bench, found: Sequence[Finding] = ()) -> Judged:
+def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[Finding] = ()) -> Judged:
     """A recipe that was read, with the rules over recipes."""
-    subject = Subject(shown, recipe, bench.catalog, bench.lines.get(recipe.name))
+    subject = context.subject(shown, recipe)
     findings = [*found]
     for rule in rules_of("text", "recipe"):
-        if bench.choice.wants(rule.id):
+        if context.choice.wants(rule.id):
             findings += (finding(rule, defect, subject) for defect in rule.check(subject))
     comments = [(one.span.line, one.value) for one in recipe.comments if "torchsmith: ignore" in one.value]
     kept = [one for one in findings if not muted(one, comments)]
-    return Judged(tuple(kept), facts_of(subject, bench.forms), len(findings) - len(kept))
+    return Judged(tuple(kept), facts_of(subject, context.forms), len(findings) - len(kept))
 
 
-def _unread(problem: Problem, shown: str, bench: Bench) -> Iterator[Finding]:
+def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:
     where = Where(shown, problem.where.line, problem.where.column) if problem.where else Where(shown)
     for rule in rules_of("text", "unread"):
-        if bench.choice.wants(rule.id):
+        if context.choice.wants(rule.id):
             for defect in rule.check(problem):
                 yield made(rule, defect, where, "")
 
 
 def _findings(
-    bench: Bench, over: Over, shown: str, text: str, ask: Callable[[Rule], Iterator[Defect]]
+    context: Context, over: Over, shown: str, text: str, ask: Callable[[Rule], Iterator[Defect]]
 ) -> Iterator[Finding]:
     for rule in rules_of("text", over):
-        if not bench.choice.wants(rule.id):
+        if not context.choice.wants(rule.id):
             continue
         for defect in ask(rule):
             line = defect.at.line if defect.at else 0
             yield made(
                 rule, defect, Where(shown, line, defect.at.column if defect.at else 0), _line(text, line)
             )
-
-
-def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
-    """A defect of a recipe, placed in its file."""
-    recipe = defect.of or subject.body
-    if not recipe.syntax.exact:
-        # Nix told what the text means, and its positions are not the file's.
-        return made(rule, defect, Where(subject.file), "", keep_fix=False)
-    file = subject.file
-    if recipe is not subject.recipe and defect.at is not None:
-        file = os.path.normpath(
-            os.path.join(os.path.dirname(file), os.path.relpath(recipe.path, subject.recipe.path.parent))
-        )
-    line = defect.at.line if defect.at else 0
-    where = Where(file, line, defect.at.column if defect.at else 0)
-    fix_is_here = recipe is subject.recipe
-    return made(rule, defect, where, _line(recipe.text, line) if line else "", keep_fix=fix_is_here)
-
-
-def made(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
-    """A defect as its rule's finding."""
-    sure = defect.sure or rule.sure
-    severity = max(defect.severity or rule.severity, sure.most, key=lambda one: one.rank)
-    fix = defect.fix if keep_fix and sure is Sure.CERTAIN else None
-    return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source, sure)
 
 
 def _line(text: str, number: int) -> str:
@@ -281,7 +232,7 @@ def _line(text: str, number: int) -> str:
 
 
 def _repo_findings(
-    folders: Sequence[Repository], facts: dict[Path, list[RecipeFacts]], bench: Bench
+    folders: Sequence[Repository], facts: dict[Path, list[RecipeFacts]], context: Context
 ) -> Iterator[Finding]:
     sections = {
         one.variant.stack: one.torch
@@ -293,9 +244,9 @@ def _repo_findings(
         if not folder.whole:
             continue
         known = tuple(sorted(facts.get(folder.root, ()), key=lambda one: one.name))
-        repo = Repo(folder.root, folder.shown, known, bench.catalog, sections, folder.pages)
+        repo = Repo(folder.root, folder.shown, known, context.catalog, sections, folder.pages)
         for rule in rules_of("text", "repo"):
-            if not bench.choice.wants(rule.id):
+            if not context.choice.wants(rule.id):
                 continue
             for defect in rule.check(repo):
                 line = defect.at.line if defect.at else 0

@@ -5,51 +5,82 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 
 from torchsmith.audit.finding import Finding
 from torchsmith.edge.files import read_text, write_atomic
 from torchsmith.edge.problem import Problem, nearest
+from torchsmith.workspace.settings import AuditSettings
 
 IGNORE = re.compile(r"torchsmith: ignore(-file)?((?:[ ,]+TS\d{3,4})*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Rules by id or by the start of one (`TS4` is all about GPUs), and a baseline of known findings."""
+    """Rules by id or by the start of one (`TS4` is all about GPUs), a baseline of known findings, and the
+    line of recipes that do not say theirs."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     known: frozenset[str] = frozenset()
+    per_path: tuple[tuple[str, tuple[str, ...]], ...] = ()  # rules that do not count in some files
+    line: str | None = None
 
     def wants(self, rule: str) -> bool:
         chosen = not self.select or any(rule.startswith(one) for one in self.select)
         return chosen and not any(rule.startswith(one) for one in self.ignore)
 
     def keep(self, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
-        """Without the debts of the baseline; and how many those were."""
-        kept = [one for one in findings if one.key not in self.known]
+        """Without the debts of the baseline and of chosen paths; and how many those were."""
+        kept = [one for one in findings if one.key not in self.known and not self._left_out(one)]
         return kept, len(findings) - len(kept)
 
+    def _left_out(self, finding: Finding) -> bool:
+        return any(
+            finding.rule.startswith(rules) and PurePath(finding.where.file).match(pattern)
+            for pattern, rules in self.per_path
+        )
 
-def choose(select: Sequence[str], ignore: Sequence[str], baseline: Path | None) -> Choice:
+    def also(self, settings: AuditSettings) -> Choice:
+        """With what torchsmith.toml says; what was chosen by hand comes first."""
+        written = (
+            *settings.select,
+            *settings.ignore,
+            *(one for ids in settings.per_path.values() for one in ids),
+        )
+        _check(written)
+        return replace(
+            self,
+            select=self.select or settings.select,
+            ignore=(*self.ignore, *settings.ignore),
+            per_path=tuple(settings.per_path.items()),
+            line=self.line or settings.line,
+        )
+
+
+def choose(
+    select: Sequence[str], ignore: Sequence[str], baseline: Path | None, line: str | None = None
+) -> Choice:
     """A choice from the words of a person; a Problem names ids that no rule has."""
-    from torchsmith.audit.rule import all_rules
-
-    ids = [one.id for one in all_rules()]
-    words = [word for part in (*select, *ignore) for word in re.split(r"[\s,]+", part) if word]
-    for word in words:
-        if not any(id.startswith(word) for id in ids):
-            near = nearest(word, ids)
-            hint = f"did you mean {near}?" if near else "docs/rules.md lists them: TS001 to TS963"
-            raise Problem(f"no rule is called {word}", hint=hint)
 
     def split(parts: Sequence[str]) -> tuple[str, ...]:
         return tuple(word for part in parts for word in re.split(r"[\s,]+", part) if word)
 
+    _check((*split(select), *split(ignore)))
     known = read_baseline(baseline) if baseline and baseline.exists() else frozenset()
-    return Choice(split(select), split(ignore), known)
+    return Choice(split(select), split(ignore), known, line=line)
+
+
+def _check(words: Sequence[str]) -> None:
+    from torchsmith.audit.rule import all_rules
+
+    ids = [one.id for one in all_rules()]
+    for word in words:
+        if not any(id.startswith(word) for id in ids):
+            near = nearest(word, ids)
+            hint = f"did you mean {near}?" if near else f"docs/rules.md lists them: {ids[0]} to {ids[-1]}"
+            raise Problem(f"no rule is called {word}", hint=hint)
 
 
 def muted(finding: Finding, comments: Sequence[tuple[int, str]]) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from torchsmith.audit.context import Context, finding
 from torchsmith.audit.finding import Finding
 from torchsmith.audit.form import Form
-from torchsmith.audit.rule import rules_of
+from torchsmith.audit.rule import LARGEST, rules_of
 from torchsmith.audit.subject import Subject
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
@@ -17,14 +17,11 @@ from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, avail
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import Repository
 
-if TYPE_CHECKING:
-    from torchsmith.audit.run import Bench
-
 BATCH = 64  # recipes in memory at a time
 
 
 def value_findings(
-    folders: Sequence[Repository], bench: Bench, broken: Collection[str], *, needed: bool
+    folders: Sequence[Repository], context: Context, broken: Collection[str], *, needed: bool
 ) -> Iterator[Finding]:
     """What evaluation finds in recipes that their text gave no reason to doubt.
 
@@ -39,28 +36,30 @@ def value_findings(
         if (shown := folder.show(recipe.path)) not in broken
     ]
     with Evaluator() as evaluator:
-        first, rest = _one_of_each(wanted, bench)
+        first, rest = _one_of_each(wanted, context)
         for start in range(0, len(first), BATCH):
-            found = list(_batch(first[start : start + BATCH], bench, evaluator))
+            found = list(_batch(first[start : start + BATCH], context, evaluator))
             yield from found
             doubtful = {one.where.file for one in found}
             again = [
                 one for shown, _ in first[start : start + BATCH] if shown in doubtful for one in rest[shown]
             ]
             for at in range(0, len(again), BATCH):
-                yield from _batch(again[at : at + BATCH], bench, evaluator)
+                yield from _batch(again[at : at + BATCH], context, evaluator)
 
 
 def _one_of_each(
-    wanted: Sequence[tuple[str, Path]], bench: Bench
+    wanted: Sequence[tuple[str, Path]], context: Context
 ) -> tuple[list[tuple[str, Path]], dict[str, list[tuple[str, Path]]]]:
     """One recipe of each form, and the others by it: they are asked only where the first gives reason to."""
     first: list[tuple[str, Path]] = []
     others: dict[str, list[tuple[str, Path]]] = {}
     seen: dict[Form, str] = {}
     for shown, path in wanted:
+        if path.stat().st_size > LARGEST:
+            continue  # said already
         name = package_name(path)
-        form = bench.forms.of(name, read_text(path), bench.lines.get(name))
+        form = context.forms.of(name, read_text(path), context.lines.get(name))
         known = seen.setdefault(form, shown) if form else shown
         if known == shown:
             first.append((shown, path))
@@ -70,26 +69,24 @@ def _one_of_each(
     return first, others
 
 
-def _batch(wanted: Sequence[tuple[str, Path]], bench: Bench, evaluator: Evaluator) -> Iterator[Finding]:
+def _batch(wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Evaluator) -> Iterator[Finding]:
     subjects: list[Subject] = []
     for shown, path in wanted:
         try:
             recipe = read_recipe(path)
         except Problem:
             continue  # said already
-        subjects.append(Subject(shown, recipe, bench.catalog, bench.lines.get(recipe.name)))
+        subjects.append(context.subject(shown, recipe))
     questions = [
         Question(one.recipe.path, one.recipe.syntax.data, one.isa.platform if one.isa else "x86_64-linux")
         for one in subjects
     ]
     for subject, values in zip(subjects, evaluator.values_of(questions), strict=True):
-        yield from judge_values(subject, values, bench)
+        yield from judge_values(subject, values, context)
 
 
-def judge_values(subject: Subject, values: Values | NoValues, bench: Bench) -> Iterator[Finding]:
+def judge_values(subject: Subject, values: Values | NoValues, context: Context) -> Iterator[Finding]:
     """The rules over values."""
-    from torchsmith.audit.run import finding
-
     for rule in rules_of("values", "recipe"):
-        if bench.choice.wants(rule.id):
+        if context.choice.wants(rule.id):
             yield from (finding(rule, defect, subject) for defect in rule.check(subject, values))

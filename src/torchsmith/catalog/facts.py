@@ -129,6 +129,7 @@ class Pin(Entry, frozen=True, kw_only=True):
     default_python: PythonVersion | None = None  # what python3Packages is there
     aliases: tuple[str, ...] = ()  # old attributes of its Python packages that still work there
     min_sm: Sm | None = None  # what its cuDNN accepts
+    torch_switches: tuple[str, ...] = ()  # arguments of its torch that end in Support
     limits: Mapping[str, Limit] = {}
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from rich.table import Table
 from rich.text import Text
 
 from torchsmith.audit import fix, reports
+from torchsmith.audit.finding import Finding
+from torchsmith.audit.rule import Rule
 from torchsmith.audit.run import Report
 from torchsmith.cli.console import err, out, say_recovered
 from torchsmith.workspace.checkout import root_of
@@ -19,7 +22,10 @@ WRITERS = {
     "sarif": reports.as_sarif,
     "markdown": reports.as_markdown,
     "github": reports.as_github,
+    "junit": reports.as_junit,
 }
+SHOWN = 3  # files of a group that are named
+FEW, MANY = 4, 20  # rules and findings that need no table
 
 
 def say(words: str) -> None:
@@ -27,11 +33,21 @@ def say(words: str) -> None:
     err().print(words, soft_wrap=True)
 
 
-def print_report(report: Report, format: str) -> None:
-    """The findings in the format asked for."""
+def print_report(report: Report, format: str, *, verbose: bool = False) -> None:
+    """The findings in the format asked for; for people by what they say, or with `verbose` by place."""
     if format in WRITERS:
         sys.stdout.write(WRITERS[format](report))
         return
+    if verbose:
+        _print_places(report)
+    else:
+        for group in reports.grouped(report.findings):
+            _print_group(group)
+        _print_rules(report)
+    out().print(reports.summary(report), soft_wrap=True)
+
+
+def _print_places(report: Report) -> None:
     console = out()
     for file, findings in reports.by_file(report.findings).items():
         console.print(Text(file, style="bold"), soft_wrap=True)
@@ -39,13 +55,60 @@ def print_report(report: Report, format: str) -> None:
             place = f"{one.where.line}:{one.where.column}" if one.where.line else "-"
             line = Text(f"  {place:>7} ").append(f"{one.severity.value:7} ", style=STYLES[one.severity.value])
             console.print(line.append(f"{one.rule} ", style="dim").append(one.message), soft_wrap=True)
-            if one.source:
-                console.print(Text(f"          | {one.source.strip()}", style="dim"), soft_wrap=True)
-            todo = one.hint or (f"--fix will {one.fix.title}" if one.fix else "")
-            if todo:
-                console.print(Text("          = ", style="cyan").append(todo), soft_wrap=True)
+            _print_about(one)
         console.print()
-    console.print(reports.summary(report), soft_wrap=True)
+
+
+def _print_group(group: reports.Group) -> None:
+    console, one, files = out(), group.first, group.files
+    line = Text(f"{one.severity.value:7} ", style=STYLES[one.severity.value])
+    console.print(line.append(f"{one.rule} ", style="dim").append(one.message), soft_wrap=True)
+    places = ", ".join(str(found.where) for found in _one_a_file(group)[:SHOWN])
+    more = f" and {len(files) - SHOWN} more files" if len(files) > SHOWN else ""
+    console.print(Text(f"        {places}{more}", style="bold"), soft_wrap=True)
+    _print_about(one)
+
+
+def _one_a_file(group: reports.Group) -> list[Finding]:
+    first: dict[str, Finding] = {}
+    for one in group.findings:
+        first.setdefault(one.where.file, one)
+    return list(first.values())
+
+
+def _print_about(one: Finding) -> None:
+    """The line that a finding is about, and what to do."""
+    console = out()
+    if one.source:
+        console.print(Text(f"          | {one.source.strip()}", style="dim"), soft_wrap=True)
+    todo = one.hint or (f"--fix will {one.fix.title}" if one.fix else "")
+    if todo:
+        console.print(Text("          = ", style="cyan").append(todo), soft_wrap=True)
+
+
+def _print_rules(report: Report) -> None:
+    """How often each rule spoke, where that is more than can be seen above."""
+    rows = reports.by_rule(report.findings)
+    if len(rows) < FEW and len(report.findings) < MANY:
+        return
+    table = Table("rule", "what", "severity", "findings", "files", "--fix", box=None, pad_edge=False)
+    for row in rows:
+        counts = (str(row.findings), str(row.files), str(row.fixable or ""))
+        table.add_row(row.rule, row.title, row.severity.value, *counts)
+    console = out()
+    console.print()
+    console.print(table)
+    console.print()
+
+
+def explain(rule: Rule) -> None:
+    """A rule's page."""
+    console = out()
+    console.print(Text(f"{rule.id} {rule.title}", style="bold"), soft_wrap=True)
+    facts = f"{rule.worst.value}, {rule.sure.value}, looks at {rule.depth}, about {rule.group}"
+    console.print(Text(facts, style="dim"), soft_wrap=True)
+    console.print()
+    console.print(Text(" ".join(rule.documentation.split())))
 
 
 def print_fixes(report: Report, *, write: bool, workspace: Path | None = None) -> None:

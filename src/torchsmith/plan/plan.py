@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from torchsmith.audit.context import Context
 from torchsmith.audit.finding import Severity
-from torchsmith.audit.run import Bench, judge_file
+from torchsmith.audit.run import judge_file
 from torchsmith.audit.suppress import Choice
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import package_name, try_read
@@ -77,7 +78,7 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
 
 def auditor(workspace: Workspace) -> Judge:
     """The errors of a recipe, the first few of them; empty where there is none."""
-    bench = Bench(workspace.catalog, Choice(), {cell.name: cell.line for cell in workspace.matrix.cells})
+    bench = Context(workspace.catalog, Choice(), {cell.name: cell.line for cell in workspace.matrix.cells})
 
     def errors(recipe: RecipeFile) -> str:
         findings = judge_file(recipe.path, recipe.path.name, True, bench).findings

@@ -96,6 +96,15 @@ class BuilderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ssh_key: str = ""
 
 
+class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which rules of the audit count here, and what recipes do not say themselves."""
+
+    select: tuple[str, ...] = ()  # only these rules: TS401, or TS4
+    ignore: tuple[str, ...] = ()
+    per_path: dict[str, tuple[str, ...]] = {}  # rules to ignore in files that a pattern matches
+    line: str | None = None  # of recipes that nothing else tells the line of
+
+
 class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `torchsmith ci` writes into a workflow."""
 
@@ -117,6 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nightly: NightlySettings | None = None
     builder: tuple[BuilderSettings, ...] = ()
     ci: CiSettings = CiSettings()
+    audit: AuditSettings = AuditSettings()
     fetch: tuple[FetchAddress, ...] = ()  # tarballs besides nixpkgs that evaluating may download
     usable: bool = False
     matrix: tuple[MatrixBlock, ...] = ()

@@ -48,10 +48,17 @@ def target_is_the_named_one(subject: Subject) -> Iterator[Defect]:
                 yield Defect(f"{mention.name} is {value}, the name says {gpu.name}", mention.span)
 
 
-def _rewrite(mention: GpuMention, old: str, new: str) -> Fix | None:
+def _only_a_target(subject: Subject, mention: GpuMention) -> bool:
+    """Whether a variable is used as a target alone; where a name is made of it, another spelling shows."""
+    uses = [line for line in subject.code.splitlines() if re.search(rf"\b{mention.name}\b", line)]
+    plain = re.compile(rf"\b({mention.name}|gpuArch)\s*=|gpuTargets|ARCH_LIST|apabilities|\becho\b")
+    return all(plain.search(line) for line in uses)
+
+
+def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> Fix | None:
     """In place, where the text of the mention is that literal and nothing else."""
     length = mention.span.end - mention.span.start
-    if mention.spelling == "variable" and length == len(old) + 2:
+    if mention.spelling == "variable" and length == len(old) + 2 and _only_a_target(subject, mention):
         return Fix(f"write {new}", (Edit(mention.span.start + 1, mention.span.end - 1, new),))
     return None
 
@@ -70,7 +77,7 @@ def target_is_a_capability(subject: Subject) -> Iterator[Defect]:
                 yield Defect(
                     f"{mention.name} is written {value}, it takes {sm.capability}",
                     mention.span,
-                    fix=_rewrite(mention, value, sm.capability),
+                    fix=_rewrite(subject, mention, value, sm.capability),
                 )
             elif sm is None:
                 yield Defect(f"{mention.name} is {value}, which is no GPU architecture", mention.span)
@@ -295,3 +302,17 @@ def jetson_is_named(subject: Subject) -> Iterator[Defect]:
                 severity=WARNING,
                 sure=subject.convention,
             )
+
+
+@rule("TS412", "switch that torch does not have")
+def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
+    """An override passes arguments that the package takes; another one, such as `cudnnSupport`, stops the
+    evaluation: cuDNN is left out with USE_CUDNN=0."""
+    pins = [subject.said_pin] if subject.said_pin else list(subject.catalog.pins.values())
+    known = {name for pin in pins for name in pin.torch_switches}
+    sure = None if subject.said_pin else LIKELY
+    for told in subject.overrides_of("torch", "pytorch") if known else ():
+        for name, said in told.arguments.items() if told.kind == "override" else ():
+            if name.endswith("Support") and name not in known:
+                hint = f"it takes {', '.join(sorted(known))}"
+                yield Defect(f"torch takes no argument {name}", said.span, hint=hint, sure=sure)

@@ -9,10 +9,12 @@ from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Line, Package
 from torchsmith.catalog.facts import Patch
+from torchsmith.nix.hashes import to_sri
 from torchsmith.recipe.read import Said, Source, Value
 
 GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
 FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
+NIX32 = re.compile(r"sha256-[0-9abcdfghijklmnpqrsvwxyz]{52}")
 HASHES = ("hash", "sha256", "sha512", "outputHash")
 HASHLESS = ("fetchTarball", "fetchGit", "fetchTree")
 # What each fetcher cannot do without.
@@ -51,14 +53,19 @@ def _patch(subject: Subject, source: Source) -> Patch | None:
 
 @rule("TS901", "empty hash")
 def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
-    """An empty hash stops the build with the right one in the error. It is a note where nobody knows it
-    yet, as for a new release; hash repair learns it."""
+    """An empty hash stops the build with the right one in the error; `torchsmith fix-hashes` learns it. It is
+    a note of nightlies, which move every day."""
     for source in subject.body.sources:
         if source.hash is None or source.hash.value:
             continue
         known = _known_hash(subject, source)
         fix = rewrite(source.hash.span, known) if known else None
-        yield Defect("the hash is empty", source.hash.span, fix=fix, severity=None if known else NOTE)
+        # A nightly moves every day; its hash is learned when it is built.
+        nightly = subject.variant is not None and bool(subject.variant.flavor) and not known
+        hint = "" if known else "torchsmith fix-hashes learns it"
+        yield Defect(
+            "the hash is empty", source.hash.span, hint=hint, fix=fix, severity=NOTE if nightly else None
+        )
 
 
 @rule("TS902", "malformed hash")
@@ -72,6 +79,15 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
         fix = rewrite(source.hash.span, known) if known else None
         if FAKE.fullmatch(source.hash.value):
             yield Defect("the hash is a placeholder", source.hash.span, fix=fix)
+        elif NIX32.fullmatch(source.hash.value):
+            bare = source.hash.value.removeprefix("sha256-")
+            right = to_sri(f"sha256:{bare}")
+            yield Defect(
+                f"{bare} is Nix' base 32, and sha256- takes base 64",
+                source.hash.span,
+                hint=f"sha256:{bare}, or {right}",
+                fix=rewrite(source.hash.span, known or right),
+            )
         elif not GOOD.fullmatch(source.hash.value):
             yield Defect(f"{source.hash.value} is not a hash", source.hash.span, fix=fix)
     for found in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):

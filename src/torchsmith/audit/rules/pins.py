@@ -163,3 +163,19 @@ def dependencies_use_cuda(subject: Subject) -> Iterator[Defect]:
     for one in subject.body.imports[:1] if variant.cuda and wrong else ():
         if one.whole:
             yield Defect("config.cudaSupport is not true", said.span if said else one.span)
+
+
+@rule("TS210", "release that nothing tells", NOTE, over="repo")
+def release_is_told(repo: Repo) -> Iterator[Defect]:
+    """Which torch release a recipe is of is told by torchsmith.toml, its name, its text, or a pin that the
+    catalog knows. Where none does, rules and fixes that depend on it do not run. A comment `# torchsmith:
+    line 2.9` in a recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` tells it."""
+    silent = [one for one in repo.recipes if one.variant and not one.variant.flavor and not one.line]
+    pins = sorted({one.pin[:7] for one in silent if one.pin})
+    if silent:
+        where = f" (nixpkgs {', '.join(pins)})" if pins else ""
+        yield Defect(
+            f"nothing tells which torch release {len(silent)} of {len(repo.recipes)} recipes are of{where}:"
+            " rules that depend on it did not run",
+            hint="--line 2.9, line in [audit] of torchsmith.toml, or a comment # torchsmith: line 2.9",
+        )

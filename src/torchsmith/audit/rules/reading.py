@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from torchsmith.audit.rule import Defect, rule
+from torchsmith.audit.rule import LARGEST, WARNING, Defect, rule
 from torchsmith.edge.problem import Problem
+
+
+@rule("TS004", "file too large to be judged", WARNING, over="file")
+def file_is_a_recipe(path: Path, text: str) -> Iterator[Defect]:
+    """A file of more than a million characters is not judged: recipes have some ten thousand, and no person
+    reads what lies behind a megabyte of comments either."""
+    if len(text) > LARGEST:
+        yield Defect(f"it has {len(text):,} characters: more than {LARGEST:,} are not judged")
 
 
 @rule("TS001", "file that cannot be read", over="unread")

@@ -22,6 +22,7 @@ class Format(StrEnum):
     SARIF = "sarif"
     MARKDOWN = "markdown"
     GITHUB = "github"
+    JUNIT = "junit"
 
 
 def run(
@@ -54,6 +55,13 @@ def run(
     write_baseline: Annotated[
         bool, typer.Option("--write-baseline", help="Write today's findings into --baseline.")
     ] = False,
+    line: Annotated[
+        str | None, typer.Option("--line", help="The torch release of recipes that do not say theirs: 2.9.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every place, file by file.")] = False,
+    explain: Annotated[
+        str | None, typer.Option("--explain", metavar="RULE", help="What a rule is about, and stop.")
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 is one a processor.")] = 0,
     json: JsonOption = False,
 ) -> None:
@@ -65,15 +73,19 @@ def run(
     """
     from torchsmith.audit import suppress
     from torchsmith.audit.finding import Severity
+    from torchsmith.audit.rule import find_rule
     from torchsmith.audit.run import Request, audit
     from torchsmith.cli import audit_view as view
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.edge.problem import Problem
     from torchsmith.workspace.checkout import split, workspace_folder, workspace_of
 
+    if explain is not None:
+        view.explain(find_rule(explain))
+        return
     if write_baseline and baseline is None:
         raise Problem("--write-baseline needs --baseline FILE, where to write")
-    choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline)
+    choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline, line)
     trees = read_trees(nixpkgs or [])
     places, selectors = split(paths or [])
     places = places or (workspace_folder(workspace),)
@@ -91,6 +103,6 @@ def run(
         view.print_fixes(report, write=True, workspace=opened.root if opened else None)
         report = audit(request)
     shown = report if notes else report.without(Severity.NOTE)
-    view.print_report(shown, "json" if json else format.value)
+    view.print_report(shown, "json" if json else format.value, verbose=verbose)
     if report.of(Severity.ERROR):
         raise typer.Exit(1)

@@ -151,7 +151,7 @@ class Recipe:
     def comments(self) -> tuple[Said[str], ...]:
         found = []
         for node in self.syntax.captures.get("comment", ()):
-            words = re.sub(r"^(?:#+|/\*+)\s?|\s*\*/$", "", self.syntax.text(node))
+            words = re.sub(r"^(?:#+|/\*+)\s?", "", self.syntax.text(node)).removesuffix("*/")
             if self._alive(node):
                 found.append(Said(words.strip(), self.syntax.span(node)))
         return tuple(found)
@@ -269,6 +269,8 @@ class Recipe:
             if of is None or kind is None:
                 continue
             words = self.syntax.text(function).removesuffix(f".{kind}")
+            if words == self.syntax.text(of):
+                words = self.syntax.text(live.resolved(self.syntax, of))
             body = reading_overlays.body_of(argument)
             passed = self._fields(body) if body is not None else {}
             found.append(Override(kind, words, passed, self.syntax.span(node)))

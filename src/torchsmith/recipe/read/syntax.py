@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -119,16 +120,30 @@ class Syntax:
         return self.data[node.start_byte : node.end_byte].decode()
 
     def span(self, node: Node) -> Span:
-        if not self._ascii:
-            return self.span_at(node.start_byte, node.end_byte)
         row, column = node.start_point
+        if not self._ascii:
+            start = node.start_byte
+            column = len(self.data[start - column : start].decode(errors="replace"))
         return Span(node.start_byte, node.end_byte, row + 1, column + 1)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(found.end() for found in re.finditer(rb"\n", self.data))]
+
+    def line(self, number: int) -> str:
+        """A line of the text, counted from 1."""
+        starts = self._line_starts
+        if not 1 <= number <= len(starts):
+            return ""
+        end = starts[number] if number < len(starts) else len(self.data)
+        return self.data[starts[number - 1] : end].decode(errors="replace").rstrip()
 
     def span_at(self, start: int, end: int) -> Span:
         """A span by its bytes; columns count characters, whatever their width."""
-        begin = self.data.rfind(b"\n", 0, start) + 1
+        row = bisect_right(self._line_starts, start)
+        begin = self._line_starts[row - 1]
         column = start - begin if self._ascii else len(self.data[begin:start].decode(errors="replace"))
-        return Span(start, end, self.data.count(b"\n", 0, start) + 1, column + 1)
+        return Span(start, end, row, column + 1)
 
     def where(self, node: Node) -> Where:
         span = self.span(node)

@@ -1,0 +1,81 @@
+"""What judging needs and gives: the catalog and choices, a file's findings, and a defect as a finding in its
+place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchsmith.audit.finding import Finding, Sure
+from torchsmith.audit.form import Form, Forms
+from torchsmith.audit.repo import RecipeFacts
+from torchsmith.audit.rule import Defect, Rule
+from torchsmith.audit.subject import Subject
+from torchsmith.audit.suppress import Choice
+from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import Where
+from torchsmith.recipe.read import Recipe
+
+OF_THE_CELL = ("gpu", "cpu", "names")  # groups of rules that hold a recipe against its name
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One file: what was found, and what its repository needs to know of it."""
+
+    findings: tuple[Finding, ...]
+    facts: RecipeFacts | None = None
+    silenced: int = 0
+
+
+@dataclass(frozen=True)
+class Context:
+    """What judging a file needs besides the file."""
+
+    catalog: Catalog
+    choice: Choice
+    lines: dict[str, str]  # of the workspace, by variant
+
+    def subject(self, shown: str, recipe: Recipe) -> Subject:
+        """A recipe with what is known about it."""
+        return Subject(shown, recipe, self.catalog, self.lines.get(recipe.name), self.choice.line)
+
+    @cached_property
+    def forms(self) -> Forms:
+        return Forms(self.catalog)
+
+    @cached_property
+    def judged(self) -> dict[Form, tuple[Form, Judged]]:
+        """Judgements of forms that were seen before, each with the form that it was made of."""
+        return {}
+
+
+def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
+    """A defect of a recipe, placed in its file."""
+    recipe = defect.of or subject.body
+    if not recipe.syntax.exact:
+        # Nix told what the text means, and its positions are not the file's.
+        return made(rule, defect, Where(subject.file), "", keep_fix=False)
+    file = subject.file
+    if recipe is not subject.recipe and rule.group in OF_THE_CELL and subject.recipe.wrapper:
+        # What the caller passes is wrong for its name, not the file that takes it.
+        call = subject.recipe.wrapper.span
+        where = Where(file, call.line, call.column)
+        return made(rule, defect, where, subject.recipe.syntax.line(call.line), keep_fix=False)
+    if recipe is not subject.recipe and defect.at is not None:
+        file = os.path.normpath(
+            os.path.join(os.path.dirname(file), os.path.relpath(recipe.path, subject.recipe.path.parent))
+        )
+    line = defect.at.line if defect.at else 0
+    where = Where(file, line, defect.at.column if defect.at else 0)
+    fix_is_here = recipe is subject.recipe
+    return made(rule, defect, where, recipe.syntax.line(line) if line else "", keep_fix=fix_is_here)
+
+
+def made(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
+    """A defect as its rule's finding."""
+    sure = defect.sure or rule.sure
+    severity = max(defect.severity or rule.severity, sure.most, key=lambda one: one.rank)
+    fix = defect.fix if keep_fix and sure is Sure.CERTAIN else None
+    return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source, sure)

@@ -1,0 +1,2 @@
+{ pkgs ? import <nixpkgs> {} }:
+import ./lib/mk.nix { sm = null; isa = "armv9"; }
