@@ -489,3 +489,46 @@ def test_a_wheel_of_any_package_is_listed(tmp_path: Path) -> None:
     assert native(report) == ["sm120"]
     with pytest.raises(Problem, match="holds no library of PyTorch"):
         judged(path, "pytorch-python313-cuda13_0-sm120-avx2")
+
+
+def companion_wheel(folder: Path, tag: str, *needed: str) -> Path:
+    path = folder / f"torchvision-0.26.0-cp313-cp313-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("torchvision/version.py", "__version__ = '0.26.0'\n")
+        archive.writestr("torchvision-0.26.0.dist-info/WHEEL", f"Tag: cp313-cp313-{tag}\n")
+        archive.writestr("torchvision/image.so", linked("libc10.so", "libcudart.so.13", *needed))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("tag", "needed", "status"),
+    [
+        ("linux_x86_64", "libjpeg.so.8", "note"),
+        ("linux_x86_64", "libc10.so", "right"),
+        ("manylinux_2_28_x86_64", "libjpeg.so.8", "wrong"),
+    ],
+)
+def test_a_wheel_of_one_machine_may_use_its_libraries_and_a_portable_one_brings_them(
+    tag: str, needed: str, status: str, tmp_path: Path
+) -> None:
+    report = verify(companion_wheel(tmp_path, tag, needed), None, CATALOG, Depth())
+    assert statuses(report, "libraries") == {status}
+    assert ("unbundled" in {need.found for need in report.needs}) == (status == "note")
+
+
+def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Path) -> None:
+    path = tmp_path / "torch-2.10.0-cp313-cp313-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("torch/version.py", "__version__ = '2.10.0'\n")
+        archive.writestr("torch/lib/libtorch_cpu.so", linked("libc10.so", "libopenblas.so.0"))
+    report = verify(path, None, CATALOG, Depth())
+    assert {need.name: need.found for need in report.needs} == {
+        "libc10.so": "missing",
+        "libopenblas.so.0": "unbundled",
+    }
+    assert statuses(report, "libraries") == {"wrong", "note"}
+
+
+def test_an_installed_library_without_what_it_needs_is_wrong(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torchvision/image.so": linked("libjpeg.so.8000")})
+    assert "wrong" in statuses(verify(path, None, CATALOG, Depth()), "libraries")

@@ -99,6 +99,12 @@ def python_of(libraries: Iterable[str], texts: dict[str, str]) -> PythonBuild | 
     return None
 
 
+def is_portable(file: str, texts: dict[str, str]) -> bool:
+    """Whether a wheel promises to bring what it needs: not one tagged linux_*, for machines like its own."""
+    tags = [text for name, text in texts.items() if name.endswith(".dist-info/WHEEL")]
+    return any(re.search(r"-(many|musl)linux", text) for text in (file, *tags))
+
+
 def released_as(texts: dict[str, str]) -> dict[str, str]:
     """Name and release of whatever a wheel's own METADATA says it is."""
     found = {}

@@ -16,13 +16,14 @@ from torchsmith.artifact.identity import (
     blas_of,
     compile_flags,
     cuda_of,
+    is_portable,
     provided,
     python_of,
     released_as,
     versions_of,
 )
 from torchsmith.artifact.known import Owners, Role, known
-from torchsmith.artifact.linking import Linked, Need, needs_of, strange_paths
+from torchsmith.artifact.linking import Linked, Need, Setting, needs_of, strange_paths
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.edge.problem import Exit, Problem
@@ -208,14 +209,15 @@ def _inspection(
 ) -> Inspection:
     owners = contents.owners
     packages = {library.name: owners.package_of(library.name) for library in libraries}
-    torch = {name for name, package in packages.items() if package and package.is_torch}
     linked = [
-        Linked(library.name, item.place, library.links, library.name in torch)
+        _linked(library, item.place, packages[library.name])
         for library, item in zip(libraries, items, strict=True)
         if library.role == "own" and library.machine
     ]
     names = {item.name.rsplit("/", 1)[-1] for item in contents.libraries}
     names.update(library.links.soname for library in libraries)
+    wheel = contents.kind == "wheel"
+    local = wheel and not is_portable(contents.path.name, contents.texts)
     return Inspection(
         path=str(contents.path),
         kind=contents.kind,
@@ -226,8 +228,13 @@ def _inspection(
         known=recognised,
         cuda=cuda_of(contents.texts, (library.links for library in libraries), owners),
         python=python_of([library.name for library in libraries], contents.texts),
-        needs=needs_of(linked, names, installed=contents.kind != "wheel"),
+        needs=needs_of(linked, names, Setting(installed=not wheel, local=local)),
         strange_paths=strange_paths(linked),
         other_bytes=contents.other_bytes,
         faults=contents.faults,
     )
+
+
+def _linked(library: Library, place: Path | None, package: Package | None) -> Linked:
+    torch, family = (package.is_torch, package.libraries) if package else (False, ())
+    return Linked(library.name, place, library.links, torch, family)

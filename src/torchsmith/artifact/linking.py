@@ -11,7 +11,7 @@ from typing import Literal
 from torchsmith.artifact.elf import Links
 from torchsmith.artifact.known import known
 
-Found = Literal["present", "system", "driver", "elsewhere", "optional", "missing"]
+Found = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]
 LOADER_PLACES = tuple(
     Path(folder) / triple
     for folder in ("/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64")
@@ -28,6 +28,7 @@ class Linked:
     place: Path | None
     links: Links
     torch: bool = False  # whether it is torch's own
+    family: tuple[str, ...] = ()  # beginnings of the names of its package's own libraries
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,18 +40,27 @@ class Need:
     by: str  # the first library that needs it
 
 
-def needs_of(libraries: Iterable[Linked], names: Collection[str], *, installed: bool) -> list[Need]:
-    """How every needed library is found; `installed` when paths can be followed on this machine."""
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What can be told of the machine that an artifact is to run on."""
+
+    installed: bool  # paths can be followed on this machine
+    local: bool  # a wheel for machines like the one that built it, whose libraries it uses
+
+
+def needs_of(libraries: Iterable[Linked], names: Collection[str], setting: Setting) -> list[Need]:
+    """How every needed library is found."""
     found: dict[str, Need] = {}
     for library in libraries:
         for needed in library.links.needed:
-            where = _where(needed, library, names, installed)
+            where = _where(needed, library, names, setting)
             if needed not in found or (found[needed].found == "missing" and where != "missing"):
                 found[needed] = Need(needed, where, library.name)
     return sorted(found.values())
 
 
-def _where(needed: str, library: Linked, names: Collection[str], installed: bool) -> Found:
+def _where(needed: str, library: Linked, names: Collection[str], setting: Setting) -> Found:
+    installed = setting.installed
     if PurePosixPath(needed).name in names:
         return "present"
     if installed and library.place and _lies_in(_folders(library.links.runpath, library.place), needed):
@@ -65,7 +75,8 @@ def _where(needed: str, library: Linked, names: Collection[str], installed: bool
         return "elsewhere"
     if PurePosixPath(library.name).name.startswith(known().names.optional):
         return "optional"
-    return "missing"
+    family = (*known().names.own, *library.family)
+    return "unbundled" if setting.local and not needed.startswith(family) else "missing"
 
 
 def _lies_in(folders: Iterable[Path], name: str) -> bool:

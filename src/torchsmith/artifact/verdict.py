@@ -93,9 +93,13 @@ def _libraries(seen: Inspection) -> Iterator[Check]:
         names = [need.name for need in missing if need.by == by]
         status: Status = "wrong" if seen.known and seen.kind != "library" else "note"
         yield Check("libraries", status, f"{by} needs what is not there: {', '.join(names)}")
+    machines = sorted(need.name for need in seen.needs if need.found == "unbundled")
+    if machines:
+        text = f"the machine that runs it must have {', '.join(machines)}"
+        yield Check("libraries", "note", text, "it uses libraries of the machine that built it")
     for text in seen.strange_paths:
         yield Check("libraries", "note", text, "a place of the machine that built it")
-    if seen.needs and not missing:
+    if seen.needs and not missing and not machines:
         yield Check("libraries", "right", f"all {len(seen.needs)} needed shared libraries are accounted for")
 
 
