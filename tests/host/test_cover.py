@@ -38,7 +38,7 @@ weights = st.integers(0, 4).map(float)
 def problems(draw: st.DrawFn) -> tuple[list[Demand], frozenset[int], frozenset[int]]:
     """Demands on a few candidates, some pinned, some ruled out."""
     rows = draw(st.lists(st.tuples(costs, weights), min_size=1, max_size=6))
-    demands = [Demand(Capability(), 1.0, weight, (f"m{n}",), row) for n, (row, weight) in enumerate(rows)]
+    demands = [Demand(Capability(), 1, weight, (f"m{n}",), row) for n, (row, weight) in enumerate(rows)]
     must = draw(st.frozensets(st.integers(0, SIZE - 1), max_size=1))
     banned = draw(st.frozensets(st.integers(0, SIZE - 1), max_size=1)) - must
     return demands, frozenset(range(SIZE)) - banned, must
@@ -74,7 +74,7 @@ def test_the_best_few_are_as_good_as_trying_every_subset(
     count = max(count, len(must))
     # Worst costs differ with what is ruled out; both sides must weigh by the same.
     demands = [
-        Demand(d.host, 1.0, d.weight, d.kinds, {i: c for i, c in d.costs.items() if i in candidates})
+        Demand(d.host, 1, d.weight, d.kinds, {i: c for i, c in d.costs.items() if i in candidates})
         for d in demands
     ]
     solution = Programme(demands, candidates, must).best(count)
@@ -106,8 +106,8 @@ def test_the_fewest_are_as_few_as_trying_every_subset(
 
 
 def test_how_much_worse_a_fit_is_decides_between_equally_many() -> None:
-    far = Demand(Capability(), 1.0, 1.0, ("far",), {0: 0, 2: 9})
-    near = Demand(Capability(), 1.0, 1.0, ("near",), {1: 0, 2: 2, 3: 1})
+    far = Demand(Capability(), 1, 1.0, ("far",), {0: 0, 2: 9})
+    near = Demand(Capability(), 1, 1.0, ("near",), {1: 0, 2: 2, 3: 1})
     assert Programme([far, near], range(4), (2,)).best(2).chosen == (0, 2)
 
 
@@ -208,7 +208,7 @@ def test_the_bill_counts_companions_and_the_largest_build() -> None:
 
 def test_a_fleet_without_drivers_says_what_it_assumes() -> None:
     asked = cover(fleet(("x", 1, Given(cpu="zen3", gpu="H100"))))
-    assert "the driver is 525.60.13 or newer" in asked.demands[0].assumed
+    assert asked.fewest().served[0].assumed == ("the driver is 525.60.13 or newer",)
 
 
 def test_ten_thousand_machines_are_one_demand_for_each_kind() -> None:
@@ -244,3 +244,12 @@ def test_cells_of_several_lines_are_written_without_a_line() -> None:
 def test_the_sample_is_served_whole() -> None:
     plan = cover(read_fleet(Path("sample"), CATALOG)).fewest()
     assert plan.unserved == 0
+
+
+def test_a_machine_with_two_gpus_is_one_machine() -> None:
+    asked = cover(fleet(("desk", 1, Given(cpu="zen4", gpu="RTX 3090 + H100", driver="580"))))
+    assert [(demand.machines, demand.weight) for demand in asked.demands] == [(1, 0.5), (1, 0.5)]
+    one = asked.best(1)
+    assert (one.best, one.slower, one.unserved, one.in_part) == (0, 0, 1, 1)
+    two = asked.best(2)
+    assert (two.best, two.slower, two.unserved, two.in_part) == (1, 0, 0, 0)

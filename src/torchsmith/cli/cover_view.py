@@ -10,13 +10,9 @@ from rich.table import Table
 from torchsmith.cli.console import out, say, warn
 from torchsmith.host.cover import Cover, Plan, Served
 from torchsmith.host.fleet import Fleet
+from torchsmith.matrix import Cell
 
 SHOWN = 12
-
-
-def count(machines: float) -> str:
-    """Machines as people write them; a machine with two kinds of GPU may count half."""
-    return f"{machines:,.0f}" if machines == int(machines) else f"{machines:,.1f}"
 
 
 def print_answer(cover: Cover, plan: Plan, plans: Sequence[Plan], *, limited: bool) -> None:
@@ -32,8 +28,8 @@ def print_answer(cover: Cover, plan: Plan, plans: Sequence[Plan], *, limited: bo
 
 def _print_fleet(cover: Cover) -> None:
     """What was read, and what was not."""
-    fleet, different = cover.fleet, len(cover.demands)
-    say(f"{count(fleet.machines)} machines in {len(fleet.kinds):,} entries, {different} of them different")
+    fleet, different = cover.fleet, len(cover.groups)
+    say(f"{fleet.machines:,} machines in {len(fleet.kinds):,} entries, {different} of them different")
     say(f"{len(cover.cells)} candidates")
     _print_unread(fleet)
 
@@ -57,13 +53,11 @@ def _print_plan(plan: Plan, cover: Cover, title: str) -> None:
     table.add_column("machines", justify="right")
     table.add_column("of these slower", justify="right")
     for cell in plan.cells:
-        own = [one for one in plan.served if one.cell is cell]
-        slower = sum(one.demand.machines for one in own if one.slower)
-        table.add_row(cell.name, count(sum(one.demand.machines for one in own)), count(slower))
+        table.add_row(cell.name, *(f"{number:,}" for number in _users(plan, cell)))
     out().print(table)
     say(
-        f"{count(plan.best + plan.slower)} machines served: {count(plan.best)} as well as possible,"
-        f" {count(plan.slower)} slower; {count(plan.unserved)} not at all"
+        f"{plan.best + plan.slower:,} machines served: {plan.best:,} as well as possible,"
+        f" {plan.slower:,} slower; {_unserved(plan)}"
     )
     bill = plan.bill
     say(
@@ -82,15 +76,36 @@ def _print_shortcomings(plan: Plan, cover: Cover) -> None:
             say(title, "bold")
         for one in rows[:SHOWN]:
             why = cover.why_slower(one) if one.cell else cover.why_unserved(one.demand)
-            say(f"  {count(one.demand.machines)} x {one.demand.label}: {why}")
+            say(f"  {one.demand.machines:,} x {one.demand.label}: {why}")
         if len(rows) > SHOWN:
             say(f"  {len(rows) - SHOWN} more (all of them with --json)")
-    assumed: dict[str, float] = {}
-    for one in plan.served:
-        for text in one.demand.assumed if one.cell else ():
-            assumed[text] = assumed.get(text, 0.0) + one.demand.machines
-    for text, machines in assumed.items():
-        warn(f"assumed for {count(machines)} machines: {text}")
+    _print_assumed(plan)
+
+
+def _print_assumed(plan: Plan) -> None:
+    """What the chosen variants need that the inventory does not say."""
+    for text in dict.fromkeys(text for one in plan.served for text in one.assumed):
+        warn(f"assumed for {_assuming(plan, text):,} machines: {text}")
+    blind = plan.machines(lambda all_: any(one.cell and one.demand.host.sms is None for one in all_))
+    if blind:
+        warn(f"GPUs of {blind:,} machines are unknown: they get a build for the CPU alone")
+
+
+def _users(plan: Plan, cell: Cell) -> tuple[int, int]:
+    """Machines that get a variant, and how many of them run slower with it than they could."""
+    return (
+        plan.machines(lambda all_: any(one.cell is cell for one in all_)),
+        plan.machines(lambda all_: any(one.cell is cell and one.slower for one in all_)),
+    )
+
+
+def _assuming(plan: Plan, text: str) -> int:
+    return plan.machines(lambda all_: any(text in one.assumed for one in all_))
+
+
+def _unserved(plan: Plan) -> str:
+    in_part = f" ({plan.in_part:,} of them on some of their GPUs)" if plan.in_part else ""
+    return f"{plan.unserved:,} not served{in_part}" if in_part else f"{plan.unserved:,} not at all"
 
 
 def _print_curve(plans: Sequence[Plan]) -> None:
@@ -105,12 +120,12 @@ def _print_curve(plans: Sequence[Plan]) -> None:
     for plan in plans:
         names = {cell.name for cell in plan.cells}
         change = [*sorted(names - before), *(f"({name})" for name in sorted(before - names))]
-        served = count(plan.best + plan.slower)
+        served = f"{plan.best + plan.slower:,}"
         bill = plan.bill
         table.add_row(
             str(len(plan.cells)),
             served,
-            count(plan.best),
+            f"{plan.best:,}",
             f"{bill.hours:.1f}",
             f"{bill.store_gb:.1f}",
             " ".join(change),
@@ -125,6 +140,7 @@ def cover_json(cover: Cover, plan: Plan, plans: Sequence[Plan]) -> dict[str, Any
     return {
         "machines": fleet.machines,
         "entries": len(fleet.kinds),
+        "different": len(cover.groups),
         "demands": len(cover.demands),
         "candidates": len(cover.cells),
         "not_read": [{"where": str(unread.where), "why": unread.why} for unread in fleet.unread],
@@ -154,9 +170,9 @@ def _served_json(one: Served, cover: Cover) -> dict[str, Any]:
         "machines": demand.machines,
         "weight": demand.weight,
         "kinds": list(demand.kinds),
-        "gpus": [str(sm) for sm in demand.host.sms or ()],
+        "gpus": None if demand.host.sms is None else [str(sm) for sm in demand.host.sms],
         "driver": str(demand.host.driver) if demand.host.driver else None,
         "variant": one.cell.name if one.cell else None,
         "why": why,
-        "assumed": list(demand.assumed),
+        "assumed": list(one.assumed),
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, Estimate, Workload
 from torchsmith.edge.problem import Problem, did_you_mean
-from torchsmith.host.demand import Demand, demands
+from torchsmith.host.demand import Demand, Group, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.rank import rank
 from torchsmith.host.solve import Programme, Proof, Solution
@@ -23,6 +23,7 @@ class Served:
     demand: Demand
     cell: Cell | None
     cost: int = 0  # 0: as well as any candidate could
+    assumed: tuple[str, ...] = ()  # what must be true for it that the inventory does not say
 
     @property
     def slower(self) -> bool:
@@ -47,21 +48,29 @@ class Plan:
     served: tuple[Served, ...]
     bill: Bill
     proof: Proof
+    groups: tuple[Group, ...]
 
-    def _machines(self, wanted: Callable[[Served], bool]) -> float:
-        return sum(one.demand.machines for one in self.served if wanted(one))
-
-    @property
-    def best(self) -> float:
-        return self._machines(lambda one: one.cell is not None and not one.slower)
+    def machines(self, wanted: Callable[[list[Served]], bool]) -> int:
+        """How many machines there are, by what their GPUs get."""
+        return sum(one.machines for one in self.groups if wanted([self.served[at] for at in one.demands]))
 
     @property
-    def slower(self) -> float:
-        return self._machines(lambda one: one.slower)
+    def best(self) -> int:
+        return self.machines(lambda all_: all(one.cell is not None and not one.slower for one in all_))
 
     @property
-    def unserved(self) -> float:
-        return self._machines(lambda one: one.cell is None)
+    def slower(self) -> int:
+        return self.machines(lambda all_: all(one.cell for one in all_) and any(one.slower for one in all_))
+
+    @property
+    def unserved(self) -> int:
+        """Machines with a GPU that nothing chosen uses, or that nothing chosen runs on."""
+        return self.machines(lambda all_: any(one.cell is None for one in all_))
+
+    @property
+    def in_part(self) -> int:
+        """Those of the unserved that have another GPU which is served."""
+        return self.machines(lambda all_: len({one.cell is None for one in all_}) == 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +101,15 @@ class Cover:
         self.catalog, self.workload = catalog, workload
         self.estimate_of = estimate_of
         self.fleet = fleet
-        self.demands = demands(fleet.kinds, self.cells, catalog, workload)
+        self.demands, self.groups = demands(fleet.kinds, self.cells, catalog, workload)
         must = self._indices(pins.must)
         banned = self._indices(pins.must_not)
         if must & banned:
             name = self.cells[min(must & banned)].name
             raise Problem(f"{name} must be chosen and must not be chosen")
         self.must = must
-        self.programme = Programme(self.demands, set(range(len(self.cells))) - banned, must)
+        self.allowed = frozenset(range(len(self.cells))) - banned
+        self.programme = Programme(self.demands, self.allowed, must)
 
     def _indices(self, names: Collection[str]) -> frozenset[int]:
         places = {cell.name: index for index, cell in enumerate(self.cells)}
@@ -131,20 +141,21 @@ class Cover:
         return tuple(plans)
 
     @property
-    def hopeless(self) -> float:
-        """Machines that no candidate serves."""
-        return sum(demand.machines for demand in self.demands if not demand.costs)
+    def hopeless(self) -> int:
+        """Machines that no candidate serves, or not on all of their GPUs."""
+        lost = {at for at, demand in enumerate(self.demands) if not demand.costs}
+        return sum(group.machines for group in self.groups if lost & set(group.demands))
 
     def why_slower(self, served: Served) -> str:
         """What a machine could have instead of what it has."""
         costs = served.demand.costs
-        best = self.cells[min(costs, key=lambda index: (costs[index], index))]
+        best = self.cells[min(costs, key=lambda index: costs[index])]
         return f"has {served.cell.name if served.cell else 'nothing'}, {best.name} would be best"
 
     def why_unserved(self, demand: Demand) -> str:
         """What stands in the way of the nearest candidate, or that the plan left the machine out."""
         if demand.costs:
-            index = min(demand.costs, key=lambda index: (demand.costs[index], index))
+            index = min(demand.costs, key=lambda index: demand.costs[index])
             return f"{self.cells[index].name} would serve it"
         candidates = [cell for cell in self.cells if cell.variant.cuda or not demand.host.sms]
         misses = rank(demand.host, candidates, self.catalog, self.workload).misses
@@ -153,26 +164,35 @@ class Cover:
         return f"nearest is {misses[0].variant.name}: {'; '.join(map(str, misses[0].reasons))}"
 
     def _plan(self, solution: Solution) -> Plan:
-        chosen = self._needed(solution.chosen)
+        chosen = self._preferred(solution.chosen)
         served = tuple(self._serve(demand, chosen) for demand in self.demands)
         cells = tuple(sorted((self.cells[index] for index in chosen), key=lambda cell: cell.variant.sort_key))
-        return Plan(cells, served, self._bill(cells), solution.proof)
+        return Plan(cells, served, self._bill(cells), solution.proof, self.groups)
 
-    def _serve(self, demand: Demand, chosen: Sequence[int]) -> Served:
-        able = [(demand.costs[index], index) for index in chosen if index in demand.costs]
-        if not able:
+    def _serve(self, demand: Demand, chosen: Collection[int]) -> Served:
+        index = _best_of(demand, chosen)
+        if index is None:
             return Served(demand, None)
-        cost, index = min(able)
-        return Served(demand, self.cells[index], cost - min(demand.costs.values()))
+        cost = demand.costs[index] - min(demand.costs.values())
+        assumed = tuple(reason.text for reason in demand.fits[index].provided)
+        return Served(demand, self.cells[index], cost, assumed)
 
-    def _needed(self, chosen: Sequence[int]) -> tuple[int, ...]:
-        """Without a variant that no machine would use, though the limit leaves room for it."""
-        used = set(self.must)
+    def _preferred(self, chosen: Collection[int]) -> tuple[int, ...]:
+        """Without variants that no machine would use, and each of the others exchanged for the one that pick
+        would rather give to its machines among those that serve them as well."""
+        users: dict[int, list[Demand]] = {index: [] for index in self.must}
         for demand in self.demands:
-            able = [(demand.costs[index], index) for index in chosen if index in demand.costs]
-            if able:
-                used.add(min(able)[1])
-        return tuple(sorted(used))
+            index = _best_of(demand, chosen)
+            if index is not None:
+                users.setdefault(index, []).append(demand)
+        kept = set(users)
+        for index, own in users.items():
+            if index not in self.must:
+                kept.remove(index)
+                equal = [{i for i, cost in one.costs.items() if cost <= one.costs[index]} for one in own]
+                rivals = set.intersection(*equal) & self.allowed - kept
+                kept.add(min(rivals, key=lambda i: (sum(one.weight * one.place(i) for one in own), i)))
+        return tuple(sorted(kept))
 
     def _bill(self, cells: Sequence[Cell]) -> Bill:
         hours = store = largest = 0.0
@@ -191,6 +211,12 @@ class Cover:
         """The cells and the same ones of other packages, where the matrix has them."""
         names = (cell.variant.of(package).name for cell in cells for package in self.packages)
         return [self.names[name] for name in names if name in self.names]
+
+
+def _best_of(demand: Demand, chosen: Collection[int]) -> int | None:
+    """The candidate that serves a demand at the lowest cost, and among equals the one that pick prefers."""
+    able = [index for index in chosen if index in demand.costs]
+    return min(able, key=lambda index: (demand.costs[index], demand.place(index)), default=None)
 
 
 def catalog_estimates(catalog: Catalog) -> EstimateOf:

@@ -2,90 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from torchsmith.catalog import Catalog, Workload
+from torchsmith.catalog import Catalog, Sm, Workload
 from torchsmith.host.fleet import Kind
-from torchsmith.host.judge import Fits, judge
-from torchsmith.host.rank import place_of_isa
+from torchsmith.host.judge import Fits
+from torchsmith.host.pick import choose
+from torchsmith.host.rank import asks_no_more, order, place_of_isa, rank
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
 from torchsmith.matrix import Cell
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Machines that every candidate serves equally: their number, their weight, and each candidate's cost.
-
-    A machine with GPUs of two architectures is half of two demands. `costs` has an entry for each candidate
-    that runs there, by its place in the list of candidates; 0 is the best that this machine can have.
+    """One GPU architecture of machines, or their CPUs where they have no GPU, that every candidate serves
+    equally. `costs` has an entry for each candidate that serves it, by its place in the list of candidates;
+    the lowest is the best that it can have.
     """
 
     host: Capability
-    machines: float
+    machines: int
     weight: float
     kinds: tuple[str, ...]
-    costs: dict[int, int]
-    assumed: tuple[str, ...] = ()  # what must be true of these machines that the inventory does not say
+    costs: Mapping[int, int]
+    fits: Mapping[int, Fits] = field(default_factory=dict)  # of the same candidates, as pick orders them
 
     @property
     def label(self) -> str:
         """The machines in a few words."""
-        gpu = ", ".join(map(str, self.host.sms or ())) or "no GPU"
+        gpu = ", ".join([*map(str, self.host.sms or ()), *self.host.unknown_gpus])
+        gpu = gpu or ("GPUs unknown" if self.host.sms is None else "no GPU")
         driver = f", driver {self.host.driver}" if self.host.driver and self.host.sms else ""
         more = f" and {len(self.kinds) - 1} more" if len(self.kinds) > 1 else ""
         return f"{self.kinds[0]}{more} ({gpu}{driver})"
 
+    def place(self, index: int) -> int:
+        """Where pick puts a candidate for these machines, the best at 0."""
+        return next(place for place, other in enumerate(self.fits) if other == index)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """So many machines that have the same demands, one for each architecture of their GPUs."""
+
+    machines: int
+    demands: tuple[int, ...]  # by place
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What of a machine one variant can serve, and which candidates do."""
+
+    host: Capability
+    costs: dict[int, int]
+    fits: dict[int, Fits]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return self.host, tuple(
+            (index, cost, self.fits[index].provided) for index, cost in self.costs.items()
+        )
+
 
 def demands(
     kinds: Iterable[Kind], cells: Sequence[Cell], catalog: Catalog, workload: Workload
-) -> tuple[Demand, ...]:
-    """The fleet as demands, in the order of its first machines."""
-    machines: dict[Capability, float] = {}
-    weights: dict[Capability, float] = {}
-    names: dict[Capability, dict[str, None]] = {}
-    for kind, units in _units(kinds, catalog):
-        for unit in units:
-            machines[unit] = machines.get(unit, 0.0) + kind.count / len(units)
-            weights[unit] = weights.get(unit, 0.0) + kind.count * kind.weight / len(units)
-            names.setdefault(unit, {})[kind.name] = None
-    found = []
-    for unit in machines:
-        costs, assumed = _costs(unit, cells, catalog, workload)
-        found.append(Demand(unit, machines[unit], weights[unit], tuple(names[unit]), costs, assumed))
-    return tuple(demand for demand in found if demand.machines)
+) -> tuple[tuple[Demand, ...], tuple[Group, ...]]:
+    """The fleet as demands, in the order of its first machines, and which machines have which."""
+    found: dict[tuple[object, ...], _Tally] = {}
+    groups: dict[tuple[int, ...], int] = {}
+    units: dict[Capability, list[_Unit]] = {}
+    for kind, host in _hosts(kinds, catalog):
+        if host not in units:
+            units[host] = list(_units(host, cells, catalog, workload))
+        tallies = [found.setdefault(unit.key, _Tally(len(found), unit)) for unit in units[host]]
+        for tally in tallies:
+            tally.machines += kind.count
+            tally.weight += kind.count * kind.weight / len(tallies)
+            tally.kinds[kind.name] = None
+        places = tuple(tally.place for tally in tallies)
+        groups[places] = groups.get(places, 0) + kind.count
+    return (
+        tuple(tally.demand() for tally in found.values()),
+        tuple(Group(count, places) for places, count in groups.items()),
+    )
 
 
-def _units(kinds: Iterable[Kind], catalog: Catalog) -> Iterator[tuple[Kind, tuple[Capability, ...]]]:
-    """Each kind's machine, GPU architecture by GPU architecture; equal facts are resolved once."""
+@dataclass(slots=True)
+class _Tally:
+    """A demand while machines are counted."""
+
+    place: int
+    unit: _Unit
+    machines: int = 0
+    weight: float = 0.0
+    kinds: dict[str, None] = field(default_factory=dict)
+
+    def demand(self) -> Demand:
+        unit = self.unit
+        return Demand(unit.host, self.machines, self.weight, tuple(self.kinds), unit.costs, unit.fits)
+
+
+def _hosts(kinds: Iterable[Kind], catalog: Catalog) -> Iterator[tuple[Kind, Capability]]:
+    """Each kind with what of its machine decides; equal facts are resolved once."""
     asked = frozenset[str]().union(*(isa.needs for isa in catalog.isas.values()))
-    seen: dict[int, tuple[Capability, ...]] = {}
+    seen: dict[int, Capability] = {}
     for kind in kinds:
+        if not kind.count:
+            continue
         if id(kind.facts) not in seen:
             host = capability_of(resolve(kind.facts, catalog))
             features = host.features & asked if host.features is not None else None
-            host = replace(host, features=features)
-            units = [replace(host, sms=(sm,)) for sm in host.sms or ()] or [host]
-            seen[id(kind.facts)] = tuple(units)
+            seen[id(kind.facts)] = replace(host, features=features)
         yield kind, seen[id(kind.facts)]
 
 
-def _costs(
-    host: Capability, cells: Sequence[Cell], catalog: Catalog, workload: Workload
-) -> tuple[dict[int, int], tuple[str, ...]]:
-    """What each candidate that serves a machine costs it. A GPU machine is served by what uses its GPU."""
-    fits: dict[int, Fits] = {}
-    for index, cell in enumerate(cells):
-        verdict = judge(host, cell, catalog)
-        if isinstance(verdict, Fits) and not verdict.idle and not (host.unknown_gpus and not verdict.used):
-            fits[index] = verdict
-    able = known_isas(host.features, host.system, catalog)
-    able = able or tuple({fit.variant.isa: None for fit in fits.values()})
-    steps = {isa: n for n, isa in enumerate(sorted(able, key=lambda i: place_of_isa(i, catalog, workload)))}
-    costs = {
-        index: workload.lower_isa_cost * steps[fit.variant.isa]
-        + (workload.compatible_gpu_cost if fit.compatible else 0)
-        for index, fit in fits.items()
-    }
-    assumed = dict.fromkeys(reason.text for fit in fits.values() for reason in fit.provided)
-    return costs, tuple(assumed)
+def _units(host: Capability, cells: Sequence[Cell], catalog: Catalog, workload: Workload) -> Iterator[_Unit]:
+    """A machine GPU by GPU, judged as a whole as pick does: a GPU's candidates are those that use it."""
+    ranking = rank(host, cells, catalog, workload)
+    chosen = choose(host, ranking).variants
+    place = {cell: index for index, cell in enumerate(cells)}
+    for sm in host.sms or ():
+        picked = next((one.fit for one in chosen if sm in one.gpus), None)
+        seen = [_seen_by(fit, sm) for fit in ranking.fits if sm in fit.used]
+        own = replace(host, sms=(sm,), unknown_gpus=())
+        yield _unit(own, seen, picked, place, catalog, workload)
+    if host.unknown_gpus:
+        yield _Unit(replace(host, sms=()), {}, {})
+    elif not host.sms:
+        picked = chosen[0].fit if chosen else None
+        yield _unit(host, ranking.fits, picked, place, catalog, workload)
+
+
+def _seen_by(fit: Fits, sm: Sm) -> Fits:
+    """A candidate as one of the machine's GPUs sees it."""
+    exact = tuple(one for one in fit.exact if one == sm)
+    return replace(fit, exact=exact, compatible=() if exact else (sm,), idle=())
+
+
+def _unit(
+    host: Capability,
+    fits: Iterable[Fits],
+    picked: Fits | None,
+    place: Mapping[Cell, int],
+    catalog: Catalog,
+    workload: Workload,
+) -> _Unit:
+    """What each candidate costs. One that assumes more of the machine than pick would does not serve it,
+    and none costs less than one that pick puts before it."""
+    able = [fit for fit in fits if picked is not None and asks_no_more(fit, picked, catalog)]
+    able.sort(key=order(catalog, workload))
+    isas = known_isas(host.features, host.system, catalog) or {fit.variant.isa for fit in able}
+    steps = {isa: n for n, isa in enumerate(sorted(isas, key=lambda i: place_of_isa(i, catalog, workload)))}
+    costs: dict[int, int] = {}
+    cost = 0
+    for fit in able:
+        own = workload.lower_isa_cost * steps[fit.variant.isa]
+        cost = max(cost, own + (workload.compatible_gpu_cost if fit.compatible else 0))
+        costs[place[fit.cell]] = cost
+    return _Unit(host, costs, {place[fit.cell]: fit for fit in able})

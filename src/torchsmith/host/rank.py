@@ -128,6 +128,20 @@ def order(catalog: Catalog, workload: Workload) -> Callable[[Fits], tuple[Any, .
     return lambda fit: (*(criterion.key(fit) for criterion in wanted), fit.variant.name)
 
 
+def asks_no_more(fit: Fits, other: Fits, catalog: Catalog) -> bool:
+    """Whether all that a candidate assumes of a machine is assumed by another one as well."""
+    own, theirs = catalog.isas[fit.variant.isa], catalog.isas[other.variant.isa]
+    if fit.assumes("system") and not (other.assumes("system") and own.platform == theirs.platform):
+        return False
+    if fit.assumes("isa") and not (other.assumes("isa") and own.needs <= theirs.needs):
+        return False
+    if not fit.assumes("driver"):
+        return True
+    if not other.assumes("driver") or fit.variant.cuda is None or other.variant.cuda is None:
+        return False
+    return catalog.cuda[fit.variant.cuda].min_driver <= catalog.cuda[other.variant.cuda].min_driver
+
+
 def why_after(fit: Fits, best: Fits, catalog: Catalog, workload: Workload) -> str:
     """What puts a candidate behind a better one."""
     for criterion in criteria(catalog, workload):
