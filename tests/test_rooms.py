@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -35,14 +37,32 @@ def allowed(room: str) -> set[str]:
     return reached
 
 
+def modules(nodes: Iterable[ast.AST]) -> set[str]:
+    """The modules of ours that import statements name; for `from a import b` both a and a.b."""
+    names = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {name for name in names if name.split(".")[0] == "torchsmith"}
+
+
 def imports(file: Path) -> set[str]:
     """The rooms that a module imports from, wherever in it the import stands."""
-    rooms = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        rooms |= {name.split(".")[1] for name in names if name.startswith("torchsmith.")}
-    return rooms
+    names = modules(ast.walk(ast.parse(file.read_text())))
+    return {name.split(".")[1] for name in names if "." in name} - {"__version__"}
+
+
+def graph(room: Path) -> dict[str, set[str]]:
+    """The modules of its room that each module imports when it is loaded, not for types alone."""
+    files = {
+        ".".join(("torchsmith", *file.relative_to(SOURCE).with_suffix("").parts)): file
+        for file in room.rglob("*.py")
+    }
+    files = {name.removesuffix(".__init__"): file for name, file in files.items()}
+    trees = {name: ast.parse(file.read_text()) for name, file in files.items()}
+    return {name: (modules(tree.body) & files.keys()) - {name} for name, tree in trees.items()}
 
 
 @pytest.mark.parametrize("room", [path.name for path in sorted(SOURCE.iterdir()) if path.name in PLAN])
@@ -55,3 +75,21 @@ def test_a_room_imports_only_what_the_plan_lets_it(room: str) -> None:
 def test_every_room_is_in_the_plan() -> None:
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert rooms - set(PLAN) <= {"cli", "site"}
+
+
+def test_an_import_of_a_room_by_name_counts(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
+        "from torchsmith import build\nfrom torchsmith import __version__\nimport torchsmith.host.pick\n"
+    )
+    assert imports(file) == {"build", "host"}
+
+
+@pytest.mark.parametrize(
+    "room", sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+)
+def test_no_circle_inside_a_room(room: str) -> None:
+    try:
+        TopologicalSorter(graph(SOURCE / room)).prepare()
+    except CycleError as circle:
+        pytest.fail(" <- ".join(circle.args[1]))

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
 from torchsmith.edge.problem import Exit, Problem, Where
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
-from torchsmith.nix.expression import nix_path, nix_string, nix_value
 from torchsmith.nix.parse import canonical_text
 from torchsmith.nix.tool import Nix, _usable_store, find_nix, parse_version
 from torchsmith.recipe.read import read_text_as_recipe
@@ -53,8 +53,10 @@ def test_a_quoted_string_is_one_string_without_interpolation(text: str) -> None:
 
 def test_values_of_every_kind_are_written() -> None:
     assert nix_value({"a b": [1, True, None, "x"]}) == '{ "a b" = [ (1) true null "x" ]; }'
+    assert nix_value({"a": {"if": "x"}}) == '{ a = { "if" = "x"; }; }'
+    assert nix_value({"a": [1], "b": []}, "  ") == "{\n    a = [\n      (1)\n    ];\n    b = [ ];\n  }"
     assert nix_path("/with space") == '(/. + "/with space")'
-    with pytest.raises(ValueError, match="null byte"):
+    with pytest.raises(Problem, match="null byte"):
         nix_string("\0")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchsmith.edge.nixtext import in_indented, in_quotes, value
+from torchsmith.edge.nixtext import in_indented, in_quotes, nix_value
 from torchsmith.edge.process import run
 from torchsmith.recipe.template import (
     FOLDER,
@@ -79,7 +79,7 @@ def test_nix_reads_back_exactly_what_was_written(one: str, two: str) -> None:
     one, two = one.replace("\r", ""), two.replace("\r", "")
     expression = (
         f"[ \"{in_quotes(one)}\" ''{in_indented('x' + one.replace(chr(10), ' '))}x'' "
-        f"{value({'k': two, 'l': [one]})} ]"
+        f"{nix_value({'k': two, 'l': [one]})} ]"
     )
     words = ["nix-instantiate", "--store", "dummy://", "--eval", "--strict", "--json", "-E", expression]
     done = run(words, timeout=60)

@@ -11,9 +11,9 @@ from torchsmith.build.backend import Tell
 from torchsmith.build.events import Event
 from torchsmith.build.jobs import outputs_of
 from torchsmith.build.plan import Plan
+from torchsmith.edge.nixtext import nix_value
 from torchsmith.edge.process import Running
 from torchsmith.nix.errors import shorten
-from torchsmith.nix.expression import nix_value
 from torchsmith.nix.store import StoreOptions, cache_address, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from torchsmith.edge.problem import Problem
+
+NixValue = str | int | bool | None | Sequence["NixValue"] | Mapping[str, "NixValue"]
+ESCAPES = {"\\": "\\\\", '"': '\\"', "${": "\\${", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+KEYWORDS = frozenset({"assert", "else", "if", "in", "inherit", "let", "or", "rec", "then", "with"})
+
 
 def in_quotes(text: str) -> str:
     """Text for the inside of a "..." string."""
-    for found, written in (
-        ("\\", "\\\\"),
-        ('"', '\\"'),
-        ("${", "\\${"),
-        ("\n", "\\n"),
-        ("\r", "\\r"),
-        ("\t", "\\t"),
-    ):
+    if "\0" in text:
+        raise Problem("a Nix string cannot hold a null byte")
+    for found, written in ESCAPES.items():
         text = text.replace(found, written)
     return text
 
@@ -30,33 +31,42 @@ def in_comment(text: str) -> str:
     return " ".join(text.split())
 
 
-def string(text: str) -> str:
-    """A "..." string."""
+def nix_string(text: str) -> str:
+    """A Nix string that means exactly `text`, whatever is in it."""
     return f'"{in_quotes(text)}"'
 
 
-Data = str | Sequence["Data"] | Mapping[str, "Data"]
+def nix_path(path: str) -> str:
+    """A Nix path, whatever characters it has."""
+    return f"(/. + {nix_string(path)})"
 
 
-def value(data: Data, indent: str = "") -> str:
-    """A string, list or attribute set, an item a line, below a line with this indentation."""
-    if isinstance(data, str):
-        return string(data)
-    inner = indent + "  "
-    if isinstance(data, Mapping):
-        items = [f"{attribute(name)} = {value(item, inner)};" for name, item in data.items()]
+def nix_value(value: NixValue, indent: str | None = None) -> str:
+    """A value as Nix text: on one line, or an item a line below a line with this indentation."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"({value})"
+    if isinstance(value, str):
+        return nix_string(value)
+    inner = None if indent is None else indent + "  "
+    if isinstance(value, Mapping):
+        items = [f"{attribute(name)} = {nix_value(item, inner)};" for name, item in value.items()]
         opening, closing = "{", "}"
     else:
-        items = [value(item, inner) for item in data]
+        items = [nix_value(item, inner) for item in value]
         opening, closing = "[", "]"
     if not items:
         return f"{opening} {closing}"
-    if isinstance(data, Mapping) and len(items) == 1 and "\n" not in items[0]:
-        return f"{opening} {items[0]} {closing}"
+    if inner is None or (isinstance(value, Mapping) and len(items) == 1 and "\n" not in items[0]):
+        return f"{opening} {' '.join(items)} {closing}"
     lines = "".join(f"{inner}{item}\n" for item in items)
     return f"{opening}\n{lines}{indent}{closing}"
 
 
 def attribute(name: str) -> str:
     """An attribute's name, quoted where Nix wants it."""
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_'-]*", name) else string(name)
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_'-]*", name) and name not in KEYWORDS
+    return name if plain else nix_string(name)

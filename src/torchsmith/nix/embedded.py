@@ -21,8 +21,8 @@ from typing import Any, Self
 
 import msgspec
 
+from torchsmith.edge.nixtext import nix_string, nix_value
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.nix.expression import nix_string, nix_value
 from torchsmith.nix.prepare import imported_file
 from torchsmith.nix.readable import root_of
 from torchsmith.recipe.read.closed import Edit, relative_paths, rewritten

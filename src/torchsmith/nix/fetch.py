@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from torchsmith.edge.nixtext import nix_value
 from torchsmith.nix.errors import cause_of, parse_event, shorten
-from torchsmith.nix.expression import nix_value
 from torchsmith.nix.tool import Nix
 
 # nixpkgs at a whole revision: where every pin of a catalog lies.

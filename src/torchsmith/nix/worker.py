@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from torchsmith.edge.clock import Clock
+from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Running
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
-from torchsmith.nix.expression import nix_path, nix_string, nix_value
 from torchsmith.nix.fetch import Download, Tarball, as_nix
 from torchsmith.nix.prepare import SCOPE, Job, Preparation, original
 from torchsmith.nix.tool import Nix

@@ -20,8 +20,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from torchsmith.edge.nixtext import Data, in_comment, in_indented, in_quotes
-from torchsmith.edge.nixtext import value as nix_value
+from torchsmith.edge.nixtext import NixValue, in_comment, in_indented, in_quotes, nix_value
 
 FOLDER = Path(__file__).parent / "templates"
 State = Literal["code", "quotes", "indented", "comment"]
@@ -36,7 +35,7 @@ class Expression:
     words: str = ""
 
 
-Value = str | bool | Sequence[Data] | Mapping[str, Data] | Expression
+Value = NixValue | Expression
 Values = Mapping[str, Value]
 
 
@@ -255,9 +254,9 @@ def _holds(choice: Choice, values: Values) -> bool:
     return bool(values.get(choice.name)) is (choice.kind == "if")
 
 
-def _items(name: str, values: Values) -> Sequence[Data]:
+def _items(name: str, values: Values) -> Sequence[NixValue]:
     value = values.get(name, ())
-    if isinstance(value, str | bool | Expression | Mapping):
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
         raise TemplateError(f"{name} is no list")
     return value
 

@@ -16,7 +16,7 @@ from torchsmith.catalog import (
     LineBuild,
     Pin,
 )
-from torchsmith.edge.nixtext import Data
+from torchsmith.edge.nixtext import NixValue
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor, Variant
 from torchsmith.recipe.template import Expression, Value
@@ -274,7 +274,7 @@ def driver_words(gpu: Gpu, variant: Variant, catalog: Catalog) -> str:
     return str(max(known))
 
 
-def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, Data]:
+def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, NixValue]:
     """A GPU as Nix data."""
     return {
         "name": f"SM{gpu.sm.number}",
@@ -285,7 +285,7 @@ def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, Data]:
     }
 
 
-def _machines(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog, *, by_system: bool) -> dict[str, Data]:
+def _machines(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog, *, by_system: bool) -> dict[str, NixValue]:
     """Where a GPU is found, for each system, or where that does not say it all for each instruction set."""
     isas = [catalog.isas[cell.variant.isa] for cell in cells if cell.variant.sm == gpu.sm]
     return {isa.platform if by_system else isa.name: machine_words(gpu, isa, catalog) for isa in isas}
@@ -297,7 +297,7 @@ def _machines_by_system(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog) -> bo
     return all(words[isa.platform] == machine_words(gpu, isa, catalog) for isa in isas)
 
 
-def isa_data(isa: Isa) -> dict[str, Data]:
+def isa_data(isa: Isa) -> dict[str, NixValue]:
     """An instruction set as Nix data."""
     return {"title": isa.title, "system": isa.platform, "flags": isa.flags, "needs": cpu_words(isa)}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Pin
-from torchsmith.edge.nixtext import string
+from torchsmith.edge.nixtext import nix_string
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
@@ -94,10 +94,10 @@ class RecipeWriter:
 
     def wrapper(self, cell: Cell, group: Group) -> str:
         """A recipe in three lines around its group's file."""
-        sm = f"sm = {string(str(cell.variant.sm.number))}; " if cell.variant.sm else ""
+        sm = f"sm = {nix_string(str(cell.variant.sm.number))}; " if cell.variant.sm else ""
         body = (
             f"{{ ... }}@given: import ../../nix/{group.name}.nix (given // {{\n"
-            f"  {sm}isa = {string(cell.variant.isa)};\n"
+            f"  {sm}isa = {nix_string(cell.variant.isa)};\n"
             "})\n"
         )
         return with_header(body, about(cell), ".nix")

@@ -29,7 +29,7 @@ def body_of(node: Node | None) -> Node | None:
     return node
 
 
-def read(syntax: Syntax, arguments: Node) -> Iterator[Overlay]:
+def read_overlays(syntax: Syntax, arguments: Node) -> Iterator[Overlay]:
     """The overlays in the arguments of an import of nixpkgs, in order."""
     for one in statements(arguments):
         path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, cast
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.variant import package_name
-from torchsmith.recipe.read import live
-from torchsmith.recipe.read import overlays as reading_overlays
 from torchsmith.recipe.read.fold import Folder
+from torchsmith.recipe.read.live import dead_parts, is_nixpkgs, is_used, resolved
+from torchsmith.recipe.read.overlays import SETS, body_of, override_kind, read_overlays
 from torchsmith.recipe.read.said import (
     Argument,
     Bound,
@@ -112,7 +112,7 @@ class Recipe:
     @cached_property
     def dead(self) -> tuple[tuple[int, int], ...]:
         """Stretches that known values switch off: the other branch of an `if`, an optional part."""
-        return tuple(live.dead_parts(self.syntax, self.folder))
+        return tuple(dead_parts(self.syntax, self.folder))
 
     def _alive(self, node: Node) -> bool:
         return not self.dead or not any(start <= node.start_byte < end for start, end in self.dead)
@@ -143,7 +143,7 @@ class Recipe:
         function, argument = self.folder.call(body)
         if function != "import" or not 1 <= len(argument) <= 2 or argument[0].type != "path_expression":
             return None
-        given = reading_overlays.body_of(argument[1]) if argument[1:] else None
+        given = body_of(argument[1]) if argument[1:] else None
         passed = self._fields(given) if given is not None else {}
         return Wrapper(self.syntax.text(argument[0]), passed, self.syntax.span(body))
 
@@ -264,14 +264,14 @@ class Recipe:
                 continue
             of, kind = (
                 function.child_by_field_name("expression"),
-                reading_overlays.override_kind(self.syntax, function),
+                override_kind(self.syntax, function),
             )
             if of is None or kind is None:
                 continue
             words = self.syntax.text(function).removesuffix(f".{kind}")
             if words == self.syntax.text(of):
-                words = self.syntax.text(live.resolved(self.syntax, of))
-            body = reading_overlays.body_of(argument)
+                words = self.syntax.text(resolved(self.syntax, of))
+            body = body_of(argument)
             passed = self._fields(body) if body is not None else {}
             found.append(Override(kind, words, passed, self.syntax.span(node)))
         return tuple(found)
@@ -441,7 +441,7 @@ class Recipe:
             function, arguments = self.folder.call(node)
             if function not in ("import", "builtins.import") or len(arguments) != 2:
                 continue
-            if not live.is_nixpkgs(self.syntax, arguments[0]) or not live.is_used(self.syntax, node):
+            if not is_nixpkgs(self.syntax, arguments[0]) or not is_used(self.syntax, node):
                 continue
             yield self._import(node, arguments)
 
@@ -451,7 +451,7 @@ class Recipe:
         nested = {name.removeprefix("config."): said for name, said in fields.items() if "config." in name}
         config = self._config(arguments[1], fields)
         listed = fields.get("overlays")
-        overlays = tuple(reading_overlays.read(self.syntax, arguments[1]))
+        overlays = tuple(read_overlays(self.syntax, arguments[1]))
         seen = listed is None or (bool(overlays) and all(one.understood for one in overlays))
         seen = seen or (listed is not None and listed.value == [])
         system = fields.get("system")
@@ -467,8 +467,8 @@ class Recipe:
 
     def _told(self, node: Node) -> dict[str, Said[Value]] | None:
         """The attributes of a set, also of one that is put together; None where that needs an evaluation."""
-        node = live.resolved(self.syntax, node)
-        if node.type in reading_overlays.SETS:
+        node = resolved(self.syntax, node)
+        if node.type in SETS:
             return self._fields(node)
         value = self.folder.fold(node)
         if not isinstance(value, dict):
@@ -476,7 +476,7 @@ class Recipe:
         return {name: Said(one, self.syntax.span(node)) for name, one in value.items()}
 
     def _config(self, arguments: Node, fields: Mapping[str, Said[Value]]) -> Mapping[str, Said[Value]] | None:
-        for one in statements(live.resolved(self.syntax, arguments)):
+        for one in statements(resolved(self.syntax, arguments)):
             path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
             if path is not None and expression is not None and self.syntax.text(path) == "config":
                 return self._told(expression)
