@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from torchsmith.catalog import CudaVersion, PythonVersion, Sm, builtin_catalog
@@ -30,12 +30,27 @@ variants = st.builds(
 )
 
 
+def called(variant: Variant) -> list[str]:
+    """The lines that the release in a variant's name can be of."""
+    package = variant.package.name
+    digits = variant.release.of(package) if variant.release else ""
+    return [line.name for line in CATALOG.lines.values() if line.release.of(package) == digits]
+
+
 @given(variants)
 def test_a_variant_reads_its_own_name(variant: Variant) -> None:
+    assume(variant.release is None or len(called(variant)) == 1)
     reading = read_name(variant.name, CATALOG)
     assert reading.variant == variant
     assert reading.canonical
     assert read_name(f"{variant.name}.nix", CATALOG).variant == variant
+
+
+def test_a_companion_of_several_lines_is_read_as_of_the_first() -> None:
+    variant = Variant.parse("torchaudio211-python313-cuda13_0-sm90-avx2", CATALOG)
+    assert called(variant) == ["2.15", "2.14", "2.13", "2.12", "2.11"]
+    assert variant.release is not None
+    assert variant.release.line == "2.11"
 
 
 @given(variants, st.sampled_from(list(CATALOG.lines.values())))

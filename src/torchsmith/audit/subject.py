@@ -179,7 +179,9 @@ class Subject:
 
     @cached_property
     def build(self) -> LineBuild | None:
-        return self.line.build_for(self.variant.cuda) if self.line and self.variant else None
+        """How the line is built; None also where nobody knows its nixpkgs yet."""
+        build = self.line.build_for(self.variant.cuda) if self.line and self.variant else None
+        return build if build and not build.lacks_pin else None
 
     @property
     def pin(self) -> Pin | None:

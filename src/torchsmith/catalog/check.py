@@ -167,7 +167,10 @@ def _build_faults(line: Line, cuda: CudaVersion | None, build: LineBuild, catalo
     what = f"lines: {line.name} on {f'CUDA {cuda}' if cuda else 'the CPU'}"
     if build.style == "pinned":
         pin = catalog.pins.get(build.pin)
-        if pin is None:
+        if build.lacks_pin:
+            if not build.unproved:
+                yield f"{what} names no pin"
+        elif pin is None:
             yield f"{what} names an unknown pin {build.pin!r}"
         elif cuda and cuda not in pin.cudas:
             yield f"{what}: pin {pin.name} has no CUDA {cuda}"

@@ -22,6 +22,7 @@ class Gpu(Entry, frozen=True, kw_only=True):
     title: str
     parts: tuple[str, ...]
     also_called: tuple[str, ...] = ()  # shorter names that people write for them
+    vgpus: tuple[str, ...] = ()  # what virtual machines call them
     never_called: tuple[str, ...] = ()  # words that recipes were seen to claim of them, falsely
     platforms: tuple[Platform, ...]
     min_driver: DriverVersion
@@ -63,6 +64,7 @@ class Feature(Entry, frozen=True, kw_only=True):
     name: str
     platform: Platform
     macro: str
+    llvm: str  # its name there
     words: tuple[str, ...] = ()  # how prose names it
 
 
@@ -74,7 +76,10 @@ class Cpu(Entry, frozen=True, kw_only=True):
     platform: Platform
     isas: tuple[str, ...]
     archspec: str = ""  # its name there; empty where archspec lacks it
+    llvm: str = ""  # its name there, as zig spells it
     ids: tuple[str, ...] = ()  # vendor/family/model[/stepping] or implementer/part, with ranges such as 5-7
+    also_called: tuple[str, ...] = ()  # names that people use for it
+    products: tuple[str, ...] = ()  # patterns of product names, whatever their case
 
 
 class CudaToolkit(Entry, frozen=True, kw_only=True):
@@ -145,6 +150,11 @@ class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cuda_set: str = ""  # the package set as recipes name it; empty: the toolkit's own attribute
     fixes: tuple[str, ...] = ()
     unproved: str = ""
+
+    @property
+    def lacks_pin(self) -> bool:
+        """Known to exist, but not which nixpkgs builds it."""
+        return self.style == "pinned" and not self.pin
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,9 @@ class _Lookup:
     """The catalog's parts in words, and the names already looked up."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.parts = [(_words(part), gpu) for gpu in catalog.gpus.values() for part in gpu.parts]
+        self.parts = [
+            (_words(part), gpu) for gpu in catalog.gpus.values() for part in (*gpu.parts, *gpu.vgpus)
+        ]
         self.seen: dict[str, Gpu | None] = {}
 
     def __call__(self, name: str) -> Gpu | None:

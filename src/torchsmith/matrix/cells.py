@@ -63,6 +63,8 @@ def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decis
     build = chosen.build_for(variant.cuda)
     if build is None:
         reasons.append(_no_build(chosen, variant.cuda))
+    elif build.lacks_pin:
+        reasons.append(_no_pin(chosen, variant.cuda))
     else:
         reasons.extend(_pin(variant, catalog, chosen, build))
     if reasons or build is None:
@@ -79,11 +81,14 @@ def find_line(catalog: Catalog, name: str) -> Line:
 
 
 def newest_line(catalog: Catalog, cuda: CudaVersion | None, flavor: str = "") -> Line | None:
-    """The newest line of a flavor that is built for a CUDA release (None: for the CPU)."""
+    """The newest line of a flavor that can be built for a CUDA release (None: for the CPU): of those that
+    were proved for it, else of all that have a pin."""
     having = [
-        line for line in catalog.lines.values() if line.flavor == flavor and line.build_for(cuda) is not None
+        (not build.unproved, version_key(line.torch), line)
+        for line in catalog.lines.values()
+        if line.flavor == flavor and (build := line.build_for(cuda)) and not build.lacks_pin
     ]
-    return max(having, key=lambda line: version_key(line.torch), default=None)
+    return max(having, key=lambda one: one[:2])[2] if having else None
 
 
 def newest_pin(catalog: Catalog, cuda: CudaVersion) -> Pin | None:
@@ -224,6 +229,15 @@ def _no_build(line: Line, cuda: CudaVersion | None) -> Reason:
         return Reason("line-no-cpu", f"torch {line.torch} has no CPU-only build here")
     having = ", ".join(sorted(line.cuda, key=version_key))
     return Reason("line-no-cuda", f"torch {line.torch} is not built for CUDA {cuda} here", f"it has {having}")
+
+
+def _no_pin(line: Line, cuda: CudaVersion | None) -> Reason:
+    table = f'["{line.name}".cuda."{cuda}"]' if cuda else f'["{line.name}".cpu]'
+    return Reason(
+        "no-pin",
+        f"torch {line.torch} is released, but unproved: no nixpkgs that builds it is known here",
+        f"name one in catalog/lines.toml: {table} pin = ..., and the pin in catalog/pins.toml",
+    )
 
 
 def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:

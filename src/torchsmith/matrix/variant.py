@@ -218,12 +218,13 @@ def _package(words: _Words, catalog: Catalog) -> tuple[Package, str]:
 
 
 def _release(variant: Variant, digits: str, catalog: Catalog) -> StatedRelease:
-    """The line that a release names: one that has the cell's CUDA where several are called so."""
+    """The line that a release names: where several are called so, one that has the cell's CUDA, and the
+    oldest of those, as torchaudio 2.11 came with torch 2.11 and serves later ones."""
     package = variant.package.name
     called = [line for line in catalog.lines.values() if line.release.of(package) == digits]
     if not called:
         return StatedRelease("", ((package, digits),))
-    fits = max(called, key=lambda line: (line.build_for(variant.cuda) is not None, version_key(line.torch)))
+    fits = min(called, key=lambda line: (line.build_for(variant.cuda) is None, version_key(line.torch)))
     return fits.release
 
 

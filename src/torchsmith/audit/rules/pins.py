@@ -123,7 +123,8 @@ def python_is_the_named_one(subject: Subject) -> Iterator[Defect]:
     if variant is None or variant.python not in subject.catalog.pythons:
         return
     pin = subject.said_pin or subject.pin
-    default = pin.default_python if pin else max(subject.catalog.pythons)
+    defaults = [one.default_python for one in subject.catalog.pins.values() if one.default_python]
+    default = pin.default_python if pin else max(defaults, default=variant.python)
     wanted = {subject.catalog.pythons[variant.python].attr}
     if default == variant.python:
         wanted.add("python3Packages")
