@@ -34,7 +34,7 @@ def assemble(machine: Machine, lines: list[str], folder: Path) -> bytes:
     """The bytes of instructions, from GNU's assembler."""
     source, made, raw = folder / "a.s", folder / "a.o", folder / "a.bin"
     source.write_text("\n".join(lines) + "\n")
-    options = ["-march=armv9-a+bf16+i8mm+fp16fml+sve2"] if machine == "aarch64" else []
+    options = ["-march=armv9-a+bf16+i8mm+fp16fml+sve2+sme"] if machine == "aarch64" else []
     checked(f"{TRIPLES[machine]}-as", *options, source, "-o", made)
     checked(f"{TRIPLES[machine]}-objcopy", "-O", "binary", "-j", ".text", made, raw)
     return raw.read_bytes()
