@@ -55,14 +55,14 @@ def imports(file: Path) -> set[str]:
 
 
 def graph(room: Path) -> dict[str, set[str]]:
-    """The modules of its room that each module imports when it is loaded, not for types alone."""
+    """The modules of its room that each module imports, late imports and those for types among them."""
     files = {
         ".".join(("torchsmith", *file.relative_to(SOURCE).with_suffix("").parts)): file
         for file in room.rglob("*.py")
     }
     files = {name.removesuffix(".__init__"): file for name, file in files.items()}
     trees = {name: ast.parse(file.read_text()) for name, file in files.items()}
-    return {name: (modules(tree.body) & files.keys()) - {name} for name, tree in trees.items()}
+    return {name: (modules(ast.walk(tree)) & files.keys()) - {name} for name, tree in trees.items()}
 
 
 @pytest.mark.parametrize("room", [path.name for path in sorted(SOURCE.iterdir()) if path.name in PLAN])

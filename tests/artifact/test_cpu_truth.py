@@ -13,9 +13,10 @@ from tests.artifact import toolkit
 from tests.artifact.toolkit import checked
 from torchsmith.artifact import iced, x86
 from torchsmith.artifact.check import Check
+from torchsmith.artifact.cpu import look
 from torchsmith.artifact.cpu_promise import cpu_promise
 from torchsmith.artifact.elf import Machine, code_of, functions_of, read_elf
-from torchsmith.artifact.features import LEGACY_SSE, closure, look, x86_needs, x86_uses
+from torchsmith.artifact.features import LEGACY_SSE, closure, x86_needs, x86_uses
 from torchsmith.artifact.inspect import inspect
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of

@@ -11,7 +11,7 @@ from tests.nix.conftest import MINI, nix  # noqa: F401
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.evaluate import Request, Result, evaluate
+from torchsmith.nix.evaluate import Evaluable, Result, evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import Evaluated, Facts
 from torchsmith.plan.impact import effects, impact, summary
@@ -75,7 +75,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.needs("nix")
 def test_a_change_of_the_workspace_is_told_by_derivation(workspace: Path, nix: Nix) -> None:  # noqa: F811
-    def asked(requests: Sequence[Request]) -> list[Result]:
+    def asked(requests: Sequence[Evaluable]) -> list[Result]:
         return evaluate(requests, nix, trees={"default": MINI})
 
     def told(*, as_is: bool = False) -> str:
@@ -116,7 +116,7 @@ def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path:
     run(["git", "-C", outer, "commit", "--quiet", "--message", "all"])
     seen: list[list[str]] = []
 
-    def asked(requests: Sequence[Request]) -> list[Result]:
+    def asked(requests: Sequence[Evaluable]) -> list[Result]:
         seen.append([one.name for one in requests])
         return [good(name, "1") for name in seen[-1]]
 

@@ -12,9 +12,18 @@ from typing import Literal
 
 import msgspec
 
+from torchsmith.artifact import iced
 from torchsmith.artifact.calls import callers_of
 from torchsmith.artifact.elf import GLOBAL, Elf, Function, Machine, code_of, functions_of
-from torchsmith.artifact.features import DATA, facts, look, outline_atomics
+from torchsmith.artifact.features import (
+    DATA,
+    Look,
+    aarch64_uses,
+    facts,
+    first_uses,
+    outline_atomics,
+    x86_uses,
+)
 from torchsmith.artifact.units import Kind, Layout, Place, kind_of, spans_of
 
 LONGEST_FUNCTION = 256 << 10
@@ -135,6 +144,13 @@ class CpuCode:
     outline_atomics: bool
 
 
+def look(machine: Machine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Look:
+    """What a function needs; on AArch64 also whether it calls one of the outline atomics."""
+    if machine == "aarch64":
+        return first_uses(aarch64_uses(code, address, outline))
+    return iced.look(code) if iced.INSTALLED else first_uses(x86_uses(code))
+
+
 def cpu_code(elf: Elf, library: str) -> CpuCode:
     """Look at every function of a library that must run everywhere."""
     return _Reading(elf, library).done()
@@ -164,10 +180,10 @@ class _Reading:
             for (first, last), name in zip(self.spans, self.raw, strict=True)
             if first == last >= 0 and names().own.match(name)
         }
-        return [self._place(index, unit, index in own) for index, unit in enumerate(self.functions.units)]
+        return [self._place(unit, index in own) for index, unit in enumerate(self.functions.units)]
 
     @staticmethod
-    def _place(index: int, unit: str, own: bool) -> Place:
+    def _place(unit: str, own: bool) -> Place:
         if capability_of_unit(unit) not in ("", dispatch().default):
             return "dispatched"
         kind = kind_of(unit)

@@ -20,7 +20,7 @@ DYNAMIC = struct.Struct("<qQ")
 SYMTAB, STRTAB, DYNAMIC_KIND, NOBITS, DYNSYM = 2, 3, 6, 8, 11
 NEEDED, SONAME, RPATH, RUNPATH = 1, 14, 15, 29
 FUNCTION, FILE, GNU_IFUNC = 2, 4, 10
-LOCAL, GLOBAL, WEAK = 0, 1, 2
+LOCAL, GLOBAL = 0, 1
 EXECUTABLE = 4
 
 MOST_SECTIONS = 100_000
@@ -47,7 +47,6 @@ class Section:
     offset: int
     size: int
     link: int
-    entry_size: int
 
     @property
     def holds_code(self) -> bool:
@@ -142,7 +141,7 @@ def _section(source: Source, row: tuple[int, ...], names: bytes) -> Section:
     name = text_at(names, row[0], LONGEST_FILE_NAME)
     if row[1] not in (0, NOBITS) and row[4] + row[5] > source.size:
         raise Damaged(f"section {name or '(no name)'} reaches beyond the end of the file")
-    return Section(name, row[1], row[2], row[3], row[4], row[5], row[6], row[9])
+    return Section(name, row[1], row[2], row[3], row[4], row[5], row[6])
 
 
 def _checked(source: Source, row: tuple[int, ...], what: str, most: int) -> bytes:

@@ -134,16 +134,8 @@ def known_features(machine: Machine) -> frozenset[str]:
     return frozenset(rule.feature for rule in facts(machine).rules)
 
 
-def look(machine: Machine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Look:
-    """What a function needs; on AArch64 also whether it calls one of the outline atomics."""
-    if machine == "aarch64":
-        return _first(_aarch64_uses(code, address, outline))
-    from torchsmith.artifact import iced
-
-    return iced.look(code) if iced.INSTALLED else _first(x86_uses(code))
-
-
-def _first(uses: Iterator[Use]) -> Look:
+def first_uses(uses: Iterator[Use]) -> Look:
+    """The first instruction of each feature, and whether the decoder lost its way."""
     first: dict[str, Use] = {}
     try:
         for use in uses:
@@ -219,7 +211,8 @@ def outline_atomics(code: bytes, address: int) -> Iterator[int]:
             yield address + (at - 4 if code[at - 4 : at] == BTI else at)
 
 
-def _aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterator[Use]:
+def aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterator[Use]:
+    """The words of a function that need a feature, calls of the outline atomics among them."""
     outline_call: tuple[str, ...] = (aarch64_facts().legacy,)
     features: tuple[str, ...]
     for found in _telling(bool(outline)).finditer(code[3::4]):

@@ -58,10 +58,6 @@ class Library:
     magma: str = ""
     fault: str = ""
 
-    @property
-    def gpu_bytes(self) -> int:
-        return sum(entry.size for container in self.containers for entry in container.entries)
-
 
 @dataclass
 class Inspection:

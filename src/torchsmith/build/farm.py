@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -124,7 +124,7 @@ def from_settings(rows: Iterable[BuilderSettings]) -> list[Builder]:
     ]
 
 
-def read_machines(text: str, file: str, isas: Mapping[str, Sequence[str]] | None = None) -> list[Builder]:
+def read_machines(text: str, file: str) -> list[Builder]:
     """Nix' own list of machines, line by line."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):

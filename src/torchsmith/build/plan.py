@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.build.job import Job
@@ -11,12 +11,10 @@ from torchsmith.build.jobs import jobs_of, jobs_of_recipes
 from torchsmith.build.machine import Machine, Share, share_out
 from torchsmith.catalog import Catalog
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.derivation import show_derivations
-from torchsmith.nix.evaluate import Listener, Request, Result, default_workers, evaluate
-from torchsmith.nix.graph import Graph
+from torchsmith.nix.evaluate import Listener, evaluate
+from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.store import Outlook, StoreOptions, outlook
 from torchsmith.nix.tool import Nix
-from torchsmith.nix.worker import Limits
 from torchsmith.record import Expected, Past, expect
 from torchsmith.record.estimate import memory_per_core
 from torchsmith.workspace.checkout import RecipeFile
@@ -60,7 +58,6 @@ class Evaluation:
 
     graph: Graph
     broken: tuple[Broken, ...] = ()
-    results: Sequence[Result] = field(default_factory=tuple)
 
 
 def evaluate_recipes(
@@ -71,18 +68,9 @@ def evaluate_recipes(
     addresses: Sequence[str] = (),
 ) -> Evaluation:
     """Evaluate recipes and put their derivations into the store."""
-    requests = [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes]
     results = evaluate(
-        requests,
-        nix,
-        trees=trees,
-        addresses=addresses,
-        limits=Limits(workers=default_workers()),
-        cache=ResultCache(),
-        tell=tell,
-        instantiate=True,
+        recipes, nix, trees=trees, addresses=addresses, cache=ResultCache(), tell=tell, instantiate=True
     )
-    made = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
     broken = tuple(
         Broken(
             result.name, f"{f'{result.cause.where}: ' if result.cause.where else ''}{result.cause.message}"
@@ -90,8 +78,7 @@ def evaluate_recipes(
         for result in results
         if result.cause is not None
     )
-    derivations = show_derivations(nix, list(made.values()), recursive=True) if made else {}
-    return Evaluation(Graph(derivations, made), broken, results)
+    return Evaluation(graph_of(nix, results), broken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import typer
 from torchsmith.edge.problem import Problem
 
 if TYPE_CHECKING:
-    from torchsmith.nix.evaluate import Request, Result
+    from torchsmith.nix.evaluate import Evaluable, Result
     from torchsmith.nix.tool import Nix
     from torchsmith.workspace.checkout import RecipeFile
     from torchsmith.workspace.load import Workspace
@@ -75,12 +75,6 @@ def open_recipes(words: Sequence[str] | None, workspace: Path | None) -> tuple[W
     return opened, choose(words or [], opened, folder).recipes
 
 
-def requests_for(recipes: Sequence[RecipeFile]) -> list[Request]:
-    from torchsmith.nix.evaluate import Request
-
-    return [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes]
-
-
 def evaluation(
     nixpkgs: Sequence[str] | None,
     jobs: int | None,
@@ -91,7 +85,7 @@ def evaluation(
     workspace: Workspace | None = None,
     instantiate: bool = False,
     separate: bool = False,
-) -> tuple[Nix, Callable[[Sequence[Request]], list[Result]]]:
+) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[Result]]]:
     """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
     from torchsmith.cli.progress import Bar
     from torchsmith.nix.cache import ResultCache
@@ -104,7 +98,7 @@ def evaluation(
     limits = Limits(jobs or default_workers(), int(memory * (1 << 30)), timeout)
     kept = ResultCache() if cache else None
 
-    def run(requests: Sequence[Request]) -> list[Result]:
+    def run(requests: Sequence[Evaluable]) -> list[Result]:
         with Bar(len(requests), "evaluating") as bar:
             return evaluate(
                 requests,

@@ -12,7 +12,7 @@ from torchsmith.artifact.report import verify
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Variant
-from torchsmith.nix.evaluate import Request, evaluate
+from torchsmith.nix.evaluate import evaluate
 from torchsmith.nix.sources import source_hash
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import Built, Record, Verdict
@@ -78,10 +78,9 @@ def _derivations(
     recipes: Sequence[RecipeFile], workspace: Workspace, trees: Mapping[str, Path]
 ) -> dict[str, str]:
     """What recipes evaluate to now, or why they do not."""
-    requests = [Request(one.name, one.path, one.system) for one in recipes]
-    if not requests:
+    if not recipes:
         return {}
-    results = evaluate(requests, find_nix(), trees=trees, addresses=workspace.addresses)
+    results = evaluate(recipes, find_nix(), trees=trees, addresses=workspace.addresses)
     return {
         one.name: one.evaluated.drv_path
         if one.evaluated

@@ -42,7 +42,7 @@ def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """The facts with what the catalog adds, and a note wherever two of them cannot both be true."""
     facts = _name_cpu(facts, catalog)
     facts = _features_of_cpu(facts, catalog)
-    facts = _check_features(facts, catalog)
+    facts = _check_features(facts)
     facts = _check_hidden(facts, catalog)
     if facts.gpus is None:
         return facts
@@ -98,7 +98,7 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     return replace(facts, system=system, features=Fact(features, f"{CATALOG}, by {cpu.name}"))
 
 
-def _check_features(facts: HostFacts, catalog: Catalog) -> HostFacts:
+def _check_features(facts: HostFacts) -> HostFacts:
     """Features of another kind of CPU than the system's tell nothing."""
     if facts.features is None or facts.system is None:
         return facts

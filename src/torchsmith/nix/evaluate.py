@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -26,9 +27,20 @@ from torchsmith.nix.worker import Evaluated, Limits, Outcome, Session, run_batch
 SMALLEST_BATCH = 24  # below this, importing nixpkgs again costs more than a second worker saves
 
 
+class Evaluable(Protocol):
+    """A file under a name; `system` is for recipes whose arguments a package set fills."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def system(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A recipe to evaluate under a name; `system` is for recipes whose arguments a package set fills."""
+    """A file to evaluate that no checkout holds, or under a name of its own."""
 
     name: str
     path: Path
@@ -67,7 +79,7 @@ def check_tree(path: Path) -> Path:
 
 
 def evaluate(
-    requests: Sequence[Request],
+    requests: Sequence[Evaluable],
     nix: Nix,
     *,
     trees: Mapping[str, Path] | None = None,
@@ -98,7 +110,7 @@ def evaluate(
         tell(result)
 
     keys: dict[str, str] = {}
-    pending: list[Request] = []
+    pending: list[Evaluable] = []
     for request in requests:
         kept = None
         if cache is not None:
@@ -123,7 +135,7 @@ def evaluate(
             nix,
             known_trees,
             addresses,
-            limits or Limits(),
+            limits or Limits(workers=default_workers()),
             clock or SystemClock(),
             alone,
             instantiate,
@@ -140,7 +152,7 @@ class _Kept(msgspec.Struct, frozen=True):
     read: Mapping[str, str]
 
 
-def _key(request: Request, identity: Mapping[str, str], fingerprints: Fingerprints) -> str:
+def _key(request: Evaluable, identity: Mapping[str, str], fingerprints: Fingerprints) -> str:
     own = {
         "recipe": fingerprints.of(request.path),
         "path": str(request.path.resolve()),
@@ -167,7 +179,7 @@ class _Run:
     instantiate: bool
     twin: str
 
-    def work_off(self, pending: Sequence[Request], finish: Callable[[Outcome], None]) -> None:
+    def work_off(self, pending: Sequence[Evaluable], finish: Callable[[Outcome], None]) -> None:
         """Prepare the recipes, plan which go together, and evaluate them."""
         preparation = Preparation()
         for request in pending:

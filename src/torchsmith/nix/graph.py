@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchsmith.nix.derivation import Derivation
+from torchsmith.nix.derivation import Derivation, show_derivations
+from torchsmith.nix.evaluate import Result
+from torchsmith.nix.tool import Nix
 
 # Builds that take from many minutes to hours; everything else comes from a binary cache or is quick.
 HEAVY = {
@@ -70,6 +72,13 @@ class Graph:
     @property
     def downloads(self) -> int:
         return sum(1 for path in self.users if path in self.derivations and self.derivations[path].fixed)
+
+
+def graph_of(nix: Nix, results: Sequence[Result]) -> Graph:
+    """The graph below the recipes that evaluate, which have to be instantiated."""
+    recipes = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
+    paths = sorted(set(recipes.values()))
+    return Graph(show_derivations(nix, paths, recursive=True) if paths else {}, recipes)
 
 
 def kind_of(derivation: Derivation) -> str | None:

@@ -10,7 +10,6 @@ from typing import Any
 from torchsmith.nix.errors import parse_event, plain
 
 BUILD, LOG_LINE, PHASE = 105, 101, 104  # Nix' numbers for an activity and for two results
-COPY = (100, 103)  # copying a path, and downloading one
 ERRORS, NOTICES = 0, 3
 NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 

@@ -22,7 +22,6 @@ class Outlook:
     build: frozenset[str]  # derivations
     fetch: frozenset[str]  # store paths
     download_mib: float = 0.0
-    unpacked_mib: float = 0.0
     unknown: tuple[str, ...] = ()  # paths that Nix can neither build nor fetch
 
 
@@ -58,27 +57,26 @@ def read_outlook(text: str) -> Outlook:
     build: set[str] = set()
     fetch: set[str] = set()
     unknown: list[str] = []
-    sizes = (0.0, 0.0)
+    download = 0.0
     into: set[str] | list[str] | None = None
     for line in text.splitlines():
         if re.match(r"(this|these)( \d+)? derivations? will be built:", line):
             into = build
         elif re.match(r"(this|these)( \d+)? paths? will be fetched", line):
             into = fetch
-            sizes = _sizes(line)
+            download = _download_mib(line)
         elif line.startswith("don't know how to build"):
             into = unknown
         elif line.startswith("  /") and into is not None:
             into.add(line.strip()) if isinstance(into, set) else into.append(line.strip())
         elif line.strip():
             into = None
-    return Outlook(frozenset(build), frozenset(fetch), *sizes, tuple(unknown))
+    return Outlook(frozenset(build), frozenset(fetch), download, tuple(unknown))
 
 
-def _sizes(line: str) -> tuple[float, float]:
-    found = re.findall(r"([\d.]+) (KiB|MiB|GiB) (download|unpacked)", line)
-    mib = {what: float(number) * _UNITS[unit] for number, unit, what in found}
-    return mib.get("download", 0.0), mib.get("unpacked", 0.0)
+def _download_mib(line: str) -> float:
+    found = re.search(r"([\d.]+) (KiB|MiB|GiB) download", line)
+    return float(found[1]) * _UNITS[found[2]] if found else 0.0
 
 
 def outlook(nix: Nix, derivations: Sequence[str], options: StoreOptions) -> Outlook:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.edge.files import inside, write_atomic
-from torchsmith.nix.evaluate import Request, Result
-from torchsmith.workspace.checkout import RecipeFile, recipes_in
+from torchsmith.nix.evaluate import Evaluable, Result
+from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.revision import lay_out
 from torchsmith.workspace.wanted import wanted_repos
 
-Evaluate = Callable[[Sequence[Request]], list[Result]]
+Evaluate = Callable[[Sequence[Evaluable]], list[Result]]
 
 Kind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
 
@@ -42,13 +42,9 @@ def impact(
         lay_out(folder, revision, before)
         if not as_is:
             _generate(workspace, after)
-        old = evaluate(_requests(recipes_in(before, workspace)))
-        new = evaluate(_requests(recipes_in(folder if as_is else after, workspace)))
+        old = evaluate(recipes_in(before, workspace))
+        new = evaluate(recipes_in(folder if as_is else after, workspace))
     return effects(old, new)
-
-
-def _requests(recipes: Sequence[RecipeFile]) -> list[Request]:
-    return [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes]
 
 
 def _generate(workspace: Workspace, into: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,7 @@ from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix.cells import find_line
-from torchsmith.nix.evaluate import Request as NixRequest
-from torchsmith.nix.evaluate import Result
-from torchsmith.plan.impact import Effect, effects
+from torchsmith.plan.impact import Effect, Evaluate, effects
 from torchsmith.workspace.change import Adoption, Change, Kind
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.journal import writing
@@ -28,7 +26,6 @@ from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
 REVISION = re.compile(r"[0-9a-f]{40}")
-Evaluate = Callable[[Sequence[NixRequest]], list[Result]]
 Facts = dict[str, Any]
 
 
@@ -290,8 +287,7 @@ def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
             folder = Path(place) / name
             for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
                 write_atomic(inside(folder, file.path), file.text)
-            found = recipes_in(folder, proposal.after)
-            results.append(evaluate([NixRequest(one.name, one.path, one.system) for one in found]))
+            results.append(evaluate(recipes_in(folder, proposal.after)))
     return effects(*results)
 
 

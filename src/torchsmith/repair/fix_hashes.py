@@ -8,14 +8,13 @@ from pathlib import Path
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.nix.derivation import Derivation, show_derivations
-from torchsmith.nix.evaluate import Request, Result, default_workers, evaluate
-from torchsmith.nix.graph import Graph
+from torchsmith.nix.derivation import Derivation
+from torchsmith.nix.evaluate import Result, evaluate
+from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, Line, LogReader
 from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
-from torchsmith.nix.worker import Limits
 from torchsmith.repair.holders import Holder, best, holders_of, source_of, told_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import RecipeFile
@@ -107,8 +106,7 @@ class HashFixer:
         results = self._evaluate(recipes)
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
         holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
-        made = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
-        graphs = [self._graph(made), self._graph(self._twins(recipes, results))]
+        graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
         downloads = fetchable(*(stated_downloads(graph, holders) for graph in graphs))
         said = self._realise(downloads)
         mismatches = read_mismatches(said)
@@ -124,25 +122,19 @@ class HashFixer:
 
     def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[Result]:
         return evaluate(
-            [Request(recipe.name, recipe.path, recipe.system) for recipe in recipes],
+            recipes,
             self.nix,
             trees=self.trees,
             addresses=self.workspace.addresses,
-            limits=Limits(workers=default_workers()),
             instantiate=True,
             twin=twin,
         )
 
-    def _twins(self, recipes: Sequence[RecipeFile], results: Sequence[Result]) -> dict[str, str]:
+    def _twins(self, recipes: Sequence[RecipeFile], results: Sequence[Result]) -> list[Result]:
         """Recipes of other systems as derivations of this machine's, which can run their downloads."""
         own = self.nix.current_system
         foreign = {one.name for one in results if one.evaluated and one.evaluated.system != own}
-        twins = self._evaluate([one for one in recipes if one.name in foreign], twin=True)
-        return {twin.name: twin.evaluated.drv_path for twin in twins if twin.evaluated}
-
-    def _graph(self, made: Mapping[str, str]) -> Graph:
-        paths = list(made.values())
-        return Graph(show_derivations(self.nix, paths, recursive=True) if paths else {}, made)
+        return self._evaluate([one for one in recipes if one.name in foreign], twin=True)
 
     def _at_evaluation(
         self, results: Sequence[Result], holders: Mapping[str, Sequence[Holder]]

@@ -55,11 +55,6 @@ class RecipeFile:
         """The name that Flox gives it."""
         return package_name(self.path)
 
-    @property
-    def reachable(self) -> bool:
-        """Whether Flox can be asked for it by that name."""
-        return FLOX_NAME.fullmatch(self.attr) is not None
-
     @cached_property
     def read(self) -> Reading | BadName:
         """What the name says, or why it names no variant."""

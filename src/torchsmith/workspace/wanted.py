@@ -28,12 +28,11 @@ TOOLKIT_REPO = "build-cudatoolkit"
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
-    """A file by its path below the workspace. `cell` is set for recipes, `marked` where it has our header."""
+    """A file by its path below the workspace. `cell` is set for recipes."""
 
     path: str
     text: str
     cell: str = ""
-    marked: bool = True
 
     @property
     def name(self) -> str:
@@ -157,7 +156,7 @@ def _flox(repo: str) -> list[WantedFile]:
     """What makes a folder a Flox environment; env.json can carry no header."""
     env = json.dumps({"name": repo, "version": 1}, indent=2) + "\n"
     return [
-        WantedFile(f"{repo}/.flox/env.json", env, marked=False),
+        WantedFile(f"{repo}/.flox/env.json", env),
         WantedFile(f"{repo}/.flox/env/manifest.toml", with_header(MANIFEST, "file=manifest.toml", ".toml")),
         WantedFile(f"{repo}/.flox/.gitignore", with_header(GITIGNORE, "file=.gitignore", ".gitignore")),
     ]

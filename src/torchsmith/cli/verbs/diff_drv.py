@@ -29,7 +29,7 @@ def run(
 ) -> None:
     """Say in words what differs between two derivations: the causes, not the hashes that follow from them."""
     from torchsmith.cli.console import err, print_json
-    from torchsmith.cli.nix_options import evaluation, open_recipes, requests_for
+    from torchsmith.cli.nix_options import evaluation, open_recipes
     from torchsmith.nix.derivation import show_derivations
     from torchsmith.nix.drvdiff import compare
     from torchsmith.workspace.load import open_workspace
@@ -44,7 +44,7 @@ def run(
         _, chosen = open_recipes([word], workspace)
         if len(chosen) != 1:
             raise Problem(f"{word} is {len(chosen)} recipes", hint="name one recipe on each side")
-        result = evaluate(requests_for(chosen))[0]
+        result = evaluate(chosen)[0]
         if result.evaluated is None:
             cause = result.cause
             raise Problem(

@@ -43,7 +43,7 @@ def run(
     builds nothing.
     """
     from torchsmith.cli import eval_view as view
-    from torchsmith.cli.nix_options import evaluation, open_recipes, requests_for
+    from torchsmith.cli.nix_options import evaluation, open_recipes
 
     opened, chosen = open_recipes(recipes, workspace)
     if values:
@@ -54,7 +54,7 @@ def run(
         failed = any(not answer.ok for answer in told)
     else:
         _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, separate=separate)
-        results = evaluate(requests_for(chosen))
+        results = evaluate(chosen)
         view.print_results(results, as_json=json)
         failed = any(not result.ok for result in results)
     if failed:

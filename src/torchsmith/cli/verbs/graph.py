@@ -33,16 +33,14 @@ def run(
     """
     from torchsmith.cli import graph_view as view
     from torchsmith.cli.eval_view import print_failures
-    from torchsmith.cli.nix_options import evaluation, open_recipes, requests_for
-    from torchsmith.nix.derivation import show_derivations
-    from torchsmith.nix.graph import Graph
+    from torchsmith.cli.nix_options import evaluation, open_recipes
+    from torchsmith.nix.graph import graph_of
 
     opened, chosen = open_recipes(recipes, workspace)
     nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, instantiate=True)
-    results = evaluate(requests_for(chosen))
-    drvs = {result.name: result.evaluated.drv_path for result in results if result.evaluated is not None}
-    graph = Graph(show_derivations(nix, sorted(set(drvs.values())), recursive=True), drvs)
+    results = evaluate(chosen)
+    graph = graph_of(nix, results)
     view.print_graph(graph, as_json=json)
     print_failures(results)
-    if len(drvs) < len(results):
+    if len(graph.recipes) < len(results):
         raise typer.Exit(1)
