@@ -66,7 +66,7 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         ("format = 1\n" + BLOCK.replace("13.0", "12.7"), "4:9: unknown CUDA 12.7"),
         ("format = 1\n" + BLOCK.replace('"3.13"', ""), "3:1: python is empty"),
         ("format = 1\n" + BLOCK.replace('sm = ["sm90"]\n', ""), "2:3: a GPU block needs sm"),
-        ("format = 1\n" + BLOCK + "line = '2.1O'\n", "7:1: unknown line '2.1O'\n  hint: did you mean 2.10?"),
+        ("format = 1\n" + BLOCK + "line = '210'\n", "7:1: unknown line '210'\n  hint: did you mean 2.10?"),
         ("format = 1\n" + BLOCK + "sms = []\n", "7:1: unknown key sms\n  hint: did you mean sm?"),
         (
             "format = 1\n" + BLOCK.replace('"sm90"', '"sm90", "sm103"').replace("13.0", "12.8"),

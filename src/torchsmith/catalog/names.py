@@ -16,6 +16,8 @@ def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
     """The microarchitecture that a name is of: a product number by the rule of its family, else a code name
     or a name that people use, the longest first. None where no name, or names of CPUs that differ in their
     instruction sets, match."""
+    if name.lower() in catalog.cpus:
+        return catalog.cpus[name.lower()]
     return _lookup(catalog).find(" ".join(_NOISE.sub(" ", _MARKS.sub("", name)).split()))
 
 
@@ -49,7 +51,7 @@ def product_pattern(text: str) -> re.Pattern[str]:
 
 def _names(cpu: Cpu) -> tuple[str, ...]:
     titles = re.sub(r"\([^)]*\)", "", cpu.title).split(",")
-    return (cpu.name.replace("_", " "), *titles, *cpu.also_called)
+    return (*titles, *cpu.also_called)
 
 
 def _agreed(cpus: list[Cpu]) -> Cpu | None:
