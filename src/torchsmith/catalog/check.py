@@ -74,6 +74,10 @@ def faults_of(catalog: Catalog) -> Iterator[str]:
             re.compile(error.pattern)
         except re.error as fault:
             yield f"errors: {error.name} has a pattern that cannot be read: {fault}"
+        if error.gives_way_to and error.gives_way_to not in catalog.errors:
+            yield f"errors: {error.name} gives way to an unknown {error.gives_way_to}"
+        if error.policy == "retry" and error.sure != "certain":
+            yield f"errors: {error.name} is tried again, and nobody is certain that it passes"
 
 
 def package_faults(catalog: Catalog) -> Iterator[Problem]:

@@ -244,8 +244,9 @@ class CudaPackage(Entry, frozen=True, kw_only=True):
 
 
 ErrorClass = Literal[
-    "compile", "memory", "disk", "network", "hash", "store", "builder", "runtime", "evaluation"
+    "compile", "memory", "disk", "network", "hash", "store", "builder", "timeout", "runtime", "evaluation"
 ]
+Sure = Literal["certain", "likely", "guess"]
 Policy = Literal["retry", "retry-fewer-jobs", "stop"]
 
 
@@ -259,6 +260,9 @@ class KnownError(Entry, frozen=True, kw_only=True):
     policy: Policy
     cause: str
     cure: str
+    says: Literal["build", "nix"] = "build"  # whose line it is; a build may print anything that Nix says
+    sure: Sure = "certain"
+    gives_way_to: str = ""  # another entry: where an earlier line shows that, it is the reason
 
 
 class Workload(Entry, frozen=True, kw_only=True):

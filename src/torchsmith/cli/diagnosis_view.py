@@ -14,10 +14,14 @@ POLICIES = {
 }
 
 
+SURE = {"certain": "", "likely": "likely", "guess": "a guess: it stands far from the end, or nothing does"}
+
+
 def print_diagnosis(console: Console, found: Diagnosis, name: str = "") -> None:
     """The answer first, the evidence after."""
     head = Text(f"{name}: " if name else "").append(found.title, style="bold red")
-    console.print(head.append(f"  [{found.kind}]", style="dim"), soft_wrap=True)
+    sure = f", {SURE[found.sure]}" if SURE[found.sure] else ""
+    console.print(head.append(f"  [{found.kind}{sure}]", style="dim"), soft_wrap=True)
     rows = [("cause", found.cause), ("cure", found.cure), ("policy", POLICIES[found.policy])]
     for label, words in rows:
         console.print(Text(f"  {label:7}", style="cyan").append(words, style="default"), soft_wrap=True)

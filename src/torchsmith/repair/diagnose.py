@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from torchsmith.catalog import KnownError
-from torchsmith.catalog.facts import ErrorClass, Policy
+from torchsmith.catalog.facts import ErrorClass, Policy, Sure
 
 SHOWN = 10
 BEFORE = 4  # of the lines shown, how many stand before the telling one
+TAIL = 200  # how far back from its end a build's own lines may explain its end
+NEAR = 15  # ... and how far what a test may print without harm
+HARMLESS = ("memory", "disk", "network")
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# What a failure without an entry in the catalog is taken for; the first that a line matches.
-SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "compile",
-        re.compile(r"^FAILED: |\b(?:fatal )?error: (?!builder for|\d+ dependencies|build of)|: error [A-Z]"),
-    ),
-    (
-        "compile",
-        re.compile(r"undefined reference|ninja: build stopped|CMake Error|make(?:\[\d+\])?: \*\*\* "),
-    ),
-    ("runtime", re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): |AssertionError|Segmentation fault")),
-    ("evaluation", re.compile(r"^error: (?:undefined variable|syntax error|infinite recursion)")),
+# Nix says that the build ran and gave up by itself: the reason stands in the build's own lines.
+BUILD_FAILED = re.compile(r"builder (?:for '(?P<drv>[^']*)' )?failed with exit code")
+QUOTED = re.compile(r"^\s+> ?")  # the build's last lines, as Nix repeats them
+OF_ANOTHER = re.compile(r"^([A-Za-z0-9][\w.+?=-]*)> ")  # a line of one of several builds
+PROGRESS = re.compile(r"^\[ *\d+(?:/\d+|%)\] ")
+FAILED_STEP = re.compile(r"^FAILED: ")
+OF_BUILD = re.compile(r"^\[ *\d+(?:/\d+|%)\] |^FAILED: |^ninja: |^make(?:\[\d+\])?: \*\*\* |^CMake Error")
+# What a failure without an entry in the catalog is taken for.
+SIGNS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
+    ("compile", re.compile(r"\b(?:fatal )?error: |: error [A-Z]|undefined reference|CMake Error")),
+    ("runtime", re.compile(r"^(?:E +)?(?:\w+\.)*\w*(?:Error|Exception)\b|AssertionError|Segmentation fault")),
+    ("runtime", re.compile(r"^FAILED \S+::|^=+ .*\b\d+ failed\b")),
+    ("compile", re.compile(r"^FAILED: |ninja: build stopped|make(?:\[\d+\])?: \*\*\* ")),
+)
+EVALUATION = re.compile(
+    r"^error: (?:undefined variable|syntax error|infinite recursion|cannot coerce|value is)"
 )
 LAST_RESORT = re.compile(r"\berror\b|\bfailed\b", re.IGNORECASE)
+TITLES = {
+    "compile": "the compiler or its build system refused",
+    "runtime": "a program that the build ran failed",
+    "evaluation": "the recipe does not evaluate",
+}
 Class = ErrorClass | Literal["unknown"]
+Line = tuple[int, str]  # its place in the log, and its text without what Nix put before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,66 +55,163 @@ class Diagnosis:
     lines: tuple[str, ...]
     error: str = ""  # the catalog's entry; empty where no entry matches
     line_number: int = 0  # of the telling line, counted from 1; 0 where there is none
+    sure: Sure = "certain"
 
     @property
     def summary(self) -> str:
         return f"{self.title} ({self.kind})"
 
 
-def diagnose(log: str, errors: Iterable[KnownError]) -> Diagnosis:
-    """Hold a log against the known errors, in their order; else say what class of failure it looks like."""
-    lines = [ANSI.sub("", line).rstrip() for line in log.splitlines()]
-    for error in errors:
-        pattern = re.compile(error.pattern)
-        at = next((index for index, line in enumerate(lines) if pattern.search(line)), None)
-        if at is not None:
-            return Diagnosis(
-                error.kind,
-                error.policy,
-                error.title,
-                error.cause,
-                error.cure,
-                telling_lines(lines, at),
-                error.name,
-                at + 1,
-            )
-    return _unknown(lines)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A known error, or for none a class, at a line."""
 
-
-def _unknown(lines: Sequence[str]) -> Diagnosis:
+    at: int
+    error: KnownError | None
     kind: Class = "unknown"
-    at = None
-    for sign, pattern in SIGNS:
-        at = next((index for index, line in enumerate(lines) if pattern.search(line)), None)
+
+    @property
+    def stops(self) -> bool:
+        return self.error is None or self.error.policy == "stop"
+
+
+def diagnose(log: str, errors: Iterable[KnownError]) -> Diagnosis:
+    """Read a log from its end: what Nix says of the failure, else what the build that failed said last."""
+    lines = [ANSI.sub("", line).rstrip() for line in log.splitlines()]
+    known = [(error, re.compile(error.pattern)) for error in errors]
+    of_nix = [pair for pair in known if pair[0].says == "nix"]
+    of_build = [pair for pair in known if pair[0].says == "build"]
+    said, end, drv = _by_nix(lines, of_nix)
+    if said is not None:
+        return _told(lines, said)
+    body = list(_lines_of(lines, end, drv))
+    # Nix' own fetchers speak as a build, and of a lost builder Nix says in the end that the build failed.
+    last = [found for found in (_match(line, of_nix) for line in reversed(body[-2:])) if found]
+    found = last[0] if last else _in_build(body, of_build)
+    if found is not None and (found.error or found.kind != "unknown"):
+        return _told(lines, found)
+    guess = next((one for one in (_match(line, of_build) for line in reversed(body)) if one), None)
+    return _told(lines, guess or found or _Found(-1, None), guess=True)
+
+
+def _by_nix(
+    lines: Sequence[str], known: Sequence[tuple[KnownError, re.Pattern[str]]]
+) -> tuple[_Found | None, int, str]:
+    """What Nix itself gives as the reason, else where its own words begin and which build failed."""
+    for index in range(len(lines) - 1, -1, -1):
+        text = lines[index].lstrip()
+        if QUOTED.match(lines[index]) or OF_ANOTHER.match(text):
+            continue
+        failed = BUILD_FAILED.search(text)
+        if failed:
+            return None, index, failed["drv"] or ""
+        if OF_BUILD.match(text):
+            break  # a build's own log, which Nix did not end
+        found = _match((index, text), known)
+        if found is None and EVALUATION.search(text):
+            found = _Found(index, None, "evaluation")
+        if found is not None:
+            return _deeper(found, enumerate(lines[:index]), known), index, ""
+    return None, len(lines), ""
+
+
+def _deeper(
+    found: _Found, before: Iterable[Line], known: Sequence[tuple[KnownError, re.Pattern[str]]]
+) -> _Found:
+    """The reason that an entry gives way to, where an earlier line shows it."""
+    behind = [pair for pair in known if found.error and pair[0].name == found.error.gives_way_to]
+    return next((one for line in before if (one := _match(line, behind))), found) if behind else found
+
+
+def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[Line]:
+    """The lines of the build that failed, also those that Nix repeats after its verdict."""
+    name = re.sub(r"^.*/[a-z0-9]{32}-|\.drv$", "", drv)
+    own = f"{name}> "
+    alone = not any(line.startswith(own) for line in lines) if name else True
+    for index, line in enumerate(lines[:end]):
+        other = OF_ANOTHER.match(line)
+        if line.startswith(own) and name:
+            yield index, line.removeprefix(own)
+        elif alone and not other and not QUOTED.match(line):
+            yield index, line
+    if end < len(lines):
+        for index in range(end + 1, len(lines)):
+            if QUOTED.match(lines[index]):
+                yield index, QUOTED.sub("", lines[index])
+
+
+def _in_build(body: Sequence[Line], known: Sequence[tuple[KnownError, re.Pattern[str]]]) -> _Found | None:
+    """The reason in a build's own lines; a step that cannot succeed outweighs one that may."""
+    blocks = list(_failed_steps(body)) or [_tail(body)]
+    found = [one for one in (_reason(block, known) for block in blocks) if one is not None]
+    sound = [one for one in found if one.error or one.kind != "unknown"]
+    return next((one for one in sound if one.stops), sound[-1] if sound else None)
+
+
+def _failed_steps(body: Sequence[Line]) -> Iterator[list[Line]]:
+    """What ninja shows of each step that failed."""
+    block: list[Line] | None = None
+    for line in body:
+        if block is not None and (PROGRESS.match(line[1]) or line[1].startswith(("ninja: ", "FAILED: "))):
+            yield block
+            block = None
+        if FAILED_STEP.match(line[1]):
+            block = []
+        if block is not None:
+            block.append(line)
+    if block:
+        yield block
+
+
+def _tail(body: Sequence[Line]) -> list[Line]:
+    """The end of a log, back to the last step that went well."""
+    last = list(body[-TAIL:])
+    steps = [index for index, line in enumerate(last) if PROGRESS.match(line[1])]
+    return last[steps[-1] + 1 :] if steps and steps[-1] + 1 < len(last) else last
+
+
+def _reason(block: Sequence[Line], known: Sequence[tuple[KnownError, re.Pattern[str]]]) -> _Found | None:
+    """The last known error of a block, else what its lines look like."""
+    text = [line for line in block if line[1].strip()]
+    for back, line in enumerate(reversed(text)):
+        found = _match(line, known)
+        harmless = found is not None and found.kind in HARMLESS and not FAILED_STEP.match(text[0][1])
+        if found is not None and not (harmless and back >= NEAR):
+            return _deeper(found, text, known)
+    for kind, pattern in SIGNS:
+        at = next((index for index, text in block if pattern.search(text)), None)
         if at is not None:
-            kind = sign  # type: ignore[assignment]
-            break
-    else:
-        found = [index for index, line in enumerate(lines) if LAST_RESORT.search(line)]
-        at = found[-1] if found else None
-    title = {
-        "compile": "the compiler or its build system refused",
-        "runtime": "a program that the build ran failed",
-        "evaluation": "the recipe does not evaluate",
-    }.get(kind, "an error that nobody has described yet")
-    telling = telling_lines(lines, at if at is not None else len(lines) - 1)
-    cure = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
-    return Diagnosis(
-        kind,
-        "stop",
-        title,
-        "The catalog has no entry for it.",
-        cure,
-        telling,
-        "",
-        (at + 1) if at is not None else 0,
-    )
+            return _Found(at, None, kind)
+    last = [index for index, text in block if LAST_RESORT.search(text)]
+    return _Found(last[-1], None) if last else None
+
+
+def _match(line: Line, known: Sequence[tuple[KnownError, re.Pattern[str]]]) -> _Found | None:
+    """The first entry of the catalog that a line shows."""
+    index, text = line
+    return next((_Found(index, error, error.kind) for error, pattern in known if pattern.search(text)), None)
+
+
+def _told(lines: Sequence[str], found: _Found, *, guess: bool = False) -> Diagnosis:
+    error = found.error
+    shown = telling_lines(lines, found.at if found.at >= 0 else len(lines) - 1)
+    if error is None:
+        cure = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
+        title = TITLES.get(found.kind, "an error that nobody has described yet")
+        sure: Sure = "guess" if guess else "likely"
+        cause = "The catalog has no entry for it."
+        return Diagnosis(found.kind, "stop", title, cause, cure, shown, "", found.at + 1, sure)
+    # What stands far from the end may have nothing to do with it, and is no reason to build again.
+    policy: Policy = "stop" if guess else error.policy
+    sure = "guess" if guess else error.sure
+    about = (error.title, error.cause, error.cure)
+    return Diagnosis(error.kind, policy, *about, shown, error.name, found.at + 1, sure)
 
 
 def telling_lines(lines: Sequence[str], at: int) -> tuple[str, ...]:
     """The lines around a place, ten at most, without empty and repeated ones."""
-    before = _distinct(lines[max(0, at - 40) : at])[-BEFORE:]
-    after = _distinct(lines[at : at + 60])[: SHOWN - len(before)]
+    before = _distinct(lines[max(0, at - 40) : max(at, 0)])[-BEFORE:]
+    after = _distinct(lines[max(at, 0) : at + 60])[: SHOWN - len(before)]
     return (*before, *after)
 
 
