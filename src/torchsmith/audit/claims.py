@@ -201,10 +201,10 @@ Place = tuple[str, Claim, Span]  # comment, description or banner; what it claim
 ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
 
 
-def claims_of(recipe: Recipe, catalog: Catalog) -> tuple[Place, ...]:
-    """Every claim in the prose of a recipe."""
+def claims_of(recipe: Recipe, catalog: Catalog, caller: Recipe) -> tuple[Place, ...]:
+    """Every claim in the prose of a recipe; comments of a file that others call are about all of them."""
     found: list[Place] = []
-    for text, spans in _comment_blocks(recipe):
+    for text, spans in _comment_blocks(recipe) if recipe is caller else ():
         claims = claims_in(text, catalog)
         found += [("comment", one, spans[text.count("\n", 0, one.start)]) for one in claims]
     for said in recipe.descriptions:

@@ -12,11 +12,14 @@ import re
 from dataclasses import dataclass, field
 
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa
-from torchsmith.matrix import Accepted, assess, try_read
+from torchsmith.matrix import Accepted, Variant, assess, try_read
 from torchsmith.recipe.header import LINE
 from torchsmith.recipe.values import cpu_words
 
 Key = tuple[object, ...]
+WRAPPER = re.compile(r"\bimport \.\.?/")
+COMMENT = re.compile(r"#[^\n]*")
+LONGEST_WRAPPER = 2000  # characters; what is longer says things of its own
 HEADER_CELL = re.compile(r"variant=\S+")
 MOST = 4096  # judgements that are remembered at a time
 
@@ -57,6 +60,17 @@ class Forms:
         said = HEADER_CELL.sub("", header[2]) if header else None
         top = before.count("\n") + (2 if header else 1)
         return Form(body, (*known[0], line, said), top, inner.count("\n"))
+
+    def of_wrapper(self, name: str, text: str) -> Form | None:
+        """The form of a recipe that passes its cell to another file; None where it is no such."""
+        variant = Variant.try_parse(name, self.catalog)
+        isa = self.catalog.isas.get(variant.isa) if variant else None
+        if variant is None or isa is None or not WRAPPER.search(text) or len(text) > LONGEST_WRAPPER:
+            return None
+        code = COMMENT.sub("", text).replace(variant.name, "\0").replace(f'"{isa.name}"', '"\0"')
+        if variant.sm:
+            code = code.replace(f'"{variant.sm.number}"', '"\0"').replace(f'"{variant.sm}"', '"\0"')
+        return Form(code, ("wrapper", isa.platform))
 
     def blank(self, name: str, text: str) -> str:
         """A text without the words that name its own cell."""

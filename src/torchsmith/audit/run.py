@@ -64,7 +64,7 @@ def audit(request: Request) -> Report:
     workspace = workspace_of(request.paths, request.workspace)
     folders = discover(request.paths, workspace, request.selectors).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
-    lines = {cell.name: cell.line for cell in workspace.matrix.cells} if workspace else {}
+    lines = workspace.lines if workspace else {}
     choice = request.choice.also(workspace.settings.audit) if workspace else request.choice
     if choice.line is not None:
         find_line(catalog, choice.line)

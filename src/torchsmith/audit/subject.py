@@ -109,7 +109,7 @@ class Subject:
     @cached_property
     def claims(self) -> tuple[Place, ...]:
         """What its prose claims."""
-        return claims_of(self.body, self.catalog)
+        return claims_of(self.body, self.catalog, self.recipe)
 
     def overrides_of(self, *packages: str) -> Iterator[Override]:
         return (one for package, one in self.overrides if package in packages)
@@ -127,6 +127,8 @@ class Subject:
     @cached_property
     def torch_from_elsewhere(self) -> bool:
         """Whether the companion is told a torch of another recipe, which is judged for itself."""
+        if self.companion and not self.builds_torch:
+            return True
         told = [one.arguments["torch"] for one in self.body.overrides if "torch" in one.arguments]
         texts = [self.body.syntax.data[one.span.start : one.span.end].decode() for one in told]
         return self.companion and any(text.lstrip("( \n").startswith("import") for text in texts)
@@ -135,6 +137,17 @@ class Subject:
     def embeds_torch(self) -> bool:
         """Whether it builds torch and a companion, each with its name, flags and meta."""
         return self.companion and self.style != "catalog" and not self.torch_from_elsewhere
+
+    @property
+    def builds_torch(self) -> bool:
+        """Whether torch is put together here, and not taken as it comes."""
+        return not self.companion or any(True for _ in self.overrides_of("torch", "pytorch"))
+
+    @property
+    def seen(self) -> bool:
+        """Whether the arguments of every import of nixpkgs could be read: what an overlay of another file
+        does is not known."""
+        return all(one.whole for one in self.body.imports)
 
     @property
     def convention(self) -> Sure | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from torchsmith.audit.context import Context, finding
-from torchsmith.audit.finding import Finding
+from torchsmith.audit.finding import Finding, Severity
 from torchsmith.audit.form import Form
 from torchsmith.audit.rule import LARGEST, rules_of
 from torchsmith.audit.subject import Subject
@@ -40,7 +40,7 @@ def value_findings(
         for start in range(0, len(first), BATCH):
             found = list(_batch(first[start : start + BATCH], context, evaluator))
             yield from found
-            doubtful = {one.where.file for one in found}
+            doubtful = {one.where.file for one in found if one.severity is not Severity.NOTE}
             again = [
                 one for shown, _ in first[start : start + BATCH] if shown in doubtful for one in rest[shown]
             ]
@@ -59,7 +59,8 @@ def _one_of_each(
         if path.stat().st_size > LARGEST:
             continue  # said already
         name = package_name(path)
-        form = context.forms.of(name, read_text(path), context.lines.get(name))
+        text = read_text(path)
+        form = context.forms.of(name, text, context.lines.get(name)) or context.forms.of_wrapper(name, text)
         known = seen.setdefault(form, shown) if form else shown
         if known == shown:
             first.append((shown, path))

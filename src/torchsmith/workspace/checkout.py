@@ -204,7 +204,7 @@ def discover(
 def _checkout(paths: Sequence[Path], workspace: Workspace | None) -> Checkout:
     catalog = workspace.catalog if workspace else builtin_catalog()
     owned = workspace is not None and workspace.root is not None
-    lines = {cell.name: cell.line for cell in workspace.matrix.cells} if workspace and owned else {}
+    lines = workspace.lines if workspace and owned else {}
     found: dict[Path, Repository] = {}
     files: dict[Path, list[Path]] = {}
     for path in paths:

@@ -37,6 +37,12 @@ class Workspace:
     def matrix(self) -> Matrix:
         return self.source.placed(lambda: expand(self.spec, self.catalog))
 
+    @property
+    def lines(self) -> dict[str, str]:
+        """The line of every wanted cell; none where the file only says how to audit."""
+        wants = self.profile or self.settings.matrix or self.settings.include
+        return {cell.name: cell.line for cell in self.matrix.cells} if wants else {}
+
     @cached_property
     def spec(self) -> MatrixSpec:
         return _Resolver(self.source, self.settings, self.catalog).spec(self.profile)

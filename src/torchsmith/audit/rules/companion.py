@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import LIKELY, NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.recipe.read import Override
 
@@ -40,7 +40,7 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
                 said.span,
                 fix=fix,
             )
-    if not versions and native not in ("", None, wanted):
+    if not versions and subject.seen and native not in ("", None, wanted):
         yield Defect(
             f"the pin's {subject.variant.package} {native} is built with torch"
             f" {subject.line.torch}, whose pair is {wanted}",
@@ -56,7 +56,7 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
     if not subject.companion:
         return
     told = _own(subject, "override")
-    if not any("torch" in one.arguments for one in told):
+    if subject.seen and not any("torch" in one.arguments for one in told):
         yield Defect("the companion is not told its torch", told[0].span if told else None)
 
 
@@ -77,6 +77,7 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
         yield Defect(
             "torch's out is not among propagatedBuildInputs",
             carried[0].span if carried else None,
+            sure=None if subject.seen else GUESS,
             hint="propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];",
         )
     modules = subject.bound("requiredPythonModules")

@@ -8,16 +8,28 @@ from collections.abc import Iterator
 from torchsmith.audit.rule import ERROR, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Isa
-from torchsmith.recipe.read import FlagList, Unknown
+from torchsmith.recipe.read import FlagList, Said, Unknown
 
 
 def _lists(subject: Subject) -> Iterator[FlagList]:
     """The lists of CPU flags; a table that holds those of other cells is not this cell's."""
+    if subject.recipe.inner:
+        yield from _exported(subject)
+        return
     for flags in subject.body.cpu_flags:
-        if flags.name != "flags":
+        if flags.name != "flags" and any(not flag.startswith("-mno-") for flag in flags.values):
             yield flags
 
 
+def _exported(subject: Subject) -> Iterator[FlagList]:
+    """The flags that a file with arguments ends up with for this cell: its lists are those of all cells."""
+    for one in subject.body.exports:
+        words = [word for word in one.value.split() if word.startswith("-m")]
+        if one.variable == "CXXFLAGS" and words and not FILLED_IN.search(one.value):
+            yield FlagList(one.variable, tuple(Said(word, one.span) for word in words), one.span)
+
+
+FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
 FAMILY = re.compile(r"[a-z]+\d*")  # avx512 of avx512bf16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torchsmith.audit.finding import Edit, Fix
 from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rule
@@ -90,7 +91,9 @@ def cuda_compiles_the_target(subject: Subject) -> Iterator[Defect]:
     if subject.variant is None or subject.variant.flavor:
         return
     line = subject.line.name if subject.line else None
-    decision = assess(subject.variant, subject.catalog, line)
+    # A release that the catalog does not know has the same ptxas.
+    known = subject.variant if line else replace(subject.variant, release=None)
+    decision = assess(known, subject.catalog, line)
     for reason in decision.reasons if not isinstance(decision, Accepted) else ():
         # Which releases and pins there are is the catalog's business, not that of other hands.
         ours = reason.code not in PTXAS
@@ -186,7 +189,7 @@ def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
         return
     configured = subject.config.get("cudaSupport")
     right = configured is not None and configured.value is (variant.cuda is not None)
-    if variant.cuda is None and configured is None and _seen(subject) and subject.body.imports:
+    if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
         right = True  # nixpkgs leaves CUDA out unless it is told to
     told = [one for one in subject.overrides_of("torch", "pytorch") if one.kind == "override"]
     for one in told:
@@ -205,12 +208,8 @@ def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
             hint="torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }",
             severity=WARNING,
         )
-    if not told and subject.style == "pinned" and not subject.body.inner and not right and _seen(subject):
+    if not told and subject.style == "pinned" and not subject.body.inner and not right and subject.seen:
         yield Defect("torch is used as the pin has it: no override tells it its CUDA and GPU")
-
-
-def _seen(subject: Subject) -> bool:
-    return all(one.whole for one in subject.body.imports)
 
 
 def _nix(value: object) -> str:

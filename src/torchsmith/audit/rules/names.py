@@ -33,7 +33,7 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
     except BadName as problem:
         # A target or a suffix that we do not know may be right: darwin, rocm, a folder's library.
         words = subject.name.split("-")
-        typo = first not in packages or (len(words) > 2 and re.match(r"cuda|cpu|sm\d", words[2]))
+        typo = _package_of(first) not in packages or (len(words) > 2 and re.match(r"cuda|cpu|sm\d", words[2]))
         words_ = f"{subject.name} is not a variant's name: {problem.what}"
         yield Defect(words_, hint=problem.hint, sure=None if typo else GUESS)
 

@@ -41,7 +41,7 @@ def _needed(subject: Subject) -> Iterator[Fix]:
 def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
     """Each torch release on each CUDA needs its own overlays: the CUDA package set, the MAGMA patch, the
     torch source. Without one of them the recipe builds another CUDA, another torch, or nothing."""
-    if subject.style != "pinned" or subject.torch_from_elsewhere or not _seen(subject):
+    if subject.style != "pinned" or subject.torch_from_elsewhere or not subject.seen:
         return
     yield from _cuda_set(subject)
     changed = {package for package, _ in _changed(subject)}
@@ -52,11 +52,6 @@ def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
         own = [one for one in subject.overrides_of(fix.overlay) if "src" in one.arguments]
         if not own:
             yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _import(subject), hint=fix.why)
-
-
-def _seen(subject: Subject) -> bool:
-    """Whether every overlay could be read."""
-    return all(one.whole for one in subject.body.imports)
 
 
 def _cuda_set(subject: Subject) -> Iterator[Defect]:
@@ -175,7 +170,7 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     the FindCUDAToolkit stub, OpenCV's patches. Each was met in a real build."""
     # Other hands may mend the same thing in other words.
     sure = LIKELY if subject.convention else None
-    for fix in _needed(subject) if not subject.torch_from_elsewhere and _seen(subject) else ():
+    for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.seen else ():
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"
         if missing and not (overlaid and all(fix.overlay != one for one, _ in _changed(subject))):

@@ -264,13 +264,19 @@ class Folder:
             return text
         assert self.path is not None
         target = self.path.parent / self.syntax.text(arguments[0])
-        other = parsed_file(target / "default.nix" if target.is_dir() else target)
-        given = self.fold(arguments[1], depth) if arguments[1:] else {}
-        if other is None or not isinstance(given, dict):
+        target = target / "default.nix" if target.is_dir() else target
+        other = parsed_file(target)
+        if other is None:
             return text
+        if not arguments[1:]:
+            return (
+                text if other.root.type == "function_expression" else _table(other, target, self.imports + 1)
+            )
+        given = self.fold(arguments[1], depth)
         body: Node | None = other.root
-        if body is not None and body.type == "function_expression":
-            body = body.child_by_field_name("body") if arguments[1:] else None
+        if not isinstance(given, dict) or body is None or body.type != "function_expression":
+            return text
+        body = body.child_by_field_name("body")
         known = {name: value for name, value in given.items() if not isinstance(value, Unknown)}
         folder = Folder(other, known, target, self.imports + 1)
         return folder.fold(body) if body is not None else text
@@ -300,6 +306,20 @@ def parsed_file(path: Path) -> Syntax | None:
 def _parsed(path: Path, changed: int, size: int) -> Syntax:
     return parse(read_text(path).encode(), str(path))
 
+
+def _table(syntax: Syntax, path: Path, imports: int) -> Value:
+    """What a file without arguments holds, folded once for all that import it."""
+    for known, value in _tables:
+        if known is syntax:
+            return value
+    value = Folder(syntax, {}, path, imports).fold(syntax.root)
+    _tables.append((syntax, value))
+    del _tables[:-TABLES]
+    return value
+
+
+_tables: list[tuple[Syntax, Value]] = []
+TABLES = 32  # files that are remembered
 
 LOGICAL = {"&&": False, "||": True}  # the value that decides alone
 # What lib's helpers give where their condition does not hold.

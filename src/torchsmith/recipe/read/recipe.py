@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.variant import package_name
-from torchsmith.recipe.read.fold import Folder
+from torchsmith.recipe.read.fold import Folder, parsed_file
 from torchsmith.recipe.read.live import dead_parts, is_nixpkgs, is_used, resolved
 from torchsmith.recipe.read.overlays import SETS, body_of, override_kind, read_overlays
 from torchsmith.recipe.read.said import (
@@ -521,7 +521,9 @@ def read_recipe(path: Path, *, ask: Asker | None = None) -> Recipe:
 
 
 def _read(path: Path, given: Mapping[str, Value], ask: Asker | None, depth: int) -> Recipe:
-    recipe = Recipe(path, _syntax(path, ask), given)
+    # The file that many wrappers lead to is read once.
+    shared = parsed_file(path) if depth else None
+    recipe = Recipe(path, shared or _syntax(path, ask), given)
     wrapper = recipe.wrapper
     if wrapper is None:
         return recipe
