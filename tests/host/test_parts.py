@@ -51,7 +51,10 @@ def test_a_name_leads_to_its_architecture(name: str, sm: str) -> None:
     assert gpu.name == sm
 
 
-@pytest.mark.parametrize("name", ["NVIDIA RTX 6000", "Tesla K80", "AMD Instinct MI300X", "NVIDIA A1001", ""])
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA RTX 6000", "Tesla K80", "AMD Instinct MI300X", "NVIDIA A1001", "A100 RTX 4090", "T4 L4", ""],
+)
 def test_a_name_that_is_unclear_leads_nowhere(name: str) -> None:
     assert gpu_of_name(name, CATALOG) is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import combinations
 from typing import TypeVar
@@ -15,9 +16,10 @@ from torchsmith.catalog.runs import driver_runs, gpu_code_runs
 from torchsmith.edge.problem import Problem
 from torchsmith.host.commands import build_commands, create_steps, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
-from torchsmith.host.given import Given
+from torchsmith.host.given import Given, find_cpu_name
 from torchsmith.host.pick import Assigned, Choice, Pick, find_workload, pick
 from torchsmith.host.rank import why_after
+from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.matrix import Cuda, Variant
 from torchsmith.workspace.load import open_workspace
 
@@ -220,8 +222,13 @@ def test_the_commands_are_those_that_a_person_types() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (Given(cpu="zen9"), "unknown CPU 'zen9'\n  hint: did you mean zen"),
-        (Given(gpu="RTX 9999"), "unknown GPU 'RTX 9999'\n  hint: did you mean RTX"),
+        (Given(cpu="zen9"), "unknown CPU 'zen9'\n  hint: give what it runs"),
+        (Given(cpu="Saphire Rapids"), "did you mean Sapphire Rapids?"),
+        (Given(gpu="RTX 9999"), "unknown GPU 'RTX 9999'\n  hint: give its architecture"),
+        (Given(gpu="4090"), "did you mean RTX 4090?"),
+        (Given(gpu="rtx3090"), "did you mean RTX 3090?"),
+        (Given(gpu="A100 RTX 4090"), "it names A100 and RTX 4090: write + between GPUs"),
+        (Given(features="avx", isa="foo"), "unknown instruction set 'foo'"),
         (Given(driver="new"), "'new' is not a driver version such as 580.65.06"),
         (Given(isa="avx513"), "unknown instruction set 'avx513'\n  hint: did you mean avx512"),
     ],
@@ -230,3 +237,34 @@ def test_a_word_that_nobody_knows_is_named(words: Given, said: str) -> None:
     with pytest.raises(Problem) as caught:
         machine(words)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["A100, RTX 4090", "A100/RTX 4090", "A100 and RTX 4090", "A100 & RTX 4090", "2x A100 + 1 x RTX 4090"],
+)
+def test_several_gpus_are_all_read_whatever_stands_between_them(words: str) -> None:
+    host = capability_of(resolve(machine(Given(gpu=words)), CATALOG))
+    assert [str(sm) for sm in host.sms or ()] == ["sm80", "sm89"]
+
+
+# What people write for CPUs that the catalog may not know, and the instruction sets that these really run.
+OTHERS = {
+    "Meteor Lake": "avx2", "Lunar Lake": "avx2", "Sierra Forest": "avx2", "Threadripper": "avx2",
+    "Kaby Lake": "avx2", "Naples": "avx2", "Zen 1": "avx2", "Atom": "", "Neoverse E1": "armv8_2",
+    "Graviton 1": "", "Amber Lake": "avx2", "Gemini Lake": "", "Ice Lak": "avx512vnni",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_hint_leads_to_a_cpu_with_more_than_the_one_that_was_meant(name: str) -> None:
+    try:
+        found = CATALOG.cpus[find_cpu_name(name, CATALOG)]
+    except Problem as problem:
+        said = re.search(r"did you mean (.+?)\?", problem.hint)
+        if said is None:
+            return
+        found = CATALOG.cpus[find_cpu_name(said[1], CATALOG)]
+    levels = [CATALOG.isas[isa].level for isa in found.isas]
+    own = CATALOG.isas[OTHERS[name]].level if OTHERS[name] else 0
+    assert max(levels, default=0) <= own

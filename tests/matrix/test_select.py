@@ -48,6 +48,10 @@ def test_words_pick_variants(words: tuple[str, ...], expected: int) -> None:
     [
         ("sm9999", "matches no axis"),
         ("axv512", "did you mean avx512"),
+        ("h100", "H100 is sm90"),
+        ("4090", "RTX 4090 is sm89"),
+        ("RTX 4090", "RTX 4090 is sm89"),
+        ("zen3", "Zen 3 runs avx, avx2"),
         ("gpu:sm90", "unknown axis 'gpu'"),
         ("sm:", "nothing after sm:"),
         ("sm75", "no variant matches sm75"),
@@ -57,6 +61,13 @@ def test_a_word_that_picks_nothing_is_refused_with_the_nearest(word: str, messag
     with pytest.raises(Problem) as caught:
         count(word)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("word", ["Threadripper", "Meteor", "h1000", "t400x", "piledrive"])
+def test_a_word_that_is_like_no_other_gets_no_suggestion(word: str) -> None:
+    with pytest.raises(Problem) as caught:
+        count(word)
+    assert "did you mean" not in str(caught.value)
 
 
 @given(st.lists(st.sampled_from(["sm120", "sm9*", "cpu", "avx2", "avx512*", "torchaudio", "!sm90", "!cpu"])))

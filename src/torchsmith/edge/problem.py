@@ -68,16 +68,16 @@ class Problem(Exception):
         return Problem(self.message, hint=self.hint, where=self.where, path=path, exit=self.exit)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """The known spelling closest to `word`, or an empty string."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return found[0] if found else ""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """A hint that names the nearest spelling, or else every known one."""
     choices = list(known)
-    best = nearest(word, choices)
+    best = nearest(word, choices, cutoff)
     if best:
         return f"did you mean {best}?"
     return f"known: {', '.join(choices)}" if choices else ""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.edge.problem import Problem, did_you_mean, nearest
+from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.parts import gpu_of_name
 from torchsmith.host.read_cpu import system_of_machine
+from torchsmith.matrix.hardware import FEW, find_cpu_by_name, parts_holding, parts_within, typo_of
 
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
@@ -30,6 +31,8 @@ class Given:
 
     def facts(self, catalog: Catalog, source: str) -> HostFacts:
         """The same as facts; a Problem names the word that nobody knows."""
+        if self.isa and self.isa not in catalog.isas:
+            raise Problem(f"unknown instruction set {self.isa!r}", hint=did_you_mean(self.isa, catalog.isas))
         gpus = self.sm or self.gpu
         facts = HostFacts(
             system=Fact(_system(self.system), source) if self.system else None,
@@ -48,8 +51,6 @@ class Given:
             return Fact(frozenset(self.features.lower().replace(",", " ").split()), source)
         if not self.isa:
             return None
-        if self.isa not in catalog.isas:
-            raise Problem(f"unknown instruction set {self.isa!r}", hint=did_you_mean(self.isa, catalog.isas))
         return Fact(catalog.isas[self.isa].needs, source)
 
 
@@ -89,17 +90,20 @@ def _driver(word: str) -> DriverVersion:
         raise Problem(str(error)) from error
 
 
+_BETWEEN = re.compile(r"[;+,/&]|\band\b", re.IGNORECASE)
+
+
 def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
-    """`8x H100; sm89`: names or architectures, several with ; or +, counts before an x."""
+    """`8x H100; sm89`: names or architectures, several with ; + , / & or the word and, counts before an x."""
     if text.strip().lower() in NO_GPU:
         return
-    if not re.sub(r"[;+\s]", "", text):
+    parts = [part.strip() for part in _BETWEEN.split(text)]
+    if not any(parts):
         raise Problem(f"{text!r} names no GPU", hint="write none for a machine without one")
-    for part in re.split(r"[;+]", text):
-        counted = re.fullmatch(r"\s*(\d{1,3})\s*[x×*]\s+?(.+?)\s*|\s*(\d{1,3})\s*[x×*]\s*(.+?)\s*", part)
-        count, name = (counted[1] or counted[3], counted[2] or counted[4]) if counted else ("1", part.strip())
-        if name:
-            yield from (_gpu(name, catalog, source) for _ in range(min(int(count), 64)))
+    for part in filter(None, parts):
+        counted = re.fullmatch(r"(\d{1,3})\s*[x×*]\s*(.+)", part)
+        count, name = (counted[1], counted[2]) if counted else ("1", part)
+        yield from (_gpu(name, catalog, source) for _ in range(min(int(count), 64)))
 
 
 def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
@@ -108,29 +112,30 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
     except BadValue:
         pass
     if gpu_of_name(name, catalog) is None:
-        parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
-        best = nearest(name, parts)
-        hint = f"did you mean {best}? Or give" if best else "give"
-        raise Problem(f"unknown GPU {name!r}", hint=f"{hint} its architecture, such as sm89")
+        raise Problem(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
     return GpuFacts(name=Fact(name, source))
+
+
+def _gpu_hint(name: str, catalog: Catalog) -> str:
+    """The parts that hold the words, or the one that is spelled nearly so; no other guess."""
+    several = parts_within(name, catalog)
+    if several:
+        return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
+    parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
+    found = [part for part, _ in parts_holding(name, catalog)] or [typo_of(name, parts)]
+    known = [part for part in found if part] if len(found) <= FEW else []
+    hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
+    return f"{hint} its architecture, such as sm89"
 
 
 def find_cpu_name(words: str, catalog: Catalog) -> str:
     """The catalog's name of a CPU that a person names: zen4, Zen 4, Sapphire Rapids, Graviton3."""
-    known = dict(_cpu_names(catalog))
-    plain = _plain(words)
-    if plain in known:
-        return known[plain]
-    raise Problem(f"unknown CPU {words!r}", hint=did_you_mean(words, catalog.cpus))
-
-
-def _cpu_names(catalog: Catalog) -> Iterable[tuple[str, str]]:
-    for cpu in catalog.cpus.values():
-        yield _plain(cpu.name), cpu.name
-        for part in re.split(r"[,()]| and ", cpu.title):
-            if part.strip():
-                yield _plain(part), cpu.name
-
-
-def _plain(words: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", words.lower())
+    cpu = find_cpu_by_name(words, catalog)
+    if cpu is not None:
+        return cpu.name
+    best = typo_of(words, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])
+    hint = f"did you mean {best}? Or give" if best else "give"
+    raise Problem(
+        f"unknown CPU {words!r}",
+        hint=f"{hint} what it runs: --isa avx2, or --features with the flags of its /proc/cpuinfo",
+    )

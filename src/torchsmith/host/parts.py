@@ -13,14 +13,10 @@ def _words(name: str) -> tuple[str, ...]:
     return tuple(re.findall(r"[a-z0-9]+", name.lower()))
 
 
-def _holds(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
-    return any(words[at : at + len(part)] == part for at in range(len(words) - len(part) + 1))
-
-
 def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
     """The architecture of a GPU by its name; None where no part, or parts of two architectures, match.
 
-    The longest part counts: RTX PRO 6000 Blackwell before anything shorter that it holds.
+    A part inside a longer one does not count: RTX PRO 6000 in RTX PRO 6000 Blackwell.
     """
     return _lookup(catalog)(name)
 
@@ -40,10 +36,18 @@ class _Lookup:
         return self.seen[name]
 
     def _find(self, words: tuple[str, ...]) -> Gpu | None:
-        found = [(len(part), gpu) for part, gpu in self.parts if _holds(words, part)]
-        longest = max((length for length, _ in found), default=0)
-        best = {gpu.sm: gpu for length, gpu in found if length == longest}
-        return next(iter(best.values())) if len(best) == 1 else None
+        found = [
+            (range(at, at + len(part)), gpu)
+            for part, gpu in self.parts
+            for at in range(len(words) - len(part) + 1)
+            if words[at : at + len(part)] == part
+        ]
+        whole = {
+            gpu.sm: gpu
+            for spot, gpu in found
+            if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in found)
+        }
+        return next(iter(whole.values())) if len(whole) == 1 else None
 
 
 @lru_cache(maxsize=4)

@@ -10,9 +10,11 @@ from fnmatch import fnmatchcase
 
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.matrix.hardware import hardware_hint
 from torchsmith.matrix.variant import Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
+CLOSE = 0.75  # h100 is not a misspelt sm100
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,14 @@ class Selector:
     @classmethod
     def parse(cls, words: Iterable[str], catalog: Catalog) -> Selector:
         """Read words such as `sm120`, `sm9*`, `cpu`, `avx512*`, `package:torchvision`, `!sm110`."""
-        parts = [part for word in words for part in re.split(r"[\s,]+", word) if part]
-        return cls(tuple(_term(part, catalog) for part in parts))
+        return cls(
+            tuple(
+                _term(part, catalog, whole=word)
+                for word in words
+                for part in re.split(r"[\s,]+", word)
+                if part
+            )
+        )
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""
@@ -100,7 +108,7 @@ def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
     }
 
 
-def _term(word: str, catalog: Catalog) -> Term:
+def _term(word: str, catalog: Catalog, whole: str) -> Term:
     negated = word.startswith("!")
     text = word.removeprefix("!")
     axis, colon, pattern = text.partition(":")
@@ -116,7 +124,8 @@ def _term(word: str, catalog: Catalog) -> Term:
     if "python" in text or text.count("-") >= 2:
         return Term("name", text, negated)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
-    raise Problem(f"selector {word!r} matches no axis", hint=did_you_mean(text, everything))
+    hint = hardware_hint(text, catalog) or hardware_hint(whole, catalog)
+    raise Problem(f"selector {word!r} matches no axis", hint=hint or did_you_mean(text, everything, CLOSE))
 
 
 def choose(
