@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import torchsmith
 from tests.cli.conftest import Call
 from tests.host.machines import corpus
 
@@ -51,6 +52,54 @@ def test_a_missing_cell_becomes_a_workspace_of_its_own(call: Call) -> None:
     assert "written: mine/torchsmith.toml" in result.err
     assert call("pick", "--names", "-w", "mine", *ZEN4).out == "pytorch-python313-cuda12_9-sm89-avx512\n"
     assert len(call("list", "--names", "-w", "mine").out.splitlines()) == 3
+
+
+def test_a_file_that_is_there_stays_and_no_option_is_named_that_pick_has_not(call: Call) -> None:
+    Path("mine.toml").write_text("mine\n")
+    result = call("pick", *ZEN4, "--create", "mine.toml")
+    assert result.code == 2
+    assert "mine.toml is there already" in result.err
+    assert "--force" not in result.err
+    assert Path("mine.toml").read_text() == "mine\n"
+
+
+def test_a_file_that_torchsmith_would_refuse_is_not_written(call: Call) -> None:
+    call("init", "here", "--profile", "plan")
+    Path("here/catalog").mkdir()
+    lines = (Path(torchsmith.__file__).parent / "catalog/data/lines.toml").read_text()
+    own = lines[lines.index('["2.10"]') : lines.index('["2.9"]')]
+    own = own.replace('"2.10"', '"9.9"').replace('"2.10.0"', '"9.9.0"').replace("pytorch210", "pytorch99")
+    Path("here/catalog/lines.toml").write_text(own)
+    refused = call("pick", "-w", "here", *ZEN4, "--create", "elsewhere/torchsmith.toml")
+    assert refused.code == 2
+    assert "unknown line '9.9'" in refused.err
+    assert not Path("elsewhere").exists()
+    assert "written: here/more.toml" in call("pick", "-w", "here", *ZEN4, "--create", "here/more.toml").err
+    assert call("list", "--names", "-w", "here/more.toml").code == 0
+
+
+def test_a_cell_that_nobody_proved_says_so_where_it_is_made(call: Call) -> None:
+    v100 = ("--cpu", "zen4", "--gpu", "V100", "--driver", "550")
+    result = call("pick", *v100, "--create", "mine.toml")
+    assert "not proved: " in result.out
+    assert "not proved: " in result.err
+    assert json.loads(call("pick", "--json", *v100).out)["create"][0]["unproved"]
+
+
+def test_a_workspace_is_not_told_to_add_what_its_line_does_not_build(call: Call) -> None:
+    call("init", ".", "--profile", "plan")
+    file = Path("torchsmith.toml")
+    file.write_text(file.read_text().replace("format = 1", 'format = 1\nline = "2.10"', 1))
+    out = call("pick", "--cpu", "zen4", "--gpu", "V100", "--driver", "550").out
+    assert "would run here" in out
+    assert "to include" not in out
+
+
+def test_an_lscpu_alone_leaves_the_gpus_unknown_and_says_so(call: Call) -> None:
+    options = reports("lscpu-german")[:2]
+    result = call("pick", "--profile", "wide", *options)
+    assert "the GPUs are unknown: this is for the CPU alone" in result.out
+    assert not json.loads(call("pick", "--json", *options).out)["gpus_known"]
 
 
 def test_a_workspace_is_told_which_line_to_add(call: Call) -> None:

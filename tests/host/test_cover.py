@@ -21,7 +21,7 @@ from torchsmith.host.pick import pick
 from torchsmith.host.resolve import Capability
 from torchsmith.host.solve import Programme
 from torchsmith.matrix.text import matrix_text
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import open_workspace, read_as
 
 WIDE = open_workspace(None, "wide")
 CATALOG = WIDE.catalog
@@ -227,13 +227,13 @@ def test_the_plan_becomes_a_matrix_that_torchsmith_reads(tmp_path: Path) -> None
     asked = cover(MIXED)
     plan = asked.fewest()
     file = tmp_path / "torchsmith.toml"
-    write_matrix(file, asked.with_companions(plan.cells), "Chosen for a test.")
+    write_matrix(file, asked.with_companions(plan.cells), "Chosen for a test.", read_as)
     names = {cell.name for cell in open_workspace(file).matrix.cells}
     assert names == {
         cell.variant.of(package).name for cell in plan.cells for package in CATALOG.packages.values()
     }
     with pytest.raises(Problem, match="is there already"):
-        write_matrix(file, plan.cells, "again")
+        write_matrix(file, plan.cells, "again", read_as)
 
 
 def test_cells_of_several_lines_are_written_without_a_line() -> None:

@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.machines import corpus
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import builtin_catalog, load_catalog
+from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.edge.problem import Problem
 from torchsmith.host.document import read_document, to_document
 from torchsmith.host.facts import HostFacts, merge
+from torchsmith.host.parts import gpu_of_name
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
 from torchsmith.host.read_nvidia import read_nvidia_smi
 from torchsmith.host.read_report import read_report, read_report_file
@@ -139,6 +141,64 @@ def test_a_cut_name_that_could_be_two_parts_stays_unknown() -> None:
         read_report(TABLE.replace("RTX PRO 6000 Blac...", "Quadro RTX 600...   "), "table"), CATALOG
     )
     assert capability_of(facts).unknown_gpus
+
+
+@pytest.mark.parametrize(
+    ("printed", "sm"),
+    [
+        ("A100-SXM...", "sm80"),
+        ("NVIDIA A100-SXM...", "sm80"),
+        ("Tesla V100-SXM2...", "sm70"),
+        ("NVIDIA H100 80G...", "sm90"),
+        ("GeForce RTX 208...", None),
+        ("Quadro RTX 600...", None),
+        ("NVIDIA Jetson AG...", None),
+        ("NVIDIA A10...", None),
+    ],
+)
+def test_a_name_that_the_table_cuts_counts_word_by_word(printed: str, sm: str | None) -> None:
+    row = f"|   0  {printed:<20} Off  | 00000000:0B:00.0 Off |                  N/A |"
+    facts = resolve(
+        read_report(f"| NVIDIA-SMI 450.51.06    Driver Version: 450.51.06 |\n{row}\n", "t"), CATALOG
+    )
+    host = capability_of(facts)
+    assert [str(one) for one in host.sms or ()] == ([sm] if sm else [])
+    assert host.unknown_gpus == (() if sm else (printed,))
+
+
+def test_a_cut_name_is_not_taken_for_a_part_that_a_longer_one_begins_with(tmp_path: Path) -> None:
+    (tmp_path / "gpus.toml").write_text('[sm89]\nparts = ["RTX 3050 A Laptop"]\n')
+    catalog = load_catalog(tmp_path)
+    assert gpu_of_name("NVIDIA GeForce RTX 3050 A...", catalog) is None
+    assert gpu_of_name("NVIDIA GeForce RTX 3050 ...", catalog) is None
+    assert gpu_of_name("NVIDIA GeForce RTX 3050 T...", catalog) == catalog.gpus[Sm(86)]
+    assert gpu_of_name("NVIDIA GeForce RTX 3050 A Laptop GPU", catalog) == catalog.gpus[Sm(89)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bash: nvidia-smi: command not found",
+        "sh: 1: nvidia-smi: not found",
+        "zsh: command not found: nvidia-smi",
+        "fish: Unknown command: nvidia-smi",
+    ],
+)
+def test_a_report_of_a_missing_nvidia_smi_says_that_there_is_no_gpu(text: str) -> None:
+    host = capability_of(resolve(read_report(f"$ nvidia-smi\n{text}\n", "smi.txt"), CATALOG))
+    assert host.sms == ()
+    assert capability_of(resolve(read_report(f"{ICELAKE}\n{text}\n", "all.txt"), CATALOG)).sms == ()
+
+
+def test_a_note_stands_once_however_often_facts_are_resolved() -> None:
+    facts = read_nvidia_smi("name, driver_version\nNVIDIA X1, 535.183.01\n")
+    twice = resolve(resolve(facts, CATALOG), CATALOG)
+    assert len(twice.notes) == len(set(twice.notes)) == 1
+
+
+@pytest.mark.parametrize("text", ["540.4.0", "580.65.06", "525.60.13", "470.1", "580"])
+def test_a_driver_prints_as_nvidia_writes_it(text: str) -> None:
+    assert str(DriverVersion.parse(text)) == text
 
 
 @pytest.mark.parametrize(

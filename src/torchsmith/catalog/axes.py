@@ -128,8 +128,9 @@ class DriverVersion:
     parts: tuple[int, ...]
 
     def __str__(self) -> str:
-        # NVIDIA writes the third part with two digits: 580.65.06.
-        return ".".join(f"{part:02d}" if place == 2 else str(part) for place, part in enumerate(self.parts))
+        # NVIDIA writes the third part with two digits where the second has two: 580.65.06, but 540.4.0.
+        width = 2 if len(self.parts) > 2 and self.parts[1] > 9 else 1
+        return ".".join(f"{part:0{width if place == 2 else 1}d}" for place, part in enumerate(self.parts))
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.table import Table
@@ -15,11 +16,13 @@ from torchsmith.host.judge import Fits
 from torchsmith.host.pick import Assigned, Pick
 from torchsmith.host.rank import why_after
 from torchsmith.host.resolve import known_isas
+from torchsmith.matrix import Variant
 
 NEAREST = 3
+FileOf = Callable[[Variant], str]  # the file to which a cell can be added; empty: none
 
 
-def print_pick(pick: Pick, catalog: Catalog, org: str, file: str) -> None:
+def print_pick(pick: Pick, catalog: Catalog, org: str, file: FileOf) -> None:
     """The machine in a line, the answer with its commands, and what is missing."""
     console = out()
     say(_machine(pick, catalog), "dim")
@@ -29,6 +32,8 @@ def print_pick(pick: Pick, catalog: Catalog, org: str, file: str) -> None:
     if len(pick.choice.variants) > 1:
         say("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use")
         console.print()
+    if pick.host.sms is None:
+        say("the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu", "yellow")
     for sm, fit in pick.exact:
         say(f"for {sm} alone, {fit.variant.name} is compiled for it")
     _print_missing(pick, catalog)
@@ -103,13 +108,15 @@ def _nearest(pick: Pick) -> list[tuple[str, str]]:
     return [(miss.variant.name, "; ".join(map(str, miss.reasons))) for miss in misses[:NEAREST]]
 
 
-def _print_wanted(pick: Pick, file: str) -> None:
+def _print_wanted(pick: Pick, file: FileOf) -> None:
     console = out()
     for fit in pick.wanted:
         compatible = pick.found and not pick.choice.unserved
         better = "would be compiled for this GPU" if compatible else "would run here"
         console.print(Text(fit.variant.name, style="bold") + Text(f" {better}; to make it:"), soft_wrap=True)
-        for step in create_steps(fit.variant, file):
+        for warning in fit.unproved:
+            say(f"  not proved: {warning}", "yellow")
+        for step in create_steps(fit.variant, file(fit.variant)):
             say(f"  {step}")
 
 
@@ -140,17 +147,23 @@ def _others(pick: Pick, catalog: Catalog) -> list[tuple[str, str]]:
     return runs + [(miss.variant.name, "; ".join(map(str, miss.reasons))) for miss in pick.ranking.misses]
 
 
-def pick_json(pick: Pick, catalog: Catalog, org: str, file: str) -> dict[str, Any]:
+def pick_json(pick: Pick, catalog: Catalog, org: str, file: FileOf) -> dict[str, Any]:
     """The whole answer as data."""
     return {
         "host": to_document(pick.facts),
+        "gpus_known": pick.host.sms is not None,
         "workload": pick.workload.name,
         "choice": [_assigned_json(one, org) for one in pick.choice.variants],
         "unserved": [str(sm) for sm in pick.choice.unserved],
         "companions": list(pick.companions),
         "compiled_for_one": {str(sm): fit.variant.name for sm, fit in pick.exact},
         "create": [
-            {"name": fit.variant.name, "steps": create_steps(fit.variant, file)} for fit in pick.wanted
+            {
+                "name": fit.variant.name,
+                "steps": create_steps(fit.variant, file(fit.variant)),
+                "unproved": [str(reason) for reason in fit.unproved],
+            }
+            for fit in pick.wanted
         ],
         "others": [{"name": name, "why": why} for name, why in _others(pick, catalog)],
     }
@@ -164,6 +177,7 @@ def _assigned_json(one: Assigned, org: str) -> dict[str, Any]:
         "compiled_for": [str(sm) for sm in fit.exact],
         "reasons": list(fit.reasons),
         "provided": [str(reason) for reason in fit.provided],
+        "unproved": [str(reason) for reason in fit.unproved],
         "install": install_command(fit.variant, org),
         "build": list(build_commands(fit.variant)),
     }

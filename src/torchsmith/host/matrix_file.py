@@ -1,20 +1,41 @@
-"""A chosen set of variants as the matrix of a torchsmith.toml."""
+"""A chosen set of variants as the matrix of a torchsmith.toml, which torchsmith must be able to read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Cell
+from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.text import matrix_text
 
 
-def write_matrix(path: Path, cells: Sequence[Cell], about: str, *, replace: bool = False) -> None:
-    """Write the file; one that is there stays unless it may be replaced."""
+def write_matrix(
+    path: Path,
+    cells: Sequence[Cell],
+    about: str,
+    read: Callable[[Path, str], Matrix],
+    *,
+    replace: bool | None = None,
+) -> None:
+    """Write the file, but not one that would be read as anything else than these cells. One that is there
+    stays unless it may be replaced; None: the verb has no such option."""
     if path.exists() and not replace:
-        raise Problem(f"{path} is there already", hint="--force replaces it")
+        hint = "name another file" if replace is None else "--force replaces it"
+        raise Problem(f"{path} is there already", hint=hint)
     if not cells:
         raise Problem("there is no variant to write: nothing is missing, or nothing was chosen")
-    write_atomic(path, matrix_text(cells, about))
+    text = matrix_text(cells, about)
+    wanted = {(cell.name, cell.line) for cell in cells}
+    try:
+        same = {(cell.name, cell.line) for cell in read(path, text).cells} == wanted
+        why = "it would be read as other variants"
+    except Problem as problem:
+        same, why = False, problem.message
+    if not same:
+        raise Problem(
+            f"not written: torchsmith would not read {path} as these variants: {why}",
+            hint="write it beside the catalog folder of the workspace, or add the cells to its include",
+        )
+    write_atomic(path, text)

@@ -32,7 +32,7 @@ class _Lookup:
 
     def __call__(self, name: str) -> Gpu | None:
         if name not in self.seen:
-            self.seen[name] = self._find(_words(name))
+            self.seen[name] = self._find_cut(name) if name.endswith("..") else self._find(_words(name))
         return self.seen[name]
 
     def _find(self, words: tuple[str, ...]) -> Gpu | None:
@@ -48,6 +48,17 @@ class _Lookup:
             if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in found)
         }
         return next(iter(whole.values())) if len(whole) == 1 else None
+
+    def _find_cut(self, name: str) -> Gpu | None:
+        """A name that ends in dots: its whole words, unless the cut one may begin a part of another kind."""
+        start, cut = re.fullmatch(r"(.*?)([A-Za-z0-9]*)\.{2,}", name, re.DOTALL).groups()  # type: ignore[union-attr]
+        words = _words(start)
+        gpu = self._find(words)
+        for part, other in self.parts if gpu else ():
+            begun = [n for n in range(1, len(part)) if words[-n:] == part[:n]]
+            if other != gpu and any(part[n].startswith(cut.lower()) for n in begun):
+                return None
+        return gpu
 
 
 @lru_cache(maxsize=4)

@@ -17,7 +17,10 @@ _FAILURES = (
     ),
     ("Driver/library version mismatch", "driver and library are of different versions: restart the machine"),
     ("Failed to initialize NVML", "could not start NVML"),
-    ("command not found", "is not installed there"),
+)
+# How shells say that there is no such program: bash, dash and zsh, fish.
+ABSENT_TOOL = (
+    r"nvidia-smi['’]?: (command )?not found|command not found: nvidia-smi|[Uu]nknown command:? nvidia-smi"
 )
 _ABSENT = re.compile(r"^\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?$", re.IGNORECASE)
 
@@ -27,6 +30,9 @@ def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
     for words, meaning in _FAILURES:
         if words in text:
             return HostFacts(notes=(Note(source, meaning),))
+    if re.search(ABSENT_TOOL, text):
+        note = Note(source, "is not installed there: taken as a machine without an NVIDIA GPU")
+        return HostFacts(gpus=Fact((), source), notes=(note,))
     if "No devices were found" in text:
         return HostFacts(gpus=Fact((), source))
     if "NVSMI LOG" in text or re.search(r"^\s*Product Name\s+:", text, re.MULTILINE):
@@ -185,7 +191,7 @@ def read_list(text: str, source: str = "nvidia-smi -L") -> HostFacts:
 
 
 def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
-    """nvidia-smi's table. Long names are cut there; such a name is used only as far as it is whole."""
+    """nvidia-smi's table. Long names are cut there; its words are used only as far as they are whole."""
     notes: list[Note] = []
     driver = re.search(r"Driver Version:\s*(\S+)", text)
     gpus = []
@@ -193,7 +199,6 @@ def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
         name = row[1].strip()
         if name.endswith("..."):
             notes.append(Note(source, f"cuts the name {name!r}: nvidia-smi -q has it whole"))
-            name = name.removesuffix("...").rpartition(" ")[0] if not name.endswith(" ...") else name[:-4]
         gpus.append(GpuFacts(name=Fact(name, source), address=_address(row[2])))
     return HostFacts(
         driver=_driver(driver[1], source, notes) if driver else None,

@@ -12,7 +12,7 @@ from torchsmith.host.document import MARK, read_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_apple import read_sysctl, read_system_profiler
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
-from torchsmith.host.read_nvidia import read_driver_file, read_nvidia_smi
+from torchsmith.host.read_nvidia import ABSENT_TOOL, read_driver_file, read_nvidia_smi
 
 KNOWN = (
     "lscpu, /proc/cpuinfo, nvidia-smi (-q, -L or --query-gpu=... --format=csv),"
@@ -38,7 +38,8 @@ FORMS = (
     Form(
         "nvidia-smi",
         r"NVSMI LOG|NVIDIA-SMI|^GPU \d+: |Product Name\s+:|(^|, ?)(compute_cap|driver_version)(,|\s|$)"
-        r"|^(Tesla|NVIDIA|GRID|Quadro) [^:\n]*,|Failed to initialize NVML|No devices were found",
+        r"|^(Tesla|NVIDIA|GRID|Quadro) [^:\n]*,|Failed to initialize NVML|No devices were found|"
+        + ABSENT_TOOL,
         read_nvidia_smi,
     ),
     Form("sysctl", r"^machdep\.cpu\.", read_sysctl),

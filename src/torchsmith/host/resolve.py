@@ -48,7 +48,9 @@ def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
         return facts
     notes = list(facts.notes)
     gpus = tuple(_resolve_gpu(gpu, catalog, notes) for gpu in facts.gpus.value)
-    return _system_of_gpus(replace(facts, gpus=Fact(gpus, facts.gpus.source), notes=tuple(notes)), catalog)
+    return _system_of_gpus(
+        replace(facts, gpus=Fact(gpus, facts.gpus.source), notes=tuple(dict.fromkeys(notes))), catalog
+    )
 
 
 def find_cpu(id_: str, catalog: Catalog) -> Cpu | None:

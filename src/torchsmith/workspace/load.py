@@ -123,6 +123,14 @@ def open_workspace(path: Path | None, profile: str | None = None) -> Workspace:
     return Workspace(root, source, settings, catalog, profile or settings.profile)
 
 
+def read_as(file: Path, text: str) -> Matrix:
+    """The matrix that a text would be as a torchsmith.toml at this place."""
+    source = SettingsFile(_shown(file.absolute()), text)
+    settings = parse_settings(source)
+    folder = file.absolute().parent
+    return Workspace(folder, source, settings, load_catalog(folder / "catalog"), settings.profile).matrix
+
+
 def _shown(file: Path) -> str:
     """A file as a person would name it from where they stand."""
     if file.is_relative_to(Path.cwd()):

@@ -49,7 +49,7 @@ def run(
     from torchsmith.host.fleet import read_fleet
     from torchsmith.host.matrix_file import write_matrix
     from torchsmith.host.pick import find_workload
-    from torchsmith.workspace.load import open_workspace
+    from torchsmith.workspace.load import open_workspace, read_as
 
     opened = open_workspace(workspace, profile)
     catalog = opened.catalog
@@ -66,7 +66,7 @@ def run(
         view.print_answer(cover, plan, plans, limited=best > 0)
     if write is not None:
         chosen = cover.with_companions(plan.cells)
-        write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", replace=force)
+        write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", read_as, replace=force)
         warn(f"written: {write}")
     if plan.unserved or machines.unread:
         raise typer.Exit(1)

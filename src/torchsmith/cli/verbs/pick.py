@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +21,12 @@ from torchsmith.cli.host_options import (
     WorkloadOption,
 )
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+
+if TYPE_CHECKING:
+    from torchsmith.catalog import Catalog
+    from torchsmith.host.pick import Pick
+    from torchsmith.matrix import Variant
+    from torchsmith.workspace.load import Workspace
 
 EXAMPLE = "torchsmith pick --profile wide --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 
@@ -53,13 +60,12 @@ def run(
 
     The exit code is 1 where no variant runs, or none uses a GPU that is there.
     """
-    from torchsmith.cli.console import print_json, warn
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.host_view import print_notes
     from torchsmith.cli.pick_view import pick_json, print_explanations, print_pick
     from torchsmith.host.detect import ThisMachine
     from torchsmith.host.gather import gather
     from torchsmith.host.given import Given
-    from torchsmith.host.matrix_file import write_matrix
     from torchsmith.host.pick import find_package, find_workload, pick
     from torchsmith.workspace.load import open_workspace
 
@@ -70,7 +76,7 @@ def run(
     wanted = find_package(package, catalog) if package else None
     cells = opened.select(selectors or []).cells
     answer = pick(facts, cells, catalog, find_workload(workload, catalog), wanted)
-    file = opened.source.name if opened.root else ""
+    file = _adds_to(opened)
     if names:
         sys.stdout.write("".join(f"{one.fit.variant.name}\n" for one in answer.choice.variants))
     elif json:
@@ -81,9 +87,28 @@ def run(
             print_explanations(answer, catalog)
         print_notes(answer.facts)
     if create is not None:
-        write_matrix(
-            create, answer.missing_cells(catalog), "What torchsmith pick found missing.", replace=False
-        )
-        warn(f"written: {create}")
+        _create(create, answer, catalog)
     if not answer.served:
         raise typer.Exit(1)
+
+
+def _adds_to(opened: Workspace) -> Callable[[Variant], str]:
+    """The file to which a cell can be added: not that of a workspace whose line does not build it."""
+    from torchsmith.matrix import Accepted, assess
+
+    def file(variant: Variant) -> str:
+        accepted = isinstance(assess(variant, opened.catalog, opened.settings.line), Accepted)
+        return opened.source.name if opened.root and accepted else ""
+
+    return file
+
+
+def _create(path: Path, answer: Pick, catalog: Catalog) -> None:
+    from torchsmith.cli.console import warn
+    from torchsmith.host.matrix_file import write_matrix
+    from torchsmith.workspace.load import read_as
+
+    write_matrix(path, answer.missing_cells(catalog), "What torchsmith pick found missing.", read_as)
+    warn(f"written: {path}")
+    for text in dict.fromkeys(str(reason) for fit in answer.wanted for reason in fit.unproved):
+        warn(f"not proved: {text}")
