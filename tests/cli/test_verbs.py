@@ -140,3 +140,15 @@ def test_a_file_that_is_no_text_is_refused(call: Call, tmp_path: Path) -> None:
     result = call("list", "-w", str(file))
     assert result.code == 2
     assert "not UTF-8 text" in result.err
+
+
+def test_a_matrix_that_leaves_everything_out_is_exit_1_and_says_where_to_look(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    packages = '"pytorch", "torchvision", "torchaudio"'
+    Path("torchsmith.toml").write_text(f'format = 1\nprofile = "plan"\nexclude = [{packages}]\n')
+    result = call("list")
+    assert result.code == 1
+    assert "torchsmith list --left-out says why" in result.err
+    assert call("list", "--left-out").code == 0

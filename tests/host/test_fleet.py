@@ -82,6 +82,31 @@ def test_json_takes_rows_and_hosts_of_ours(tmp_path: Path) -> None:
     assert sms(single) == [["sm121"]]
 
 
+def test_json_keys_that_are_used_are_not_called_unused_and_entries_are_no_lines(tmp_path: Path) -> None:
+    spark = to_document(corpus()["gb10-dgx-spark"].facts())
+    entries = [
+        {"Name": "a", "CPU": "zen4", "Rack": 1},
+        spark,
+        {"CPU": "zen 44"},
+        7,
+    ]
+    fleet = read(tmp_path / "fleet.json", json.dumps(entries, indent=4))
+    assert [kind.name for kind in fleet.kinds] == ["a", "entry 2"]
+    assert fleet.unused_columns == ("rack",)
+    assert [unread.where.line for unread in fleet.unread] == [0, 0]
+    assert [unread.where.file.rpartition(", ")[2] for unread in fleet.unread] == ["entry 3", "entry 4"]
+
+
+def test_an_entry_that_is_silent_about_gpus_leaves_them_unknown(tmp_path: Path) -> None:
+    entries = [{"cpu": "zen4", "gpu": "L4"}, {"cpu": "zen4"}, {"cpu": "zen4", "gpu": ""}]
+    assert sms(read(tmp_path / "fleet.json", json.dumps(entries))) == [["sm89"], None, []]
+
+
+def test_a_cell_of_two_lines_does_not_shift_the_lines_below(tmp_path: Path) -> None:
+    fleet = read(tmp_path / "f.csv", 'name,cpu\n"a\nb",zen4\nx,zen 44\n')
+    assert [unread.where.line for unread in fleet.unread] == [4]
+
+
 def test_a_folder_holds_a_machine_for_each_name(tmp_path: Path) -> None:
     for name in ("icelake-a100", "cascadelake-t4"):
         for report in corpus()[name].reports:

@@ -95,8 +95,16 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         ("format = 1\nprofile = \n", "2:11: not valid TOML"),
         (
             "format = 1\n" + BLOCK + "line = '2.9'\n" + BLOCK + "line = '2.10'\n",
-            "is asked for by two lines, 2.9 and 2.10",
+            "8:3: pytorch-python313-cuda13_0-sm90-avx2 is asked for by two lines, 2.9 and 2.10",
         ),
+        ("format = 1\nlayout = 'x'\n", "2:1: invalid enum value 'x' (in layout)\n  hint: known: standalone"),
+        ("\ufeffformat = 1\n", "1:1: the file begins with a byte order mark\n  hint: save the file"),
+        ("format = 1\ninclude = " + "[" * 5000 + "]" * 5000, "brackets are nested too deeply"),
+        ("format = 1\ninclude = " + "[" * 60 + "]" * 60, "2:1: include.0.0... is nested more than 50 deep"),
+        ("format = 1\n" + ".".join("a" * 3000) + " = 1\n", "a.a.a... is nested more than 50 deep"),
+        ("format = 1\n[" + ".".join("a" * 3000) + "]\n", "a.a.a... is nested more than 50 deep"),
+        ("format = 1\ncudatoolkit = [{" + ".".join("a" * 3000) + " = 1}]\n", "2:1: cudatoolkit.0.a..."),
+        ("format = 1\nexclude = [" + "'x', " * 200_000 + "]\n", "2:1: a list of 200,000 entries is too long"),
     ],
 )
 def test_a_mistake_is_placed_and_named(tmp_path: Path, text: str, message: str) -> None:

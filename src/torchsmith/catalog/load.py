@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -32,6 +31,7 @@ from torchsmith.catalog.facts import (
 from torchsmith.catalog.package import TORCH, Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.toml import read_table
 
 DATA = Path(__file__).parent / "data"
 KINDS: dict[str, tuple[type[Entry], str]] = {
@@ -200,12 +200,7 @@ def _tables(layer: Layer, file: str) -> dict[str, Any]:
     text = layer.texts.get(file)
     if text is None:
         return {}
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        from torchsmith.edge.toml import decode_problem
-
-        raise decode_problem(error, text, layer.path(file)) from error
+    tables = read_table(text, layer.path(file))
     for name, entry in tables.items():
         if not isinstance(entry, dict):
             raise _problem_at(layer, file, (name,), f"{name} must be a table of facts")

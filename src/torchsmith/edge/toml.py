@@ -4,14 +4,49 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
 from torchsmith.edge.problem import Problem, Where, did_you_mean
 
 Step = str | int
+DEEPEST = 50  # parts of a key, and brackets
+LONGEST_LIST = 10_000  # a thousand times what anybody ships, and still read in seconds
+
+
+def read_table(text: str, file: str) -> dict[str, Any]:
+    """A TOML text as data, or a Problem with the place of what is wrong."""
+    if text.startswith("\ufeff"):
+        hint = "save the file as UTF-8 without a signature (BOM)"
+        raise Problem("the file begins with a byte order mark", hint=hint, where=Where(file, 1, 1))
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise decode_problem(error, text, file) from error
+    except RecursionError:
+        raise Problem("brackets are nested too deeply", where=Where(file)) from None
+    for path, value in _leaves(table):
+        if len(path) > DEEPEST:
+            start = ".".join(map(str, path[:3]))
+            raise Problem(f"{start}... is nested more than {DEEPEST} deep", where=place(text, file, path[:1]))
+        if isinstance(value, list) and len(value) > LONGEST_LIST:
+            words = f"a list of {len(value):,} entries is too long (at most {LONGEST_LIST:,})"
+            raise Problem(words, where=place(text, file, path))
+    return table
+
+
+def _leaves(table: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    """Every value at its path, without recursion: a key may have thousands of parts."""
+    waiting: list[tuple[tuple[Step, ...], Any]] = [((), table)]
+    while waiting:
+        path, value = waiting.pop()
+        yield path, value
+        if isinstance(value, dict):
+            waiting += [((*path, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list) and len(value) <= LONGEST_LIST:
+            waiting += [((*path, at), inner) for at, inner in enumerate(value)]
 
 
 def place(text: str, file: str, path: Sequence[Step]) -> Where:
@@ -20,23 +55,32 @@ def place(text: str, file: str, path: Sequence[Step]) -> Where:
     from tree_sitter import Language, Parser
 
     tree = Parser(Language(tree_sitter_toml.language())).parse(text.encode())
-    spots: dict[tuple[Step, ...], tuple[int, int]] = {}
+    wanted = tuple(path)
+    spots = _Spots(wanted)
     counts: dict[tuple[Step, ...], int] = {}
     for node in tree.root_node.children:
         if node.type == "pair":
             _pair(node, (), spots)
         elif node.type in ("table", "table_array_element"):
             _table(node, spots, counts)
-    wanted = tuple(path)
     while wanted and wanted not in spots:
         wanted = wanted[:-1]
     row, column = spots.get(wanted, (0, 0))
     return Where(file, row + 1, column + 1)
 
 
-def _table(
-    node: Any, spots: dict[tuple[Step, ...], tuple[int, int]], counts: dict[tuple[Step, ...], int]
-) -> None:
+class _Spots(dict[tuple[Step, ...], tuple[int, int]]):
+    """Where values start, as far as the way to the wanted one: a list may have very many."""
+
+    def __init__(self, wanted: tuple[Step, ...]) -> None:
+        super().__init__()
+        self.wanted = wanted
+
+    def leads(self, path: tuple[Step, ...]) -> bool:
+        return len(path) < len(self.wanted) and self.wanted[: len(path)] == path
+
+
+def _table(node: Any, spots: _Spots, counts: dict[tuple[Step, ...], int]) -> None:
     head = next(child for child in node.children if child.type in ("bare_key", "quoted_key", "dotted_key"))
     path: tuple[Step, ...] = ()
     for name in keys_of(head):
@@ -52,13 +96,15 @@ def _table(
             _pair(child, path, spots)
 
 
-def _pair(node: Any, prefix: tuple[Step, ...], spots: dict[tuple[Step, ...], tuple[int, int]]) -> None:
+def _pair(node: Any, prefix: tuple[Step, ...], spots: _Spots) -> None:
     path = prefix + keys_of(node.children[0])
     spots.setdefault(path, node.start_point)
     _value(value_of(node), path, spots)
 
 
-def _value(node: Any, path: tuple[Step, ...], spots: dict[tuple[Step, ...], tuple[int, int]]) -> None:
+def _value(node: Any, path: tuple[Step, ...], spots: _Spots) -> None:
+    if not spots.leads(path):
+        return
     if node.type == "array":
         elements = [child for child in node.children if child.is_named and child.type != "comment"]
         for index, child in enumerate(elements):
@@ -77,10 +123,16 @@ def value_of(pair: Any) -> Any:
 
 def keys_of(node: Any) -> tuple[str, ...]:
     """The names of a key, dotted or not."""
-    if node.type == "dotted_key":
-        return tuple(name for child in node.children if child.is_named for name in keys_of(child))
+    names: list[str] = []
+    while node.type == "dotted_key":  # the parser nests them to the left
+        node, *rest = (child for child in node.children if child.is_named)
+        names[:0] = (_name(child) for child in rest)
+    return (_name(node), *names)
+
+
+def _name(node: Any) -> str:
     word = node.text.decode(errors="replace")
-    return (str(tomllib.loads(f"key = {word}")["key"]) if node.type == "quoted_key" else word,)
+    return str(tomllib.loads(f"key = {word}")["key"]) if node.type == "quoted_key" else word
 
 
 def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Problem:
@@ -113,10 +165,20 @@ def validation_problem(
     missing = re.fullmatch(r"Object missing required field `(.*)`", message)
     if missing:
         message = f"key {missing[1]} is missing"
+    choices = _choices(kind, path) if message.startswith("Invalid enum value") else []
+    hint = f"known: {', '.join(choices)}" if choices else ""
     at = ".".join(str(step) for step in path)
     words = message.replace("`", "")
     words = f"{words[:1].lower()}{words[1:]}" + (f" (in {at})" if at else "")
-    return Problem(words, where=place(text, file, (*inside, *path)))
+    return Problem(words, hint=hint, where=place(text, file, (*inside, *path)))
+
+
+def _choices(kind: Any, path: Sequence[Step]) -> list[str]:
+    """The words that a value at a path may be."""
+    for step in path:
+        kind = _descend(kind, step)
+    kinds = [kind, *get_args(kind)]
+    return [str(word) for one in kinds if get_origin(one) is Literal for word in get_args(one)]
 
 
 def _split(message: str) -> tuple[str, tuple[Step, ...]]:

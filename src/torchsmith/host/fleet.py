@@ -94,9 +94,10 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     rows = csv.reader(lines, delimiter=delimiter)
     header = [cell.strip().lower() for cell in next(rows)]
     reader = _RowReader(catalog, name, header)
-    for number, row in enumerate(rows, start=2):
+    for row in rows:
         if any(cell.strip() for cell in row):
-            reader.add(number, dict(zip(header, (cell.strip() for cell in row), strict=False)))
+            words = dict(zip(header, (cell.strip() for cell in row), strict=False))
+            reader.add(words, f"row {rows.line_num}", Where(name, rows.line_num))
     return reader.fleet()
 
 
@@ -108,42 +109,44 @@ def _read_json(text: str, name: str, catalog: Catalog) -> Fleet:
     if isinstance(data, dict) and MARK not in data:
         data = data.get("machines", [])
     entries = data if isinstance(data, list) else [data]
-    columns = dict.fromkeys(key for entry in entries if isinstance(entry, dict) for key in entry)
-    reader = _RowReader(catalog, name, [key for key in columns if key != MARK])
+    rows = [entry for entry in entries if isinstance(entry, dict)]
+    own = any(MARK in row for row in rows)
+    columns = dict.fromkeys(key.lower() for row in rows if MARK not in row for key in row)
+    reader = _RowReader(catalog, name, columns, documents=own)
     for number, entry in enumerate(entries, start=1):
         if isinstance(entry, dict):
-            reader.add(number, entry)
+            reader.add(entry, f"entry {number}", Where(f"{name}, entry {number}"))
         else:
-            reader.refuse(number, f"entry {number} is not an object")
+            reader.refuse(Where(f"{name}, entry {number}"), "it is not an object")
     return reader.fleet()
 
 
 class _RowReader:
     """Rows one by one; equal descriptions are read once, whatever the size of the fleet."""
 
-    def __init__(self, catalog: Catalog, name: str, header: Iterable[str]) -> None:
+    def __init__(self, catalog: Catalog, name: str, header: Iterable[str], documents: bool = False) -> None:
         self.catalog = catalog
         self.file = name
         self.column = {word: field for field, words in COLUMNS.items() for word in words}
         self.unused = tuple(word for word in header if word and word not in self.column)
         self.known = {self.column[word] for word in header if word in self.column}
-        if not self.known & {"cpu", "isa", "features", "gpu", "sm"}:
+        if not documents and not self.known & {"cpu", "isa", "features", "gpu", "sm"}:
             hint = f"columns that describe machines: {_column_words()}"
             raise Problem(f"{name} describes no machine", hint=hint)
         self.kinds: list[Kind] = []
         self.unread: list[Unread] = []
         self.seen: dict[Given, HostFacts] = {}
 
-    def refuse(self, number: int, why: str) -> None:
-        self.unread.append(Unread(Where(self.file, number), why))
+    def refuse(self, where: Where, why: str) -> None:
+        self.unread.append(Unread(where, why))
 
-    def add(self, number: int, row: Mapping[str, Any]) -> None:
+    def add(self, row: Mapping[str, Any], title: str, where: Where) -> None:
         try:
-            self.kinds.append(self._kind(number, row))
+            self.kinds.append(self._kind(row, title))
         except Problem as problem:
-            self.refuse(number, problem.message + (f" ({problem.hint})" if problem.hint else ""))
+            self.refuse(where, problem.message + (f" ({problem.hint})" if problem.hint else ""))
 
-    def _kind(self, number: int, row: Mapping[str, Any]) -> Kind:
+    def _kind(self, row: Mapping[str, Any], title: str) -> Kind:
         words: dict[str, str] = {}
         for key, value in row.items():
             field = self.column.get(key.lower())
@@ -153,14 +156,14 @@ class _RowReader:
         weight = _number(words.pop("weight", "1"), "weight")
         if count != int(count):
             raise Problem(f"count {count:g} is not a whole number")
-        name = words.pop("name", f"row {number}")
+        name = words.pop("name", title)
         return Kind(name, self._facts(row, words), int(count), weight)
 
     def _facts(self, row: Mapping[str, Any], words: dict[str, str]) -> HostFacts:
         if MARK in row:
             counted = (*COLUMNS["name"], *COLUMNS["count"], *COLUMNS["weight"])
             return from_document({key: row[key] for key in row if key not in counted}, self.file)
-        if self.known & {"gpu", "sm"}:
+        if {self.column.get(key.lower()) for key in row} & {"gpu", "sm"}:
             words.setdefault("gpu", "none")
         given = Given(**words)
         if given not in self.seen:

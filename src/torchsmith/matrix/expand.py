@@ -110,7 +110,7 @@ def expand(spec: MatrixSpec, catalog: Catalog) -> Matrix:
         if isinstance(decision, Rejected):
             reasons = "; ".join(map(str, decision.reasons))
             raise Problem(f"cannot include {include.variant}: {reasons}", path=include.path)
-        _add(cells, Cell(include.variant, decision.line.name, decision.warnings), catalog)
+        _add(cells, Cell(include.variant, decision.line.name, decision.warnings), catalog, include.path)
     ordered = sorted(cells.values(), key=lambda cell: cell.variant.sort_key)
     missing = [left for variant, left in left_out.items() if variant not in cells]
     return Matrix(tuple(ordered), tuple(sorted(missing, key=lambda left: left.variant.sort_key)))
@@ -137,7 +137,7 @@ def _expand_block(
         if reasons:
             left_out.setdefault(variant, LeftOut(variant, reasons))
         else:
-            _add(cells, Cell(variant, decision.line.name, decision.warnings), catalog)
+            _add(cells, Cell(variant, decision.line.name, decision.warnings), catalog, block.path)
     for left in impossible:
         left_out.setdefault(left.variant, left)
     if not block.usable:
@@ -156,13 +156,14 @@ def _prefixed(cell: Cell, catalog: Catalog) -> str:
     return replace(cell.variant, release=catalog.lines[cell.line].release).name
 
 
-def _add(cells: dict[Variant, Cell], cell: Cell, catalog: Catalog) -> None:
+def _add(cells: dict[Variant, Cell], cell: Cell, catalog: Catalog, path: ValuePath) -> None:
     other = cells.get(cell.variant)
     if other is not None and other.line != cell.line:
         raise Problem(
             f"{cell.name} is asked for by two lines, {other.line} and {cell.line}",
             hint="a plain name holds one torch release: prefix = true in one of the [[matrix]] blocks puts"
             f" the release into its names, such as {_prefixed(cell, catalog)}",
+            path=path,
         )
     cells[cell.variant] = cell
 

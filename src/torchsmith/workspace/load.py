@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ import msgspec
 from torchsmith.catalog import Catalog, Package, builtin_catalog, load_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, ValuePath, did_you_mean
+from torchsmith.edge.toml import place, read_table, validation_problem
 from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant, expand, read_name
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.matrix.expand import Include
@@ -108,8 +108,6 @@ class SettingsFile:
         except Problem as problem:
             if not problem.path or problem.where is not None:
                 raise
-            from torchsmith.edge.toml import place
-
             raise problem.at(place(self.text, self.name, problem.path)) from None
 
 
@@ -153,17 +151,10 @@ def _find(path: Path | None) -> Path:
 
 def parse_settings(source: SettingsFile) -> Settings:
     """The decoded file, or a Problem with line and column."""
-    try:
-        table = tomllib.loads(source.text)
-    except tomllib.TOMLDecodeError as error:
-        from torchsmith.edge.toml import decode_problem
-
-        raise decode_problem(error, source.text, source.name) from error
+    table = read_table(source.text, source.name)
     try:
         return msgspec.convert(table, Settings, dec_hook=decode)
     except msgspec.ValidationError as error:
-        from torchsmith.edge.toml import validation_problem
-
         raise validation_problem(error, source.text, source.name, Settings) from error
 
 
@@ -246,10 +237,10 @@ class _Resolver:
         line = block.line or self.settings.line
         return Block(
             packages=self._packages(block.packages, (*at, "packages")),
-            pythons=block.python,
-            cudas=cudas,
-            sms=block.sm,
-            isas=block.isa,
+            pythons=tuple(dict.fromkeys(block.python)),
+            cudas=tuple(dict.fromkeys(cudas)),
+            sms=tuple(dict.fromkeys(block.sm)),
+            isas=tuple(dict.fromkeys(block.isa)),
             line=line,
             release=self.catalog.lines[line].release if block.prefix and line else None,
             path=at,

@@ -46,3 +46,8 @@ def run(
         from torchsmith.cli.matrix_view import print_grid
 
         print_grid(matrix, opened)
+    if not matrix.cells and not left_out:
+        from torchsmith.cli.console import warn
+
+        warn("every cell is left out; torchsmith list --left-out says why")
+        raise typer.Exit(1)
