@@ -70,6 +70,20 @@ isa = ["avx2", "avx10"]
 """
 
 
+OWN_LINE = """\
+["2.10-ours"]
+prefix = "pytorch210"
+torch = "2.10.0"
+torchvision = "0.25.0"
+pythons = ["3.13"]
+source = "us"
+
+["2.10-ours".cuda."13.0"]
+pin = "6a030d5"
+fixes = ["cuda-package-set"]
+"""
+
+
 def write(folder: Path, files: dict[str, str]) -> Path:
     (folder / "catalog").mkdir()
     for name, text in files.items():
@@ -87,6 +101,14 @@ def test_one_new_entry_of_each_kind_expands_to_a_matrix(tmp_path: Path) -> None:
         "pytorch-python313-cuda14_0-sm130-avx10",
         "pytorch-python313-cuda14_0-sm130-avx2",
     ]
+
+
+def test_a_list_is_added_to_without_copying_it(tmp_path: Path) -> None:
+    new = NEW_CATALOG["gpus"].replace("parts =", "parts.add =")
+    write(tmp_path, {"gpus": '[sm90]\nparts.add = ["H900", "H100"]\n' + new})
+    gpus = load_catalog(tmp_path / "catalog").gpus
+    assert gpus[Sm(90)].parts == ("H100", "H200", "H800", "H20", "GH200", "H900")
+    assert gpus[Sm(130)].parts == ("R100",)
 
 
 def test_a_layer_may_change_one_field_and_leave_the_rest(tmp_path: Path) -> None:
@@ -107,6 +129,15 @@ def test_a_layer_may_change_one_field_and_leave_the_rest(tmp_path: Path) -> None
         ("lines", '["2.10".cuda."13.0"]\npin = "nowhere"\n', "unknown pin 'nowhere'"),
         ("lines", '["2.8".cuda."12.8"]\nfixes = ["magma-cuda13"]\n', "the fix magma-cuda13 does not apply"),
         ("gpu", "", "gpu.toml is not a catalog file"),
+        ("lines", OWN_LINE, "lines.toml:9:1: the catalog contradicts itself: 2.10-ours on CUDA 13.0: pin"),
+        ("lines", OWN_LINE, "pin 6a030d5 has torch 2.9.1, not 2.10.0"),
+        ("cuda", '["13.2"]\nattr = "cudaPackages_13.2"\n', "cuda.toml:2:1: the catalog contradicts itself"),
+        ("cuda", '["13.2"]\nattr = "cudaPackages_13_3"\n', "is not a package set of CUDA 13.2"),
+        ("gpus", '[sm90]\nparts.add = ["RTX 4090"]\n', "gpus.toml:2:1: the catalog contradicts itself"),
+        ("lines", '["2.8"]\ntorch = "2.7.1"\n', "2.8 is called pytorch28, but its torch is 2.7.1"),
+        ("lines", '["2.13".cuda."13.0"]\nunproved = ""\n', "names no pin"),
+        ("cpus", "[zen4]\nproducts.add = ['EPYC (']\n", "cpus.toml:2:1"),
+        ("pins", '[6a030d5]\nrev = "' + "0" * 40 + '"\n', "6a030d5 is called by another revision"),
     ],
 )
 def test_a_fault_in_a_catalog_file_is_placed_and_named(

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion
-from torchsmith.catalog.facts import Line, LineBuild, Pin
+from torchsmith.catalog.facts import Cpu, Gpu, Line, LineBuild, Pin
 from torchsmith.catalog.load import DATA, Catalog, Layer, builtin_catalog
 from torchsmith.catalog.package import TORCH, Package
 from torchsmith.catalog.ranges import in_range
 from torchsmith.edge.problem import Problem, did_you_mean
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
+SOURCE = "torch-source"  # the fix that brings a torch which the pin has not
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
 
 
@@ -33,51 +35,117 @@ def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) ->
     return catalog
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fact that contradicts another: the value that does, what is wrong, what to do."""
+
+    file: str
+    path: tuple[str | int, ...]
+    text: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.text}"
+
+
 def check(catalog: Catalog) -> None:
-    """Raise a Problem: a package's fault with its place, or everything that does not hang together."""
+    """Raise a Problem with its place: a package's fault, or a fact that contradicts others."""
     for problem in package_faults(catalog):
         raise problem
     faults = list(faults_of(catalog))
     if faults:
-        raise Problem("the catalog contradicts itself:\n  " + "\n  ".join(faults))
+        first = faults[0]
+        others = "".join(f"\n  {catalog.place(one.file, one.path)}: {one.text}" for one in faults[1:])
+        raise Problem(
+            f"the catalog contradicts itself: {first.text}{others}",
+            hint=first.hint,
+            where=catalog.place(first.file, first.path),
+        )
 
 
-def faults_of(catalog: Catalog) -> Iterator[str]:
-    """Every broken reference and every fact that contradicts another, in words."""
-    for cpu in catalog.cpus.values():
-        for name in cpu.isas:
-            if name not in catalog.isas:
-                yield f"cpus: {cpu.name} names an unknown instruction set {name}"
-            elif catalog.isas[name].platform != cpu.platform:
-                yield f"cpus: {cpu.name} is {cpu.platform}, but {name} is {catalog.isas[name].platform}"
-    for isa in catalog.isas.values():
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", isa.name):
-            yield f"isas: {isa.name!r} cannot be part of a file name"
-        for feature in sorted(isa.features - set(catalog.features)):
-            yield f"isas: {isa.name} names an unknown feature {feature}"
-    for workload in catalog.workloads.values():
-        for name in workload.isas:
-            if name not in catalog.isas:
-                yield f"workloads: {workload.name} names an unknown instruction set {name}"
-    for gpu in catalog.gpus.values():
-        for name in gpu.cpus:
-            if name not in catalog.cpus:
-                yield f"gpus: {gpu.name} names an unknown CPU {name}"
+def faults_of(catalog: Catalog) -> Iterator[Fault]:
+    """Every broken reference and every fact that contradicts another."""
+    yield from _hardware_faults(catalog)
+    yield from _attr_faults(catalog)
     for pin in catalog.pins.values():
         if not re.fullmatch(r"[0-9a-f]{40}", pin.rev):
-            yield f"pins: {pin.name} has no full revision"
-        yield from _limit_faults(pin, catalog)
+            yield Fault("pins", (pin.name, "rev"), f"{pin.name} has no full revision")
+        elif re.fullmatch(r"[0-9a-f]{7,}", pin.name) and not pin.rev.startswith(pin.name):
+            yield Fault("pins", (pin.name, "rev"), f"{pin.name} is called by another revision")
+        yield from _pin_faults(pin, catalog)
     for line in catalog.lines.values():
         yield from _line_faults(line, catalog)
     for error in catalog.errors.values():
         try:
             re.compile(error.pattern)
         except re.error as fault:
-            yield f"errors: {error.name} has a pattern that cannot be read: {fault}"
+            at = (error.name, "pattern")
+            yield Fault("errors", at, f"{error.name} has a pattern that cannot be read: {fault}")
         if error.gives_way_to and error.gives_way_to not in catalog.errors:
-            yield f"errors: {error.name} gives way to an unknown {error.gives_way_to}"
+            text = f"{error.name} gives way to an unknown {error.gives_way_to}"
+            yield Fault("errors", (error.name, "gives_way_to"), text)
         if error.policy == "retry" and error.sure != "certain":
-            yield f"errors: {error.name} is tried again, and nobody is certain that it passes"
+            text = f"{error.name} is tried again, and nobody is certain that it passes"
+            yield Fault("errors", (error.name, "policy"), text)
+
+
+def _attr_faults(catalog: Catalog) -> Iterator[Fault]:
+    """A package set's name in nixpkgs is one word, and its digits are those of the release."""
+    for toolkit in catalog.cuda.values():
+        version = str(toolkit.version)
+        if not re.fullmatch(
+            rf"cudaPackages(_{toolkit.version.major}(_{toolkit.version.minor})?)?", toolkit.attr
+        ):
+            hint = f'such as "cudaPackages_{toolkit.version.slug}"'
+            text = f"{toolkit.attr!r} is not a package set of CUDA {version}"
+            yield Fault("cuda", (version, "attr"), text, hint)
+    for python in catalog.pythons.values():
+        if python.attr != f"{python.version.slug}Packages":
+            text = f"{python.attr!r} is not the package set of Python {python.version}"
+            hint = f'"{python.version.slug}Packages"'
+            yield Fault("pythons", (str(python.version), "attr"), text, hint)
+
+
+def _hardware_faults(catalog: Catalog) -> Iterator[Fault]:
+    for cpu in catalog.cpus.values():
+        yield from _cpu_faults(cpu, catalog)
+    for isa in catalog.isas.values():
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", isa.name):
+            yield Fault("isas", (isa.name,), f"{isa.name!r} cannot be part of a file name")
+        for feature in sorted(isa.features - set(catalog.features)):
+            yield Fault("isas", (isa.name, "features"), f"{isa.name} names an unknown feature {feature}")
+    for workload in catalog.workloads.values():
+        for name in workload.isas:
+            if name not in catalog.isas:
+                text = f"{workload.name} names an unknown instruction set {name}"
+                yield Fault("workloads", (workload.name, "isas"), text, did_you_mean(name, catalog.isas))
+    listed: dict[str, Gpu] = {}
+    for gpu in catalog.gpus.values():
+        for name in gpu.cpus:
+            if name not in catalog.cpus:
+                text = f"{gpu.name} names an unknown CPU {name}"
+                yield Fault("gpus", (gpu.name, "cpus"), text, did_you_mean(name, catalog.cpus))
+        for field, parts in (("parts", gpu.parts), ("vgpus", gpu.vgpus)):
+            for part in parts:
+                other = listed.setdefault(part.lower(), gpu)
+                if other is not gpu:
+                    text = f"{part} is listed for {other.name} and for {gpu.name}"
+                    yield Fault("gpus", (gpu.name, field), text, "a part has one architecture")
+
+
+def _cpu_faults(cpu: Cpu, catalog: Catalog) -> Iterator[Fault]:
+    for name in cpu.isas:
+        if name not in catalog.isas:
+            text = f"{cpu.name} names an unknown instruction set {name}"
+            yield Fault("cpus", (cpu.name, "isas"), text, did_you_mean(name, catalog.isas))
+        elif catalog.isas[name].platform != cpu.platform:
+            text = f"{cpu.name} is {cpu.platform}, but {name} is {catalog.isas[name].platform}"
+            yield Fault("cpus", (cpu.name, "isas"), text)
+    for product in cpu.products:
+        try:
+            re.compile(product)
+        except re.error as fault:
+            yield Fault("cpus", (cpu.name, "products"), f"{cpu.name}: {product!r} is not a pattern: {fault}")
 
 
 def package_faults(catalog: Catalog) -> Iterator[Problem]:
@@ -139,58 +207,94 @@ def _package_faults(
         yield ("cuda",), f"{name}: {fault}", 'such as ">=12.6,<13"'
 
 
-def _limit_faults(pin: Pin, catalog: Catalog) -> Iterator[str]:
+def _pin_faults(pin: Pin, catalog: Catalog) -> Iterator[Fault]:
+    for field, own, known in (("cudas", pin.cudas, catalog.cuda), ("pythons", pin.pythons, catalog.pythons)):
+        for value in own:
+            if value not in known:
+                yield Fault("pins", (pin.name, field), f"{pin.name}: {field} has an unknown {value}")
+    if pin.default_cuda and pin.default_cuda not in pin.cudas:
+        text = f"{pin.name}: its default CUDA {pin.default_cuda} is not among its own"
+        yield Fault("pins", (pin.name, "default_cuda"), text)
+    if pin.default_python and pin.default_python not in pin.pythons:
+        text = f"{pin.name}: its default Python {pin.default_python} is not among its own"
+        yield Fault("pins", (pin.name, "default_python"), text)
     for name, limit in pin.limits.items():
-        what = f"pins: {pin.name}: the limit {name}"
+        at, what = (pin.name, "limits", name), f"{pin.name}: the limit {name}"
         for sm in limit.sms:
             if sm not in catalog.gpus:
-                yield f"{what} names an unknown GPU {sm}"
+                yield Fault("pins", at, f"{what} names an unknown GPU {sm}")
         try:
             if not any(in_range(str(cuda), limit.cuda) for cuda in pin.cudas):
-                yield f"{what} is about no CUDA of that pin"
+                yield Fault("pins", at, f"{what} is about no CUDA of that pin")
         except BadValue as fault:
-            yield f"{what}: {fault}"
+            yield Fault("pins", at, f"{what}: {fault}")
 
 
-def _line_faults(line: Line, catalog: Catalog) -> Iterator[str]:
+def _line_faults(line: Line, catalog: Catalog) -> Iterator[Fault]:
+    digits = "".join(line.torch.split(".")[:2])
+    if line.torch and line.prefix != f"{TORCH}{digits}":
+        text = f"{line.name} is called {line.prefix}, but its torch is {line.torch}"
+        yield Fault("lines", (line.name, "prefix"), text, f'prefix = "{TORCH}{digits}"')
+    for python in line.pythons:
+        if python not in catalog.pythons:
+            yield Fault("lines", (line.name, "pythons"), f"{line.name} names an unknown Python {python}")
     builds: list[tuple[CudaVersion | None, LineBuild]] = [(None, line.cpu)] if line.cpu else []
     for text, build in line.cuda.items():
         try:
             cuda = CudaVersion.parse(text)
         except BadValue as fault:
-            yield f"lines: {line.name}: {fault}"
+            yield Fault("lines", (line.name, "cuda", text), f"{line.name}: {fault}")
             continue
         if cuda not in catalog.cuda:
-            yield f"lines: {line.name} names CUDA {cuda}, which cuda.toml does not have"
+            known = ", ".join(map(str, catalog.cuda))
+            words = f"{line.name} names CUDA {cuda}, which cuda.toml does not have"
+            yield Fault("lines", (line.name, "cuda", text), words, f"known: {known}")
         builds.append((cuda, build))
     for target, build in builds:
         yield from _build_faults(line, target, build, catalog)
 
 
-def _build_faults(line: Line, cuda: CudaVersion | None, build: LineBuild, catalog: Catalog) -> Iterator[str]:
-    what = f"lines: {line.name} on {f'CUDA {cuda}' if cuda else 'the CPU'}"
+def _build_faults(
+    line: Line, cuda: CudaVersion | None, build: LineBuild, catalog: Catalog
+) -> Iterator[Fault]:
+    what = f"{line.name} on {f'CUDA {cuda}' if cuda else 'the CPU'}"
+    at: tuple[str | int, ...] = (line.name, "cuda", str(cuda)) if cuda else (line.name, "cpu")
     if build.style == "pinned":
         pin = catalog.pins.get(build.pin)
         if build.lacks_pin:
             if not build.unproved:
-                yield f"{what} names no pin"
+                yield Fault("lines", at, f"{what} names no pin", "pin = ..., or unproved = why it has none")
         elif pin is None:
-            yield f"{what} names an unknown pin {build.pin!r}"
+            hint = did_you_mean(build.pin, catalog.pins)
+            yield Fault("lines", (*at, "pin"), f"{what} names an unknown pin {build.pin!r}", hint)
         elif cuda and cuda not in pin.cudas:
-            yield f"{what}: pin {pin.name} has no CUDA {cuda}"
+            having = ", ".join(map(str, pin.cudas))
+            yield Fault(
+                "lines", (*at, "pin"), f"{what}: pin {pin.name} has no CUDA {cuda}", f"it has {having}"
+            )
+        elif pin.torch and line.torch != pin.torch and SOURCE not in build.fixes:
+            text = f"{what}: pin {pin.name} has torch {pin.torch}, not {line.torch}"
+            hint = f'fixes.add = ["{SOURCE}", "torch-version"] and its hash, or torch = "{pin.torch}"'
+            yield Fault("lines", (*at, "pin"), text, hint)
+    yield from _fix_faults(line, cuda, build, catalog)
+
+
+def _fix_faults(line: Line, cuda: CudaVersion | None, build: LineBuild, catalog: Catalog) -> Iterator[Fault]:
+    what = f"{line.name} on {f'CUDA {cuda}' if cuda else 'the CPU'}"
+    at = (line.name, "cuda", str(cuda), "fixes") if cuda else (line.name, "cpu", "fixes")
     for name in build.fixes:
         fix = catalog.fixes.get(name)
         if fix is None:
-            yield f"{what} names an unknown fix {name}"
+            yield Fault("lines", at, f"{what} names an unknown fix {name}", did_you_mean(name, catalog.fixes))
             continue
         try:
             applies = in_range(line.torch, fix.torch) and (cuda is None or in_range(str(cuda), fix.cuda))
         except BadValue as fault:
-            yield f"fixes: {name}: {fault}"
+            yield Fault("fixes", (name,), f"{name}: {fault}")
             continue
         if (
             not applies
             or (fix.cuda and cuda is None)
             or (fix.pins and build.pin and build.pin not in fix.pins)
         ):
-            yield f"{what}: the fix {name} does not apply there"
+            yield Fault("lines", at, f"{what}: the fix {name} does not apply there")

@@ -189,7 +189,11 @@ class Catalog:
 
         having = [layer for layer in self.layers if path[0] in _tables(layer, file)]
         layer = (having or self.layers)[-1]
-        return place(layer.texts.get(file, ""), layer.path(file), path)
+        value: Any = _tables(layer, file)
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        added = ("add",) if isinstance(value, dict) and value.keys() == {"add"} else ()
+        return place(layer.texts.get(file, ""), layer.path(file), (*path, *added))
 
 
 def _told(package: Package) -> tuple[tuple[str, Mapping[str, str]], ...]:
@@ -208,7 +212,10 @@ def _tables(layer: Layer, file: str) -> dict[str, Any]:
 
 
 def _merge(below: Any, above: Any) -> Any:
-    """`above` laid over `below`: tables field by field, everything else replaced."""
+    """`above` laid over `below`: tables field by field, lists added to by `add`, all else replaced."""
+    if isinstance(above, dict) and above.keys() == {"add"} and isinstance(above["add"], list):
+        held = below if isinstance(below, list) else []
+        return [*held, *(one for one in above["add"] if one not in held)]
     if isinstance(below, dict) and isinstance(above, dict):
         return below | {name: _merge(below.get(name), value) for name, value in above.items()}
     return above

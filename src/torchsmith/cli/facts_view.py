@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -30,8 +30,8 @@ def chosen_toolkits(catalog: Catalog, words: Sequence[str] | None) -> list[CudaT
     return chosen
 
 
-def print_checks(checks: Sequence[Check]) -> None:
-    """Every fact with its verdict, then the count."""
+def print_checks(checks: Sequence[Check], unlooked: Mapping[str, int]) -> None:
+    """Every fact with its verdict, then the count, and what no tool was asked about."""
     table = Table(box=None, pad_edge=False, header_style="cyan")
     table.add_column("fact", max_width=60)
     table.add_column("source")
@@ -44,3 +44,5 @@ def print_checks(checks: Sequence[Check]) -> None:
     console.print(table)
     counts = {name: sum(check.outcome == name for check in checks) for name in STYLES}
     console.print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    kinds = ", ".join(f"{count} {kind}" for kind, count in unlooked.items())
+    console.print(f"not looked at: {sum(unlooked.values())} facts ({kinds})", soft_wrap=True)

@@ -29,7 +29,7 @@ def check_catalog(catalog: Catalog, readings: Readings) -> list[Check]:
     return [
         *(check_targets(toolkit, readings) for toolkit in catalog.cuda.values()),
         *(check for isa in catalog.isas.values() for check in check_isa(isa, catalog, readings)),
-        *(check_cpu(cpu, catalog, readings) for cpu in catalog.cpus.values()),
+        *(check for cpu in catalog.cpus.values() for check in check_cpu(cpu, catalog, readings)),
     ]
 
 
@@ -62,20 +62,66 @@ def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[Check]
     yield _compare(f"{isa.name}: {len(isa.features)} features", tool, isa.features, implied)
 
 
-def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Check:
-    """A CPU runs exactly the instruction sets that its features in archspec allow."""
-    fact, tool = f"{cpu.title}: {', '.join(cpu.isas) or 'none'}", "archspec"
+def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Iterator[Check]:
+    """A CPU runs exactly the instruction sets that its features in archspec, and in LLVM, allow."""
+    fact = f"{cpu.title}: {', '.join(cpu.isas) or 'none'}"
+    if not cpu.archspec and not cpu.llvm:
+        yield Check(fact, "archspec, LLVM", "not checked", f"neither has it; {cpu.source}")
+    for tool, name in (("archspec", cpu.archspec), ("LLVM", cpu.llvm)):
+        if not name:
+            continue
+        features = _by_archspec(cpu, readings) if tool == "archspec" else _by_llvm(cpu, catalog, readings)
+        if isinstance(features, Absent):
+            outcome: Outcome = "wrong" if "has no" in features.why else "not checked"
+            yield Check(fact, tool, outcome, features.why)
+            continue
+        able = [
+            isa.name
+            for isa in catalog.isas.values()
+            if isa.platform == cpu.platform and isa_runs(isa, features)
+        ]
+        yield _compare(fact, tool, cpu.isas, able)
+
+
+def _by_archspec(cpu: Cpu, readings: Readings) -> frozenset[str] | Absent:
     if isinstance(readings.archspec, Absent):
-        return Check(fact, tool, "not checked", readings.archspec.why)
-    if not cpu.archspec:
-        return Check(fact, tool, "not checked", f"archspec lacks it; {cpu.source}")
-    features = readings.archspec.get(cpu.archspec)
-    if features is None:
-        return Check(fact, tool, "wrong", f"archspec has no {cpu.archspec}")
-    able = [
-        isa.name for isa in catalog.isas.values() if isa.platform == cpu.platform and isa_runs(isa, features)
-    ]
-    return _compare(fact, tool, cpu.isas, able)
+        return readings.archspec
+    return readings.archspec.get(cpu.archspec, Absent(f"archspec has no {cpu.archspec}"))
+
+
+def _by_llvm(cpu: Cpu, catalog: Catalog, readings: Readings) -> frozenset[str] | Absent:
+    """LLVM's features by their names in /proc/cpuinfo; LRCPC, which has no macro, among them."""
+    said = readings.llvm(cpu.platform, cpu.llvm)
+    if isinstance(said, Absent):
+        return said
+    ours = {
+        one.name for one in catalog.features.values() if one.platform == cpu.platform and one.llvm in said
+    }
+    return frozenset(ours | ({"lrcpc"} if "rcpc" in said else set()))
+
+
+def not_looked_at(catalog: Catalog) -> dict[str, int]:
+    """How many facts of each kind no tool is asked about; tests hold tables of other sources against them."""
+    gpus, cpus = catalog.gpus.values(), catalog.cpus.values()
+    lines, pins = catalog.lines.values(), catalog.pins.values()
+    return {
+        "GPU parts": sum(len(gpu.parts) + len(gpu.vgpus) for gpu in gpus),
+        "drivers of GPUs": len(gpus),
+        "drivers of CUDA releases": sum(1 + bool(one.native_driver) for one in catalog.cuda.values()),
+        "machines of GPUs": sum(len(gpu.platforms) + len(gpu.cpus) for gpu in gpus),
+        "CPU numbers": sum(len(cpu.ids) for cpu in cpus),
+        "CPU products and names": sum(len(cpu.products) + len(cpu.also_called) for cpu in cpus),
+        "releases of lines": sum(1 + len(line.versions) for line in lines if line.torch),
+        "Pythons of lines": sum(len(line.pythons) for line in lines),
+        "source hashes": sum(len(line.hashes) for line in lines),
+        "fixes of builds": sum(
+            len(build.fixes) for line in lines for build in (line.cpu, *line.cuda.values()) if build
+        ),
+        "facts of pins": sum(
+            3 + len(pin.versions) + len(pin.cudas) + len(pin.pythons) + len(pin.limits) for pin in pins
+        ),
+        "known errors": len(catalog.errors),
+    }
 
 
 def _compare(fact: str, tool: str, ours: Iterable[str], theirs: Iterable[str]) -> Check:

@@ -1,4 +1,4 @@
-"""What the tools say: ptxas' targets, gcc's macros, archspec's CPU features; or why they say nothing."""
+"""What the tools say: ptxas' targets, gcc's macros, archspec's and LLVM's CPU features; or why nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.catalog.axes import CudaVersion, GpuTarget, Platform
@@ -44,6 +44,8 @@ class Ptxas:
 
 
 Macros = Callable[[Platform, tuple[str, ...]], "frozenset[str] | Absent"]
+Llvm = Callable[[Platform, str], "frozenset[str] | Absent"]
+LLVM_WHEEL = "ziglang==0.17.0"  # the compiler of zig is LLVM, and prints what a CPU has
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Readings:
     ptxas: Mapping[CudaVersion, Ptxas | Absent]
     macros: Macros
     archspec: Mapping[str, frozenset[str]] | Absent
-    versions: Mapping[str, str] = field(default_factory=dict)
+    llvm: Llvm = lambda platform, cpu: Absent("not asked for")
 
 
 def read_ptxas_help(text: str) -> frozenset[GpuTarget]:
@@ -79,7 +81,13 @@ def read_ptxas(toolkit: CudaToolkit, *, download: bool) -> Ptxas | Absent:
 
 
 def _ptxas_program(requirement: str, *, download: bool) -> Path | None:
-    program = cache_dir() / "ptxas" / requirement.replace("==", "-") / "ptxas"
+    return wheel_program(requirement, "bin/ptxas", download=download)
+
+
+def wheel_program(requirement: str, member_end: str, *, download: bool) -> Path | None:
+    """A program out of a wheel of PyPI, fetched once and kept; None where downloads are off."""
+    name = member_end.rpartition("/")[2]
+    program = cache_dir() / name / requirement.replace("==", "-") / name
     if program.exists():
         return program
     if not download:
@@ -87,12 +95,12 @@ def _ptxas_program(requirement: str, *, download: bool) -> Path | None:
     with tempfile.TemporaryDirectory() as folder:
         wheel = download_wheel(requirement, Path(folder))
         with zipfile.ZipFile(wheel) as archive:
-            member = next((name for name in archive.namelist() if name.endswith("/bin/ptxas")), None)
+            member = next((one for one in archive.namelist() if f"/{one}".endswith(f"/{member_end}")), None)
             if member is None:
-                raise Problem(f"{wheel.name} holds no ptxas")
+                raise Problem(f"{wheel.name} holds no {name}")
             data = archive.read(member)
     program.parent.mkdir(parents=True, exist_ok=True)
-    partial = program.with_name("ptxas.part")
+    partial = program.with_name(f"{name}.part")
     partial.write_bytes(data)
     partial.chmod(0o755)
     partial.replace(program)
@@ -145,6 +153,43 @@ class Gcc:
         return frozenset(re.findall(r"^#define (\w+)", done.stdout, flags=re.MULTILINE))
 
 
+class Zig:
+    """LLVM as zig brings it: the features of a CPU by its name there."""
+
+    def __init__(self, *, download: bool) -> None:
+        self.download = download
+        self._known: dict[tuple[Platform, str], frozenset[str] | Absent] = {}
+
+    def __call__(self, platform: Platform, cpu: str) -> frozenset[str] | Absent:
+        key = (platform, cpu)
+        if key not in self._known:
+            self._known[key] = self._ask(platform, cpu)
+        return self._known[key]
+
+    def _ask(self, platform: Platform, cpu: str) -> frozenset[str] | Absent:
+        try:
+            program = wheel_program(LLVM_WHEEL, "ziglang/zig", download=self.download)
+        except Problem as problem:
+            return Absent(str(problem.message))
+        if program is None:
+            return Absent(f"{LLVM_WHEEL} is not in the cache, and downloads are off")
+        # zig looks for its library before it answers, though it reads none of it.
+        library = program.parent / "lib" / "std"
+        library.mkdir(parents=True, exist_ok=True)
+        (library / "std.zig").touch()
+        argv = [str(program), "build-exe", "--show-builtin", "-target", platform, f"-mcpu={cpu}"]
+        answer = run(argv, timeout=60)
+        listed = re.search(r"featureSet\(&\.\{(.*?)\}\)", answer.stdout, re.DOTALL)
+        if listed is None:
+            why = (
+                "LLVM has no such CPU"
+                if "available CPUs" in answer.stderr
+                else f"{program} does not run here"
+            )
+            return Absent(why)
+        return frozenset(re.findall(r"\.@?\"?(\w+)", listed[1]))
+
+
 def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
     """Features by archspec's names of microarchitectures."""
     try:
@@ -165,5 +210,5 @@ def read_tools(
     for toolkit in toolkits:
         watch(f"ptxas of CUDA {toolkit.version}")
         ptxas[toolkit.version] = read_ptxas(toolkit, download=download)
-    watch("gcc and archspec")
-    return Readings(ptxas, Gcc(), read_archspec())
+    watch("gcc, archspec and LLVM")
+    return Readings(ptxas, Gcc(), read_archspec(), Zig(download=download))
