@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+
+from rich.text import Text
+
 from torchsmith.build.farm_check import ask_isas
 from torchsmith.build.run import Finished
 from torchsmith.build.start import BuildRequest, Prepared, prepare
 from torchsmith.cli.build_plan_view import plan_json, print_broken, print_plan, print_simulation
 from torchsmith.cli.build_view import watching
+from torchsmith.cli.by_name import next_steps
 from torchsmith.cli.console import err, out, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.edge.problem import Exit, Problem
@@ -55,13 +60,17 @@ def _print_end(ready: Prepared, finished: Finished) -> None:
     console = err()
     for name, found in finished.failed.items():
         print_diagnosis(console, found, name)
-        console.print(f"  torchsmith log {name}", style="dim", markup=False)
+        console.print(f"  torchsmith log {shlex.quote(name)}", style="dim", markup=False)
     if finished.skipped:
         console.print(
             f"not tried, because what they need failed: {', '.join(finished.skipped)}", soft_wrap=True
         )
     there = f"; {len(finished.settled)} recipes were there or fetched" if finished.settled else ""
     console.print(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done{there}")
+    names = [name for job in ready.plan.jobs if job.name in finished.done for name in job.recipes]
+    request = ready.request
+    for line in next_steps(ready.folder / "results", [*names, *finished.settled], request.workspace):
+        console.print(Text(line), soft_wrap=True)
     if finished.state == "stopped":
         console.print("stopped; torchsmith build --resume goes on")
 

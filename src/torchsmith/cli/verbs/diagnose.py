@@ -1,4 +1,4 @@
-"""`torchsmith diagnose LOG`: why a build failed."""
+"""`torchsmith diagnose LOG or NAME`: why a build failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ EXAMPLE = "torchsmith diagnose build.log"
 
 def run(
     log: Annotated[
-        Path, typer.Argument(metavar="LOG", help="A build's log; - for standard input.", allow_dash=True)
+        Path,
+        typer.Argument(
+            metavar="LOG", help="A build's log, a job's name, or - for standard input.", allow_dash=True
+        ),
     ],
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
@@ -23,16 +26,18 @@ def run(
     """Say why a build failed: the known error, its cause and cure, and the ten lines that matter.
 
     The known errors are the catalog's; a workspace adds its own in [bold]catalog/errors.toml[/bold]. The exit
-    code is 1 when no known error matches.
+    code is 1 when no known error matches. Each verdict says how sure it is.
     """
+    from torchsmith.cli.by_name import log_named
     from torchsmith.cli.console import out, print_json
     from torchsmith.cli.diagnosis_view import print_diagnosis
     from torchsmith.edge.files import read_text
     from torchsmith.repair.diagnose import diagnose
     from torchsmith.workspace.load import open_workspace
 
-    errors = open_workspace(workspace).catalog.errors.values()
-    found = diagnose(sys.stdin.read() if str(log) == "-" else read_text(log, lenient=True), errors)
+    opened = open_workspace(workspace)
+    text = sys.stdin.read() if str(log) == "-" else read_text(log_named(log, opened), lenient=True)
+    found = diagnose(text, opened.catalog.errors.values())
     if json:
         print_json(found)
     else:

@@ -14,7 +14,10 @@ EXAMPLE = "torchsmith test result --junit results.xml"
 
 def run(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A result link, a store path, or a site-packages folder.")
+        Path,
+        typer.Argument(
+            metavar="PATH", help="A cell's name, a result link, a store path, or a site-packages folder."
+        ),
     ],
     variant: VariantOption = None,
     python: Annotated[
@@ -37,6 +40,7 @@ def run(
     from torchsmith.artifact.interpreter import interpreter_for
     from torchsmith.artifact.junit import junit as junit_xml
     from torchsmith.artifact.trial import try_out
+    from torchsmith.cli.by_name import build_and_name
     from torchsmith.cli.console import err, print_json
     from torchsmith.cli.options import promised
     from torchsmith.cli.trial_view import print_trial
@@ -44,6 +48,7 @@ def run(
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
+    path, variant = build_and_name(path, variant, opened)
     promise = promised(variant, path, opened.catalog)
     interpreter = interpreter_for(path, opened.catalog, python)
     with err().status(f"running it with {interpreter.python}"):

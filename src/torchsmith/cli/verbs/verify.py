@@ -1,4 +1,4 @@
-"""`torchsmith verify PATH`: what a build really holds, and whether it keeps its name's promise."""
+"""`torchsmith verify PATH or NAME`: what a build really holds, and whether it keeps its name's promise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ EXAMPLE = "torchsmith verify result --variant pytorch-python313-cuda13_0-sm120-a
 Artifact = Annotated[
     Path,
     typer.Argument(
-        metavar="PATH", help="A result link, a store path, a wheel, a site-packages folder, or one .so."
+        metavar="PATH",
+        help="A cell's name, a result link, a store path, a wheel, a site-packages folder, or one .so.",
     ),
 ]
 
@@ -38,11 +39,14 @@ def run(
     from torchsmith.artifact.inspect import Depth
     from torchsmith.artifact.report import verify
     from torchsmith.cli.artifact_view import print_comparison, print_report
+    from torchsmith.cli.by_name import build_and_name, build_named
     from torchsmith.cli.console import print_json, reading_bar
     from torchsmith.cli.options import promised
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
+    path, variant = build_and_name(path, variant, opened)
+    against = build_named(against, opened) if against else None
     promise = promised(variant, path, opened.catalog)
     depth = Depth(cpu=not no_cpu)
     with reading_bar() as progress:

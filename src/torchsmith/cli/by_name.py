@@ -1,0 +1,90 @@
+"""What a cell's name leads to: its last build, and the log of that."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchsmith.build.start import state_folder
+from torchsmith.edge.problem import Exit, Problem, did_you_mean
+from torchsmith.record import Record, open_record
+from torchsmith.workspace.load import Workspace
+
+SHOWN = 6
+
+
+def is_name(given: Path) -> bool:
+    """Whether something is no place but a name: nothing is there, and no folder is part of it."""
+    return len(given.parts) == 1 and str(given) != "-" and not given.exists()
+
+
+def build_named(given: Path, workspace: Workspace) -> Path:
+    """A path as it is; for a cell's name the link to its last build, or what the record says that it was."""
+    if not is_name(given) or workspace.root is None:
+        return given
+    link = state_folder(workspace) / "results" / given.name
+    if link.exists():
+        return link
+    with_record = open_record(workspace.root, read_only=True)
+    try:
+        built = with_record.built(given.name)
+    finally:
+        with_record.close()
+    if built is None or not built.outputs:
+        raise Problem(
+            f"{given} is no path, and no build of that name is here",
+            hint=f"torchsmith build {shlex.quote(given.name)} builds it; torchsmith list tells the names",
+            exit=Exit.LACKING,
+        )
+    return Path(built.outputs[0])
+
+
+def build_and_name(given: Path, name: str | None, workspace: Workspace) -> tuple[Path, str | None]:
+    """A build, and the variant that it should be: a name leads to the one and says the other."""
+    path = build_named(given, workspace)
+    return path, name or (given.name if path != given else None)
+
+
+def log_named(given: Path, workspace: Workspace) -> Path:
+    """A path as it is; for a job's name the log of its last build."""
+    if not is_name(given) or workspace.root is None:
+        return given
+    record = open_record(workspace.root, read_only=True)
+    try:
+        return last_log(record, given.name)
+    finally:
+        record.close()
+
+
+def last_log(record: Record, name: str) -> Path:
+    """Where a job's last log is."""
+    row = record.last_log(name)
+    if row is None:
+        known = record.logged_names()
+        hint = did_you_mean(name, known) if known else "nothing was built in this workspace yet"
+        raise Problem(f"{name} was never built here", hint=hint)
+    log = Path(row.log)
+    if not log.is_file():
+        raise Problem(f"the log of {name} is gone: {log}", exit=Exit.LACKING)
+    return log
+
+
+def next_steps(results: Path, names: Sequence[str], workspace: Path | None) -> list[str]:
+    """Where builds are, and what is done with them next."""
+    there = [name for name in names if (results / name).exists()]
+    if not there:
+        return []
+    lines = ["results, kept from garbage collection:"]
+    lines += [f"  {results / name} -> {(results / name).readlink()}" for name in there[:SHOWN]]
+    lines += [f"  and {len(there) - SHOWN} more in {results}"] if len(there) > SHOWN else []
+    where = ["-w", str(workspace)] if workspace else []
+    lines.append("next:")
+    for words in (["verify", there[0]], ["test", there[0]], ["publish", *names_or_all(there), "-o", "ORG"]):
+        lines.append(f"  {shlex.join(['torchsmith', *words, *where])}")
+    return lines
+
+
+def names_or_all(names: Sequence[str]) -> Sequence[str]:
+    """One name as it is; of several, publish tells itself which are ready."""
+    return names if len(names) == 1 else ()

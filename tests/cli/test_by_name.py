@@ -1,0 +1,81 @@
+"""A cell's name leads to its last build and that build's log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.artifact import standin
+from tests.cli.conftest import Call
+from torchsmith.cli.by_name import next_steps
+from torchsmith.record import Attempt, Built, JobRow, open_record
+
+NAME = "pytorch-python313-cuda13_0-sm120-avx512"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    return tmp_path
+
+
+def test_verify_takes_the_name_of_what_was_built(place: Path, call: Call) -> None:
+    output = standin.build(place / "out")
+    words = ("verify", NAME, "--json", "--no-cpu", "-w", str(place))
+    assert (call(*words).code, "torchsmith build" in call(*words).err) == (3, True)
+    record = open_record(place)
+    record.note_built(Built(name=NAME, outputs=(str(output),)))
+    record.close()
+    by_record = json.loads(call(*words).out)
+    results = place / ".torchsmith/results"
+    results.mkdir()
+    (results / NAME).symlink_to(output)
+    by_link = json.loads(call(*words).out)
+    for one in (by_record, by_link):
+        assert one["report"]["checks"] == by_record["report"]["checks"] != []
+
+
+def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
+    log = place / "job.log"
+    log.write_text("c++: fatal error: Killed signal terminated program cc1plus\n")
+    words = ("diagnose", NAME, "--json", "-w", str(place))
+    assert call(*words).code == 2
+    record = open_record(place)
+    run = record.start_run("nix", (), {})
+    record.add_jobs(
+        [
+            JobRow(
+                run=run,
+                key="k",
+                name=NAME,
+                package="pytorch",
+                gpu=True,
+                system="x86_64-linux",
+                targets=("k",),
+                state="waiting",
+                log=str(log),
+            )
+        ]
+    )
+    record.job_started(run, "k", 1)
+    record.job_ended(run, "k", Attempt(state="failed", error="memory"))
+    record.close()
+    assert json.loads(call(*words).out)["error"] == "out-of-memory"
+    log.unlink()
+    assert call(*words).code == 3
+
+
+def test_after_a_build_the_results_and_the_next_commands_are_told(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(8)]
+    for name in names:
+        (tmp_path / name).symlink_to(tmp_path)
+    lines = next_steps(tmp_path, names, Path("a b"))
+    assert f"  and 2 more in {tmp_path}" in lines
+    assert lines[-3:] == [
+        "  torchsmith verify n0 -w 'a b'",
+        "  torchsmith test n0 -w 'a b'",
+        "  torchsmith publish -o ORG -w 'a b'",
+    ]
+    assert next_steps(tmp_path, ["never-built"], None) == []
