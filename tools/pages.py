@@ -8,11 +8,41 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from torchsmith.artifact.trial import Trial
+from torchsmith.audit.reports import AuditDocument
 from torchsmith.audit.rule import all_rules, documented
+from torchsmith.build.events import Event
 from torchsmith.catalog import Catalog, Pin, builtin_catalog
 from torchsmith.catalog.ranges import version_key
+from torchsmith.cli import (
+    align_view,
+    artifact_view,
+    build_plan_view,
+    build_run,
+    cover_view,
+    eval_view,
+    facts_view,
+    farm_view,
+    generate_view,
+    graph_view,
+    hash_run,
+    matrix_view,
+    pick_view,
+    pin_view,
+    plan_view,
+    publish_view,
+    record_view,
+)
 from torchsmith.cli.app import VERBS
+from torchsmith.cli.verbs.diff_drv import DiffDocument
+from torchsmith.cli.verbs.impact import ImpactDocument
+from torchsmith.host.facts import HostFacts
+from torchsmith.matrix.describe import Description, Explanation
+from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.workspace.pages import table
 from torchsmith.workspace.settings import schema
 
@@ -27,8 +57,99 @@ def pages() -> dict[str, str]:
         "docs/catalog.md": catalog_page(catalog),
         "docs/verbs.md": verbs_page(),
         "docs/rules.md": rules_page(),
+        "docs/json.md": json_page(),
         "docs/torchsmith.schema.json": json.dumps(schema(catalog), indent=2) + "\n",
     }
+
+
+# What each verb prints with --json: the type that is encoded.
+DOCUMENTS: dict[str, Any] = {
+    "list": matrix_view.CellDocument,
+    "list --left-out": matrix_view.LeftOutDocument,
+    "show": Description,
+    "explain": Explanation,
+    "host": HostFacts,
+    "pick": pick_view.PickDocument,
+    "cover": cover_view.CoverDocument,
+    "generate": generate_view.GeneratedDocument,
+    "audit": AuditDocument,
+    "plan": plan_view.PlanDocument,
+    "apply": plan_view.AppliedDocument,
+    "align": align_view.AlignmentDocument,
+    "align --create": align_view.CreatedDocument,
+    "pin": pin_view.PinDocument,
+    "eval": eval_view.EvalDocument,
+    "eval --values": eval_view.ValuesDocument,
+    "graph": graph_view.GraphDocument,
+    "diff-drv": DiffDocument,
+    "impact": ImpactDocument,
+    "build --dry-run": build_plan_view.BuildPlanDocument,
+    "build --simulate": build_run.SimulationDocument,
+    "build": Event,
+    "status": record_view.StatusDocument,
+    "history": record_view.HistoryDocument,
+    "diagnose": Diagnosis,
+    "fix-hashes": hash_run.HashDocument,
+    "farm check": farm_view.FarmDocument,
+    "verify": artifact_view.VerifyDocument,
+    "test": Trial,
+    "publish": publish_view.PublishDocument,
+    "facts": facts_view.FactsDocument,
+}
+
+
+def json_page() -> str:
+    """Every document that a program may read, field by field, out of the types that are encoded."""
+    schemas, types = msgspec.json.schema_components(
+        DOCUMENTS.values(), schema_hook=lambda _: {"type": "string"}
+    )
+    named = {document: _type_words(one) for document, one in zip(DOCUMENTS, schemas, strict=True)}
+    rows = table(["verb", "document"], [[f"`{verb} --json`", words] for verb, words in named.items()])
+    parts = "\n".join(_type_section(name, one) for name, one in sorted(types.items()))
+    return f"""{NOTE}
+# JSON
+
+{JSON_WORDS}
+
+{rows}
+
+{parts}"""
+
+
+JSON_WORDS = """Data goes to stdout, words for people to stderr. Every document is an object with the
+number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
+`build --json` prints an object a line, an event each, without a format. With `--json` an error is a document
+too, `{"format": 1, "error": {"message", "hint", "where", "exit"}}`, and stderr has it in words. What nobody
+knows is null or left out."""
+
+
+def _type_section(name: str, schema: dict[str, Any]) -> str:
+    about = schema.get("description", "").strip()
+    if "properties" not in schema:
+        return f"## {name}\n\n{about or _type_words(schema)}\n"
+    fields = [[f"`{field}`", _type_words(one)] for field, one in schema["properties"].items()]
+    return f"## {name}\n\n{about}\n\n{table(['field', 'type'], fields)}\n"
+
+
+def _type_words(schema: dict[str, Any]) -> str:
+    """A JSON schema's type in words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_type_words(one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f"`{json.dumps(one)}`" for one in schema["enum"])
+    match schema.get("type"):
+        case "array":
+            items = schema.get("items") or (schema.get("prefixItems") or [{}])[0]
+            return f"list of {_type_words(items or {})}"
+        case "object":
+            return f"object of {_type_words(schema.get('additionalProperties') or {})}"
+        case None:
+            return "anything"
+        case kind:
+            return str(kind)
 
 
 def catalog_page(catalog: Catalog) -> str:

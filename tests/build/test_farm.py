@@ -176,7 +176,8 @@ def use(place: Place, *names: str, extra: str = "") -> None:
 def test_farm_check_tries_each_builder(place: Place, farm: dict[str, LoopbackBuilder], call: Call) -> None:
     use(place, "one", "two")
     farm["two"].kill()
-    rows = {row["builder"]: row for row in json.loads(call(*place.words("farm", "check", "--json")).out)}
+    told = json.loads(call(*place.words("farm", "check", "--json")).out)
+    rows = {row["builder"]: row for row in told["builders"]}
     assert ISA in rows["ssh://one"]["isas"]
     assert not [fault for fault in rows["ssh://one"]["faults"] if "GB free" not in fault]
     assert rows["ssh://two"]["faults"] == ["nothing listens there: is sshd running?"]

@@ -227,7 +227,7 @@ def test_simulating_the_default_workspace_stays_close_to_the_bound(
 ) -> None:
     assert call("init", str(tmp_path / "all")).code == 0
     assert call("generate", "--no-git", "-w", str(tmp_path / "all")).code == 0
-    rows = json.loads(call("build", "-w", str(tmp_path / "all"), "--simulate", "--json").out)
+    rows = json.loads(call("build", "-w", str(tmp_path / "all"), "--simulate", "--json").out)["farms"]
     assert [row["farm"] for row in rows][:3] == ["1 builder", "4 builders", "16 builders"]
     assert any("ARM" in row["farm"] for row in rows)
     for row in rows:

@@ -53,7 +53,7 @@ def test_a_package_of_a_workspace_goes_all_the_way_by_data_alone(
     make: Make, nix_here: Path, call: Call
 ) -> None:
     place = make("standalone")
-    listed = json.loads(call(*place.words("list", "--json")).out)
+    listed = json.loads(call(*place.words("list", "--json")).out)["cells"]
     assert {MIX, SORT} <= {cell["name"] for cell in listed}
     assert call(*place.words("generate")).code == 0
     judged = call("audit", str(place.root), "--eval", "--json")

@@ -118,7 +118,7 @@ def test_explain_says_of_every_other_candidate_why_not(call: Call) -> None:
     out = call(
         "pick", "--profile", "real", "--explain", "--cpu", "zen4", "--gpu", "L4", "--driver", "580"
     ).out
-    for cell in json.loads(call("list", "--profile", "real", "--json", "pytorch").out):
+    for cell in json.loads(call("list", "--profile", "real", "--json", "pytorch").out)["cells"]:
         assert cell["name"] in out
     assert "runs, but avx512 comes before avx2 for general use" in out
     assert "120 code runs on capability 12.x alone" in out

@@ -45,7 +45,7 @@ def test_eval_prints_a_line_for_each_recipe_and_keeps_the_results(workspace: Pat
 
 @pytest.mark.needs("nix")
 def test_eval_as_json_holds_what_a_program_needs(workspace: Path, call: Call) -> None:
-    [row] = json.loads(call("eval", "--json", AVX2).out)
+    [row] = json.loads(call("eval", "--json", AVX2).out)["recipes"]
     assert row["name"] == AVX2
     assert row["drvPath"].startswith("/nix/store/")
     assert row["facts"]["variant"] == AVX2
@@ -73,7 +73,7 @@ def test_a_failing_recipe_is_named_with_its_line_and_the_others_are_printed(
 def test_values_need_no_nix(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     result = call("eval", "--values", "--json", "pytorch", "avx2")
-    [row] = json.loads(result.out)
+    [row] = json.loads(result.out)["recipes"]
     assert row["values"]["attributes"]["version"] == "2.10.0"
     assert call("eval", "--values", "pytorch", "avx2").out.split() == [AVX2, "2.10.0", "no", "GPU"]
 
@@ -101,7 +101,7 @@ def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
     result = call("diff-drv", AVX2, AVX512)
     assert '-export CXXFLAGS="-mavx2' in result.out
     assert call("diff-drv", AVX2, AVX2).err.strip() == "the same derivation"
-    drv = json.loads(call("eval", "--json", AVX2).out)[0]["drvPath"]
+    drv = json.loads(call("eval", "--json", AVX2).out)["recipes"][0]["drvPath"]
     assert call("diff-drv", drv, AVX2).err.strip() == "the same derivation"
 
 

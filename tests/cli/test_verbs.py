@@ -64,7 +64,9 @@ def test_the_grid_shows_gpus_and_counts(call: Call) -> None:
 
 
 def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:
-    rows = json.loads(call("list", "--json", "sm120", "avx512", "pytorch").out)
+    document = json.loads(call("list", "--json", "sm120", "avx512", "pytorch").out)
+    assert document["format"] == 1
+    rows = document["cells"]
     assert rows == [
         {
             "name": "pytorch-python313-cuda13_0-sm120-avx512",
@@ -83,7 +85,7 @@ def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:
 
 
 def test_what_is_left_out_is_listed_with_its_reason(call: Call) -> None:
-    rows = json.loads(call("list", "--profile", "real", "--left-out", "--json").out)
+    rows = json.loads(call("list", "--profile", "real", "--left-out", "--json").out)["left_out"]
     assert len(rows) == 24
     assert all("no machine can use" in row["reasons"][0] for row in rows)
 

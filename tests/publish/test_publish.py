@@ -77,7 +77,7 @@ def test_one_commit_and_push_then_every_package_from_that_commit(
     )  # fmt: skip
     assert log.stdout.split() == [published[0][2]]
     again = call(*ready.words("publish", "--org", "us", "--json"))
-    assert {row["standing"] for row in json.loads(again.out)} == {"published before"}
+    assert {row["standing"] for row in json.loads(again.out)["packages"]} == {"published before"}
     assert len(catalog(tmp_path)) == 2
 
 

@@ -169,7 +169,7 @@ def test_every_verb_counts_and_selects_the_same(lines: Path) -> None:
         assert sorted(chosen) == sorted(cell.name for cell in opened.select(words).cells)
         assert audit(AuditRequest((lines,), selectors=tuple(words), jobs=1)).recipes == count
         told = json.loads(run([PROGRAM, "eval", "-w", lines, "--values", "--json", *words]).stdout)
-        assert len(told) == count
+        assert len(told["recipes"]) == count
     assert len(plan_workspace(lines).recipes()) == 6
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from torchsmith.audit.finding import Finding, Severity
+import msgspec
+
+from torchsmith.audit.finding import Finding, Severity, Sure
 from torchsmith.audit.rule import all_rules
 from torchsmith.audit.run import Report
 
@@ -17,27 +19,56 @@ SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
+class FindingRow(msgspec.Struct, frozen=True):
+    """A finding: the rule, how bad and how sure it is, where, and what to do."""
+
+    rule: str
+    title: str
+    severity: Severity
+    sure: Sure
+    file: str
+    line: int
+    column: int
+    message: str
+    hint: str
+    fix: str
+    source: str
+
+
+class AuditDocument(msgspec.Struct, frozen=True):
+    """What was audited, the findings by severity, and each of them."""
+
+    format: int
+    recipes: int
+    files: int
+    silenced: int
+    error: int
+    warning: int
+    note: int
+    findings: list[FindingRow]
+
+
 def as_json(report: Report) -> str:
     """Everything, for programs."""
     rows = [
-        {
-            "rule": one.rule,
-            "title": one.title,
-            "severity": one.severity.value,
-            "sure": one.sure.value,
-            "file": one.where.file,
-            "line": one.where.line,
-            "column": one.where.column,
-            "message": one.message,
-            "hint": one.hint,
-            "fix": one.fix.title if one.fix else "",
-            "source": one.source,
-        }
+        FindingRow(
+            one.rule,
+            one.title,
+            one.severity,
+            one.sure,
+            one.where.file,
+            one.where.line,
+            one.where.column,
+            one.message,
+            one.hint,
+            one.fix.title if one.fix else "",
+            one.source,
+        )
         for one in report.findings
     ]
     counts = {severity.value: len(report.of(severity)) for severity in Severity}
-    about = {"recipes": report.recipes, "files": report.files, "silenced": report.silenced, **counts}
-    return json.dumps({"format": 1, **about, "findings": rows}, indent=2) + "\n"
+    document = AuditDocument(1, report.recipes, report.files, report.silenced, **counts, findings=rows)
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def as_sarif(report: Report) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchsmith.build.farm import Builder
 from torchsmith.build.job import Job
 from torchsmith.build.jobs import jobs_of
 from torchsmith.build.schedule import (
@@ -17,6 +18,7 @@ from torchsmith.build.schedule import (
     simulate,
 )
 from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import Problem
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.graph import Graph
 from torchsmith.record import Past, expect
@@ -33,18 +35,9 @@ class Simulated:
     ours: float
     nix: float
     bounds: dict[str, float]
-
-    @property
-    def bound(self) -> float:
-        return max(self.bounds.values(), default=0.0)
-
-    @property
-    def gap(self) -> float:
-        return self.ours / self.bound - 1 if self.bound else 0.0
-
-    @property
-    def nix_gap(self) -> float:
-        return self.nix / self.bound - 1 if self.bound else 0.0
+    bound: float  # the largest of them
+    gap: float  # how much longer our order takes
+    nix_gap: float
 
 
 def simulated_jobs(graph: Graph, catalog: Catalog) -> list[Job]:
@@ -83,13 +76,36 @@ def _words(count: int) -> str:
     return f"{count} builder" if count == 1 else f"{count} builders"
 
 
-def simulate_farms(tasks: Sequence[Task], counts: Sequence[int]) -> list[Simulated]:
-    """Both orders on each farm, against the bound."""
+def farm_of(builders: Sequence[Builder]) -> list[Slot]:
+    """Builders as places for jobs."""
+    return [
+        Slot(f"{builder.name} {number}", builder.systems, builder.speed)
+        for builder in builders
+        for number in range(builder.max_jobs)
+    ]
+
+
+def simulate_farms(
+    tasks: Sequence[Task], counts: Sequence[int], builders: Sequence[Builder] = ()
+) -> list[Simulated]:
+    """Both orders on each farm, against the bound; first on the workspace's own builders."""
+    all_farms = farms(tasks, counts)
+    if builders:
+        own = farm_of(builders)
+        lacking = {task.system for task in tasks} - {system for slot in own for system in slot.systems}
+        if lacking:
+            raise Problem(
+                f"no builder of the workspace builds for {', '.join(sorted(lacking))}",
+                hint="add one to [[builder]], or choose recipes of the systems that it has",
+            )
+        all_farms = {"your builders": own, **all_farms}
     chains = Chains(tasks)
     rows = []
-    for name, slots in farms(tasks, counts).items():
-        ours = simulate(tasks, slots, longest_chain_first(chains)).makespan
-        theirs = simulate(tasks, slots, nix_order).makespan
+    for name, slots in all_farms.items():
+        ours = simulate(tasks, slots, longest_chain_first(chains)).makespan / 3600
+        theirs = simulate(tasks, slots, nix_order).makespan / 3600
         bounds = {system: seconds / 3600 for system, seconds in lower_bound(tasks, slots).items()}
-        rows.append(Simulated(name, ours / 3600, theirs / 3600, bounds))
+        bound = max(bounds.values(), default=0.0)
+        gap, nix_gap = (hours / bound - 1 if bound else 0.0 for hours in (ours, theirs))
+        rows.append(Simulated(name, ours, theirs, bounds, bound, gap, nix_gap))
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json
@@ -12,16 +13,38 @@ from torchsmith.plan.align import Alignment
 from torchsmith.workspace.change import Change
 
 
+class OutsideRow(msgspec.Struct, frozen=True):
+    """A recipe that is in no row, and why."""
+
+    path: Path
+    why: str
+
+
+class AlignmentDocument(msgspec.Struct, frozen=True):
+    """For each cell its name as `cell`, and for each repository whether it has it."""
+
+    cells: list[dict[str, str | bool]]
+    whole: int
+    missing: int
+    left: list[OutsideRow]
+
+
+class CreatedDocument(msgspec.Struct, frozen=True):
+    """With --create: the files written, and why others cannot be."""
+
+    written: Sequence[Path]
+    impossible: dict[str, str]
+
+
 def print_alignment(alignment: Alignment, *, as_json: bool) -> None:
     """One row a cell, one column a repository."""
     if as_json:
-        rows = [
+        rows: list[dict[str, str | bool]] = [
             {"cell": cell, **{column.shown: cell in column.recipes for column in alignment.columns}}
             for cell in alignment.cells
         ]
-        left = [{"path": str(one.path), "why": one.why} for one in alignment.left]
-        counts = {"whole": alignment.whole, "missing": len(alignment.missing)}
-        print_json({"cells": rows, **counts, "left": left})
+        left = [OutsideRow(one.path, one.why) for one in alignment.left]
+        print_json(AlignmentDocument(rows, alignment.whole, len(alignment.missing), left))
         return
     wide = max(len(cell) for cell in alignment.cells) + 2
     widths = [max(len(column.shown), len("missing")) + 2 for column in alignment.columns]
@@ -49,8 +72,7 @@ def print_alignment(alignment: Alignment, *, as_json: bool) -> None:
 def print_created(written: Sequence[Path], impossible: Sequence[Change], *, as_json: bool) -> None:
     """What was written, and what cannot be."""
     if as_json:
-        reasons = {one.path: one.why for one in impossible}
-        print_json({"written": [str(path) for path in written], "impossible": reasons})
+        print_json(CreatedDocument(written, {one.path: one.why for one in impossible}))
         return
     for path in written:
         out().print(f"create  {path}", soft_wrap=True)

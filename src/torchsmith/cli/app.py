@@ -129,9 +129,11 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except Problem as problem:
-        from torchsmith.cli.console import print_problem
+        from torchsmith.cli.console import print_problem, print_problem_json
 
         print_problem(problem)
+        if "--json" in sys.argv:
+            print_problem_json(problem)
         sys.exit(int(problem.exit))
     except BrokenPipeError:
         _drop_output()  # the reader has seen enough

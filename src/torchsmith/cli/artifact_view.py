@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +22,13 @@ WAYS = {
     "partly": "are served in part",
     "no": "cannot",
 }
+
+
+class VerifyDocument(msgspec.Struct, frozen=True):
+    """What a build holds against its promise, and against another build with --against."""
+
+    report: Report
+    comparison: Comparison | None
 
 
 def print_report(report: Report) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from torchsmith.build.plan import Plan
+from torchsmith.build.machine import Share
+from torchsmith.build.plan import Broken, Plan
 from torchsmith.build.simulation import Simulated
 from torchsmith.cli.build_view import duration
+from torchsmith.record import Expected
 
 SHOWN = 40
 
@@ -76,27 +79,46 @@ def print_broken(console: Console, plan: Plan) -> None:
         console.print(Text(f"✗ {names[0]}{more}: {why}", style="red"), soft_wrap=True)
 
 
-def plan_json(plan: Plan) -> dict[str, object]:
+class PlannedJob(msgspec.Struct, frozen=True):
+    """A job: what it builds, after which others, and at what cost."""
+
+    name: str
+    targets: tuple[str, ...]
+    recipes: tuple[str, ...]
+    system: str
+    needs: list[str]
+    expected: Expected
+
+
+class BuildPlanDocument(msgspec.Struct, frozen=True):
+    """What a build would do."""
+
+    recipes: tuple[str, ...]
+    present: tuple[str, ...]
+    fetched: tuple[str, ...]
+    download_mib: float
+    broken: tuple[Broken, ...]
+    share: Share
+    jobs: list[PlannedJob]
+
+
+def plan_document(plan: Plan) -> BuildPlanDocument:
     """The plan as data."""
-    return {
-        "recipes": plan.recipes,
-        "present": plan.present,
-        "fetched": plan.fetched,
-        "download_mib": plan.download_mib,
-        "broken": plan.broken,
-        "share": plan.share,
-        "jobs": [
-            {
-                "name": job.name,
-                "targets": job.targets,
-                "recipes": job.recipes,
-                "system": job.system,
-                "needs": sorted(one.name for one in plan.jobs if one.key in job.needs),
-                "expected": plan.of(job),
-            }
-            for job in plan.jobs
-        ],
-    }
+    names = {job.key: job.name for job in plan.jobs}
+    jobs = [
+        PlannedJob(
+            job.name,
+            job.targets,
+            job.recipes,
+            job.system,
+            sorted(names[need] for need in job.needs if need in names),
+            plan.of(job),
+        )
+        for job in plan.jobs
+    ]
+    return BuildPlanDocument(
+        plan.recipes, plan.present, plan.fetched, plan.download_mib, plan.broken, plan.share, jobs
+    )
 
 
 def print_simulation(console: Console, rows: list[Simulated], jobs: int, basis: str) -> None:

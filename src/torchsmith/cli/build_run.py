@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 
+import msgspec
 from rich.text import Text
 
 from torchsmith.build.farm_check import ask_isas
 from torchsmith.build.run import Finished
+from torchsmith.build.simulation import Simulated
 from torchsmith.build.start import BuildRequest, Prepared, prepare
-from torchsmith.cli.build_plan_view import plan_json, print_broken, print_plan, print_simulation
+from torchsmith.cli.build_plan_view import plan_document, print_broken, print_plan, print_simulation
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.by_name import next_steps
 from torchsmith.cli.console import err, out, print_json
@@ -17,6 +19,12 @@ from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record import Record
 from torchsmith.workspace.load import Workspace
+
+
+class SimulationDocument(msgspec.Struct, frozen=True):
+    """The same builds on farms of several sizes, in hours."""
+
+    farms: list[Simulated]
 
 
 def prepared(request: BuildRequest, workspace: Workspace, record: Record) -> Prepared:
@@ -39,7 +47,7 @@ def carry_out(
     plan = ready.plan
     if dry_run:
         if as_json:
-            print_json(plan_json(plan))
+            print_json(plan_document(plan))
         else:
             print_plan(out(), plan)
         ready.check()
@@ -79,7 +87,8 @@ def show_simulation(request: BuildRequest, workspace: Workspace, record: Record,
     """Our order against Nix' own and the bound."""
     from torchsmith.build.simulation import simulate_farms, simulated_jobs, tasks_of
 
-    plan = prepared(request, workspace, record).plan
+    ready = prepared(request, workspace, record)
+    plan = ready.plan
     if plan.graph is None:
         raise Problem(
             "a simulation needs derivations, which only Nix gives", hint="--backend nix", exit=Exit.LACKING
@@ -89,17 +98,10 @@ def show_simulation(request: BuildRequest, workspace: Workspace, record: Record,
         raise Problem("no recipe evaluates, so there is nothing to simulate", exit=Exit.NOT_RIGHT)
     jobs = simulated_jobs(plan.graph, workspace.catalog)
     past = record.past()
-    rows = simulate_farms(tasks_of(jobs, workspace.catalog, past), (1, 4, 16))
+    builders = ready.builders if workspace.settings.builder and not request.local else ()
+    rows = simulate_farms(tasks_of(jobs, workspace.catalog, past), (1, 4, 16), builders)
     if as_json:
-        print_json(
-            [{**_fields(row), "bound": row.bound, "gap": row.gap, "nix_gap": row.nix_gap} for row in rows]
-        )
+        print_json(SimulationDocument(rows))
     else:
         basis = f"{len(past)} builds on record, else the catalog's" if past else "the catalog's estimates"
         print_simulation(out(), rows, len(jobs), basis)
-
-
-def _fields(row: object) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(row)  # type: ignore[call-overload, no-any-return]

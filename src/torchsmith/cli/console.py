@@ -41,11 +41,13 @@ def warn(text: str) -> None:
     err().print(Text(text, style="yellow"), soft_wrap=True)
 
 
-def print_json(value: object) -> None:
-    """A value as JSON on stdout."""
+def print_json(document: object, *, format: int | None = 1) -> None:
+    """A document as JSON on stdout, with the number of its format; docs/json.md describes each."""
     import msgspec
 
-    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2)
+    if format is not None:
+        document = {"format": format, **msgspec.to_builtins(document, enc_hook=str)}
+    text = msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2)
     sys.stdout.write(text.decode() + "\n")
 
 
@@ -60,6 +62,13 @@ def print_problem(problem: Problem) -> None:
     if problem.hint:
         line.append("\n  hint: ", style="cyan").append(problem.hint)
     err().print(line, soft_wrap=True)
+
+
+def print_problem_json(problem: Problem) -> None:
+    """The same as a document."""
+    where = str(problem.where) if problem.where else None
+    error = {"message": problem.message, "hint": problem.hint, "where": where, "exit": int(problem.exit)}
+    print_json({"error": error})
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from rich.table import Table
 
@@ -134,7 +134,68 @@ def _print_curve(plans: Sequence[Plan]) -> None:
     out().print(table)
 
 
-def cover_json(cover: Cover, plan: Plan, plans: Sequence[Plan]) -> dict[str, Any]:
+class ProofRow(TypedDict):
+    """How sure it is that no plan is better."""
+
+    status: str
+    gap: float
+    optimal: bool
+
+
+class CoverPlan(TypedDict):
+    """Variants, whom they serve and what they cost."""
+
+    variants: list[str]
+    at_their_best: int
+    slower: int
+    not_served: int
+    hours: float
+    build_gb: float
+    store_gb: float
+    proof: ProofRow
+
+
+class ServedRow(TypedDict):
+    """Machines that are alike, and the variant that they get."""
+
+    machines: int
+    weight: float
+    kinds: list[str]
+    gpus: list[str] | None
+    driver: str | None
+    variant: str | None
+    why: str
+    assumed: list[str]
+
+
+class ChosenPlan(CoverPlan):
+    """The plan, machine by machine."""
+
+    machines: list[ServedRow]
+
+
+class UnreadRow(TypedDict):
+    """An entry of the inventory that could not be read."""
+
+    where: str
+    why: str
+
+
+class CoverDocument(TypedDict):
+    """A plan for a fleet, and with --curve the best plan of each size."""
+
+    machines: int
+    entries: int
+    different: int
+    demands: int
+    candidates: int
+    not_read: list[UnreadRow]
+    columns_not_used: list[str]
+    plan: ChosenPlan
+    curve: list[CoverPlan]
+
+
+def cover_json(cover: Cover, plan: Plan, plans: Sequence[Plan]) -> CoverDocument:
     """Everything as data."""
     fleet = cover.fleet
     return {
@@ -145,12 +206,12 @@ def cover_json(cover: Cover, plan: Plan, plans: Sequence[Plan]) -> dict[str, Any
         "candidates": len(cover.cells),
         "not_read": [{"where": str(unread.where), "why": unread.why} for unread in fleet.unread],
         "columns_not_used": list(fleet.unused_columns),
-        "plan": _plan_json(plan) | {"machines": [_served_json(one, cover) for one in plan.served]},
+        "plan": {**_plan_json(plan), "machines": [_served_json(one, cover) for one in plan.served]},
         "curve": [_plan_json(one) for one in plans],
     }
 
 
-def _plan_json(plan: Plan) -> dict[str, Any]:
+def _plan_json(plan: Plan) -> CoverPlan:
     return {
         "variants": [cell.name for cell in plan.cells],
         "at_their_best": plan.best,
@@ -163,7 +224,7 @@ def _plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _served_json(one: Served, cover: Cover) -> dict[str, Any]:
+def _served_json(one: Served, cover: Cover) -> ServedRow:
     demand = one.demand
     why = cover.why_slower(one) if one.slower else cover.why_unserved(demand) if one.cell is None else ""
     return {

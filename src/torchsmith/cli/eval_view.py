@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+import msgspec
+from msgspec import UNSET, UnsetType
 from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json
-from torchsmith.nix.embedded import Answer
+from torchsmith.nix.embedded import Answer, Values
 from torchsmith.nix.evaluate import Result
 
 NAMED = 3  # recipes with the same failure that are named; the rest is counted
 
 
+class EvalRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A recipe: its derivation, or the error and its place."""
+
+    name: str
+    file: Path
+    drvPath: str | UnsetType
+    derivation: str | UnsetType
+    system: str | UnsetType
+    outputs: Mapping[str, str] | UnsetType
+    facts: object
+    error: str | UnsetType
+    where: str | UnsetType | None
+    seconds: float
+    cached: bool
+
+
+class EvalDocument(msgspec.Struct, frozen=True):
+    """Recipes as Nix evaluates them."""
+
+    recipes: list[EvalRow]
+
+
+class ValuesRow(msgspec.Struct, frozen=True):
+    """A recipe: what it asks for, or why that is not known."""
+
+    name: str
+    file: Path
+    values: Values | UnsetType
+    error: str | UnsetType
+
+
+class ValuesDocument(msgspec.Struct, frozen=True):
+    """Recipes as the embedded evaluator sees them."""
+
+    recipes: list[ValuesRow]
+
+
 def print_results(results: Sequence[Result], *, as_json: bool) -> None:
     """Name, derivation, time and where the answer came from; failures with their cause."""
     if as_json:
-        print_json([result_json(result) for result in results])
+        print_json(EvalDocument([_row(result) for result in results]))
         return
     good = [result for result in results if result.evaluated is not None]
     width = max((len(result.name) for result in good), default=0)
@@ -48,27 +88,33 @@ def print_failures(results: Sequence[Result]) -> None:
         err().print(line.append(message).append(f" ({names}{more})", style="dim"), soft_wrap=True)
 
 
-def result_json(result: Result) -> dict[str, object]:
-    """One result as data."""
-    row: dict[str, object] = {"name": result.name, "file": str(result.path)}
-    if result.evaluated is not None:
-        row |= {
-            "drvPath": result.evaluated.drv_path,
-            "derivation": result.evaluated.name,
-            "system": result.evaluated.system,
-            "outputs": dict(result.evaluated.outputs),
-            "facts": result.evaluated.facts,
-        }
-    if result.cause is not None:
-        row["error"] = result.cause.message
-        row["where"] = str(result.cause.where) if result.cause.where else None
-    return row | {"seconds": round(result.seconds, 4), "cached": result.cached}
+def _row(result: Result) -> EvalRow:
+    known, cause = result.evaluated, result.cause
+    return EvalRow(
+        name=result.name,
+        file=result.path,
+        drvPath=known.drv_path if known else UNSET,
+        derivation=known.name if known else UNSET,
+        system=known.system if known else UNSET,
+        outputs=known.outputs if known else UNSET,
+        facts=known.facts if known else UNSET,
+        error=cause.message if cause else UNSET,
+        where=(str(cause.where) if cause.where else None) if cause else UNSET,
+        seconds=round(result.seconds, 4),
+        cached=result.cached,
+    )
 
 
 def print_values(answers: Sequence[Answer], *, as_json: bool) -> None:
     """What recipes ask for: version, GPU targets, and why something is not known."""
     if as_json:
-        print_json([answer.as_json() for answer in answers])
+        rows = [
+            ValuesRow(one.name, one.path, one.values, UNSET)
+            if one.values
+            else ValuesRow(one.name, one.path, UNSET, one.reason)
+            for one in answers
+        ]
+        print_json(ValuesDocument(rows))
         return
     width = max((len(answer.name) for answer in answers), default=0)
     for answer in answers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +15,13 @@ from torchsmith.cli.console import out
 from torchsmith.edge.problem import Problem, did_you_mean
 
 STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
+
+
+class FactsDocument(msgspec.Struct, frozen=True):
+    """Every fact that a tool can see, and how many of each kind no tool was asked about."""
+
+    checks: Sequence[Check]
+    not_looked_at: Mapping[str, int]
 
 
 def chosen_toolkits(catalog: Catalog, words: Sequence[str] | None) -> list[CudaToolkit]:

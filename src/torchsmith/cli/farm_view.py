@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from rich.text import Text
 
 from torchsmith.build.farm_check import Checked
@@ -26,14 +27,39 @@ def print_checked(checked: Sequence[Checked]) -> None:
             console.print(Text(f"    {fault}", style="red"), soft_wrap=True)
 
 
-def checked_json(one: Checked) -> dict[str, object]:
-    return {
-        "builder": one.builder.name,
-        "ok": not one.faults,
-        "faults": one.faults,
-        "system": one.system,
-        "nix": one.nix,
-        "free_gb": one.free_gb,
-        "memory_gb": one.memory_gb,
-        "isas": sorted(one.isas),
-    }
+class BuilderRow(msgspec.Struct, frozen=True):
+    """A builder as it answered."""
+
+    builder: str
+    ok: bool
+    faults: tuple[str, ...]
+    system: str
+    nix: str
+    free_gb: float
+    memory_gb: float
+    isas: list[str]
+
+
+class FarmDocument(msgspec.Struct, frozen=True):
+    """The builders that were tried."""
+
+    builders: list[BuilderRow]
+
+
+def farm_document(checked: Sequence[Checked]) -> FarmDocument:
+    """The same as data."""
+    return FarmDocument(
+        [
+            BuilderRow(
+                one.builder.name,
+                not one.faults,
+                one.faults,
+                one.system,
+                one.nix,
+                one.free_gb,
+                one.memory_gb,
+                sorted(one.isas),
+            )
+            for one in checked
+        ]
+    )

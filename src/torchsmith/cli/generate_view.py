@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
+import msgspec
 from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json, say_recovered
 from torchsmith.workspace.change import Change
+from torchsmith.workspace.journal import Commit
 from torchsmith.workspace.run import Report
 
 STYLES = {
@@ -19,6 +23,24 @@ STYLES = {
     "blocked": "yellow",
 }
 SHOWN = 12  # changes of one kind and repository that are listed one by one
+
+
+class GeneratedRow(msgspec.Struct, frozen=True):
+    """What becomes of a file."""
+
+    kind: str
+    path: str
+    why: str
+
+
+class GeneratedDocument(msgspec.Struct, frozen=True):
+    """What `generate` wrote, or would write."""
+
+    root: Path
+    written: bool
+    unchanged: int
+    changes: list[GeneratedRow]
+    commits: Sequence[Commit]
 
 
 def print_report(report: Report, *, check: bool, dry_run: bool) -> None:
@@ -67,18 +89,6 @@ def print_diff(report: Report) -> None:
 
 def print_report_json(report: Report) -> None:
     """The report as data, without the texts."""
-    rows = [
-        {"kind": _kind(change), "path": change.path, "why": change.why}
-        for change in report.changes
-        if change.kind != "keep"
-    ]
-    commits = [{"repo": one.repo, "revision": one.revision, "message": one.message} for one in report.commits]
-    print_json(
-        {
-            "root": str(report.root),
-            "written": report.written,
-            "unchanged": len(report.changes) - len(rows),
-            "changes": rows,
-            "commits": commits,
-        }
-    )
+    rows = [GeneratedRow(_kind(one), one.path, one.why) for one in report.changes if one.kind != "keep"]
+    unchanged = len(report.changes) - len(rows)
+    print_json(GeneratedDocument(report.root, report.written, unchanged, rows, report.commits))

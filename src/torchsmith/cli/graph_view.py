@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
 from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json
@@ -10,10 +13,29 @@ from torchsmith.nix.graph import HEAVY, Graph, Heavy
 NAMED = 3  # recipes that are named; more are counted
 
 
+class HeavyRow(msgspec.Struct, frozen=True):
+    """A long build and the recipes above it."""
+
+    kind: str
+    name: str
+    drvPath: str
+    shared: bool
+    recipes: tuple[str, ...]
+
+
+class GraphDocument(msgspec.Struct, frozen=True):
+    """What lies below recipes."""
+
+    recipes: Mapping[str, str]  # the derivation of each
+    derivations: int
+    downloads: int
+    heavy: list[HeavyRow]
+
+
 def print_graph(graph: Graph, *, as_json: bool) -> None:
     """The long builds, each with the recipes above it, and the sum of everything."""
     if as_json:
-        print_json(graph_json(graph))
+        print_json(_document(graph))
         return
     width = max((len(one.derivation.name) for one in graph.heavy), default=0)
     for one in graph.heavy:
@@ -33,20 +55,9 @@ def _users(one: Heavy) -> str:
     return ", ".join(one.users) if len(one.users) <= NAMED else f"{len(one.users)} recipes"
 
 
-def graph_json(graph: Graph) -> dict[str, object]:
-    """The same as data."""
-    return {
-        "recipes": dict(graph.recipes),
-        "derivations": len(graph.users),
-        "downloads": graph.downloads,
-        "heavy": [
-            {
-                "kind": one.kind,
-                "name": one.derivation.name,
-                "drvPath": one.derivation.path,
-                "shared": one.shared,
-                "recipes": list(one.users),
-            }
-            for one in graph.heavy
-        ],
-    }
+def _document(graph: Graph) -> GraphDocument:
+    heavy = [
+        HeavyRow(one.kind, one.derivation.name, one.derivation.path, one.shared, one.users)
+        for one in graph.heavy
+    ]
+    return GraphDocument(graph.recipes, len(graph.users), graph.downloads, heavy)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from rich.text import Text
 
 from torchsmith.build.start import state_folder
@@ -44,7 +45,7 @@ def mend(
     if write:
         record.note_proved(mended.proved)
     if as_json:
-        print_json(mended_json(mended))
+        print_json(_document(mended))
     else:
         _print(mended, write=write)
     if mended.suspicious and not as_json:
@@ -76,22 +77,42 @@ def _whose(one: Correction) -> str:
     return one.recipes[0] if len(one.recipes) == 1 else f"{len(one.recipes)} recipes"
 
 
-def mended_json(mended: Mended) -> dict[str, object]:
-    def row(one: Correction) -> dict[str, object]:
-        return {
-            "file": str(one.holder.file),
-            "where": str(one.holder.where),
-            "before": one.holder.value,
-            "after": one.got,
-            "source": one.source,
-            "recipes": one.recipes,
-            "suspicion": one.suspicion,
-        }
+class CorrectionRow(msgspec.Struct, frozen=True):
+    """A hash that a file states and the one that its source has."""
 
-    return {
-        "written": [row(one) for one in mended.written],
-        "suspicious": [row(one) for one in mended.suspicious],
-        "unplaced": mended.unplaced,
-        "unchecked": mended.unchecked,
-        "proved": mended.proved,
-    }
+    file: Path
+    where: str
+    before: str
+    after: str
+    source: str
+    recipes: tuple[str, ...]
+    suspicion: str
+
+
+class HashDocument(msgspec.Struct, frozen=True):
+    """What was corrected, what was not, and the sources that are as stated."""
+
+    written: list[CorrectionRow]
+    suspicious: list[CorrectionRow]
+    unplaced: list[str]
+    unchecked: list[str]
+    proved: dict[str, str]
+
+
+def _document(mended: Mended) -> HashDocument:
+    def rows(found: Sequence[Correction]) -> list[CorrectionRow]:
+        return [
+            CorrectionRow(
+                one.holder.file,
+                str(one.holder.where),
+                one.holder.value,
+                one.got,
+                one.source,
+                one.recipes,
+                one.suspicion,
+            )
+            for one in found
+        ]
+
+    written, suspicious = rows(mended.written), rows(mended.suspicious)
+    return HashDocument(written, suspicious, mended.unplaced, mended.unchecked, mended.proved)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import msgspec
 from rich.table import Table
 from rich.text import Text
 
@@ -16,22 +16,61 @@ from torchsmith.workspace.load import Workspace
 GridKey = tuple[str, PythonVersion, CudaVersion | None]
 
 
-def cell_json(cell: Cell, catalog: Catalog) -> dict[str, Any]:
-    """A cell as JSON data."""
+class CellRow(msgspec.Struct, frozen=True):
+    """A cell of the matrix."""
+
+    name: str
+    package: str
+    version: str
+    pname: str
+    python: PythonVersion
+    cuda: CudaVersion | None
+    sm: Sm | None
+    isa: str
+    system: str
+    line: str
+    warnings: list[str]
+
+
+class CellDocument(msgspec.Struct, frozen=True):
+    """The cells that were asked for."""
+
+    cells: list[CellRow]
+
+
+class LeftOutRow(msgspec.Struct, frozen=True):
+    """A cell that the matrix leaves out, and why."""
+
+    name: str
+    reasons: list[str]
+
+
+class LeftOutDocument(msgspec.Struct, frozen=True):
+    """The cells that were left out."""
+
+    left_out: list[LeftOutRow]
+
+
+def print_cells(matrix: Matrix, catalog: Catalog) -> None:
+    """The cells as data."""
+    print_json(CellDocument([_row(cell, catalog) for cell in matrix.cells]))
+
+
+def _row(cell: Cell, catalog: Catalog) -> CellRow:
     variant, line = cell.variant, catalog.lines[cell.line]
-    return {
-        "name": cell.name,
-        "package": variant.package.name,
-        "version": line.version_of(variant.package.name),
-        "pname": pname(variant, line),
-        "python": str(variant.python),
-        "cuda": str(variant.cuda) if variant.cuda else None,
-        "sm": str(variant.sm) if variant.sm else None,
-        "isa": variant.isa,
-        "system": catalog.isas[variant.isa].platform,
-        "line": cell.line,
-        "warnings": [str(warning) for warning in cell.warnings],
-    }
+    return CellRow(
+        cell.name,
+        variant.package.name,
+        line.version_of(variant.package.name),
+        pname(variant, line),
+        variant.python,
+        variant.cuda,
+        variant.sm,
+        variant.isa,
+        catalog.isas[variant.isa].platform,
+        cell.line,
+        [str(warning) for warning in cell.warnings],
+    )
 
 
 def left_out_rows(workspace: Workspace, chosen: Matrix) -> Sequence[LeftOut]:
@@ -43,7 +82,8 @@ def left_out_rows(workspace: Workspace, chosen: Matrix) -> Sequence[LeftOut]:
 def print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
     """The cells left out with their reasons."""
     if as_json:
-        print_json([{"name": row.variant.name, "reasons": [str(why) for why in row.reasons]} for row in rows])
+        left = [LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows]
+        print_json(LeftOutDocument(left))
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("left out", no_wrap=True)

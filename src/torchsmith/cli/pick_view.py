@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 from rich.table import Table
 from rich.text import Text
@@ -147,7 +147,49 @@ def _others(pick: Pick, catalog: Catalog) -> list[tuple[str, str]]:
     return runs + [(miss.variant.name, "; ".join(map(str, miss.reasons))) for miss in pick.ranking.misses]
 
 
-def pick_json(pick: Pick, catalog: Catalog, org: str, file: FileOf) -> dict[str, Any]:
+class ChosenRow(TypedDict):
+    """A variant for this machine, and how to have it."""
+
+    name: str
+    gpus: list[str]
+    compiled_for: list[str]
+    reasons: list[str]
+    provided: list[str]
+    unproved: list[str]
+    install: str
+    build: list[str]
+
+
+class CreateRow(TypedDict):
+    """A variant that would suit better, and the steps to it."""
+
+    name: str
+    steps: list[str]
+    unproved: list[str]
+
+
+class OtherRow(TypedDict):
+    """A variant that was not chosen, and why."""
+
+    name: str
+    why: str
+
+
+class PickDocument(TypedDict):
+    """The answer, with the machine as `host --json` tells it."""
+
+    host: dict[str, Any]
+    gpus_known: bool
+    workload: str
+    choice: list[ChosenRow]
+    unserved: list[str]
+    companions: list[str]
+    compiled_for_one: dict[str, str]
+    create: list[CreateRow]
+    others: list[OtherRow]
+
+
+def pick_json(pick: Pick, catalog: Catalog, org: str, file: FileOf) -> PickDocument:
     """The whole answer as data."""
     return {
         "host": to_document(pick.facts),
@@ -160,7 +202,7 @@ def pick_json(pick: Pick, catalog: Catalog, org: str, file: FileOf) -> dict[str,
         "create": [
             {
                 "name": fit.variant.name,
-                "steps": create_steps(fit.variant, file(fit.variant)),
+                "steps": list(create_steps(fit.variant, file(fit.variant))),
                 "unproved": [str(reason) for reason in fit.unproved],
             }
             for fit in pick.wanted
@@ -169,7 +211,7 @@ def pick_json(pick: Pick, catalog: Catalog, org: str, file: FileOf) -> dict[str,
     }
 
 
-def _assigned_json(one: Assigned, org: str) -> dict[str, Any]:
+def _assigned_json(one: Assigned, org: str) -> ChosenRow:
     fit: Fits = one.fit
     return {
         "name": fit.variant.name,

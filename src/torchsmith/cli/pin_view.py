@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from torchsmith.cli.console import err, out, print_json, say_recovered
 from torchsmith.plan.impact import Effect, summary
@@ -11,20 +13,31 @@ from torchsmith.plan.pin import Proposal
 SHOWN = 5
 
 
+class PinDocument(msgspec.Struct, frozen=True):
+    """A line's move: the facts to write by file, the recipes that follow, and what evaluation says."""
+
+    written: bool
+    facts: Mapping[str, str]
+    recipes: list[str]
+    blocked: list[str]
+    to_learn: Sequence[str]
+    effects: Sequence[Effect] | None
+
+
 def print_proposal(
     proposal: Proposal, effects: Sequence[Effect] | None, *, written: bool, as_json: bool
 ) -> None:
     """Facts, recipes, what is to be learned, and what evaluation says."""
     if as_json:
         print_json(
-            {
-                "written": written,
-                "facts": dict(proposal.facts),
-                "recipes": [one.path for one in proposal.recipes],
-                "blocked": [one.path for one in proposal.blocked],
-                "to_learn": proposal.to_learn,
-                "effects": effects,
-            }
+            PinDocument(
+                written,
+                proposal.facts,
+                [one.path for one in proposal.recipes],
+                [one.path for one in proposal.blocked],
+                proposal.to_learn,
+                effects,
+            )
         )
         return
     say_recovered(proposal.recovered)

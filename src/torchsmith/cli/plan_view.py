@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import msgspec
 from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json, say_recovered
 from torchsmith.plan.apply import Applied
 from torchsmith.plan.plan import PHASES, Plan
 from torchsmith.workspace.change import KINDS, Change
+from torchsmith.workspace.journal import Commit
 from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
 
 STYLES = {"keep": "dim", "create": "green", "rewrite": "cyan", "replace": "magenta", "delete": "red"}
@@ -52,30 +55,45 @@ def _counts(plan: Plan) -> str:
     return f"{plan.root}: recipes: {words}; {plan.afterwards} afterwards{rest}"
 
 
-def _rows(plan: Plan, changes: Sequence[Change]) -> list[dict[str, object]]:
+class ActionRow(msgspec.Struct, frozen=True):
+    """What is done to a file, in which phase, and whose it is."""
+
+    kind: str
+    path: str
+    why: str
+    phase: str
+    recipe: bool
+    owner: str
+    old: str
+
+
+class PlanDocument(msgspec.Struct, frozen=True):
+    """What `apply` would do."""
+
+    root: Path
+    recipes: dict[str, int]
+    actions: list[ActionRow]
+
+
+class AppliedDocument(msgspec.Struct, frozen=True):
+    """What `apply` did."""
+
+    done: list[ActionRow]
+    left: list[ActionRow]
+    commits: Sequence[Commit]
+
+
+def _rows(plan: Plan, changes: Sequence[Change]) -> list[ActionRow]:
     return [
-        {
-            "kind": one.kind,
-            "path": one.path,
-            "why": one.why,
-            "phase": plan.phase(one),
-            "recipe": one.recipe,
-            "owner": one.owner or "",
-            "old": one.old,
-        }
+        ActionRow(one.kind, one.path, one.why, plan.phase(one), one.recipe, one.owner or "", one.old)
         for one in changes
     ]
 
 
 def print_plan_json(plan: Plan) -> None:
     """The plan as data, without the texts."""
-    print_json(
-        {
-            "root": str(plan.root),
-            "recipes": _counted(plan) | {"afterwards": plan.afterwards},
-            "actions": _rows(plan, plan.changes),
-        }
-    )
+    counts = _counted(plan) | {"afterwards": plan.afterwards}
+    print_json(PlanDocument(plan.root, counts, _rows(plan, plan.changes)))
 
 
 def print_applied(applied: Applied) -> None:
@@ -97,7 +115,4 @@ def print_applied(applied: Applied) -> None:
 def print_applied_json(applied: Applied) -> None:
     """What was done, as data."""
     plan = applied.plan
-    commits = [
-        {"repo": one.repo, "revision": one.revision, "message": one.message} for one in applied.commits
-    ]
-    print_json({"done": _rows(plan, applied.done), "left": _rows(plan, applied.left), "commits": commits})
+    print_json(AppliedDocument(_rows(plan, applied.done), _rows(plan, applied.left), applied.commits))

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
 from rich.text import Text
 
 from torchsmith.cli.console import out
 from torchsmith.publish.publish import Row
 
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
+
+
+class PublishDocument(msgspec.Struct, frozen=True):
+    """How each package stands."""
+
+    packages: Sequence[Row]
 
 
 def print_rows(rows: Sequence[Row]) -> None:

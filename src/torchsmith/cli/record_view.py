@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
 from rich.text import Text
 
 from torchsmith.cli.build_view import duration
@@ -67,8 +68,18 @@ def print_status(run: RunRow | None, jobs: Sequence[JobRow]) -> None:
         console.print("torchsmith build --resume goes on with what is left")
 
 
-def status_json(run: RunRow | None, jobs: Sequence[JobRow]) -> dict[str, object]:
-    return {"run": run, "standing": standing(run) if run else "", "jobs": jobs}
+class StatusDocument(msgspec.Struct, frozen=True):
+    """The last run, how it stands in words, and its jobs."""
+
+    run: RunRow | None
+    standing: str
+    jobs: Sequence[JobRow]
+
+
+class HistoryDocument(msgspec.Struct, frozen=True):
+    """Builds that ended, the latest first."""
+
+    builds: Sequence[JobRow]
 
 
 def print_history(rows: Sequence[JobRow]) -> None:

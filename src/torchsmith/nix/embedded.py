@@ -248,10 +248,6 @@ class Answer:
     def ok(self) -> bool:
         return self.values is not None
 
-    def as_json(self) -> dict[str, object]:
-        told: dict[str, object] = {"values": self.values} if self.values else {"error": self.reason}
-        return {"name": self.name, "file": str(self.path), **told}
-
 
 def ask_all(recipes: Sequence[tuple[str, Path, str]], *, seconds: float = 5.0) -> list[Answer]:
     """The values of many recipes, given as name, path and system."""

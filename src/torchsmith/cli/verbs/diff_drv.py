@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
 import typer
 
 from torchsmith.cli.nix_options import JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.edge.problem import Problem
+from torchsmith.nix.drvdiff import Difference
 
 EXAMPLE = (
     "torchsmith init builds && torchsmith generate -w builds && torchsmith diff-drv -w builds "
     "pytorch-python313-cpu-avx2 pytorch-python313-cpu-avx512"
 )
 One = Annotated[str, typer.Argument(help="A recipe's name or path, or a derivation in the store (.drv).")]
+
+
+class DiffDocument(msgspec.Struct, frozen=True):
+    """Two derivations and what differs between them."""
+
+    a: str
+    b: str
+    differences: Sequence[Difference]
 
 
 def run(
@@ -54,7 +65,7 @@ def run(
     derivations = show_derivations(nix, sorted(set(paths)), recursive=True)
     found = compare(derivations[paths[0]], derivations[paths[1]], derivations)
     if json:
-        print_json({"a": paths[0], "b": paths[1], "differences": found})
+        print_json(DiffDocument(paths[0], paths[1], found))
     elif paths[0] == paths[1]:
         err().print("the same derivation")
     else:

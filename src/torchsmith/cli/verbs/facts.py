@@ -28,7 +28,7 @@ def run(
     from torchsmith.catalog.proof.checks import check_catalog, not_looked_at
     from torchsmith.catalog.proof.readings import read_tools
     from torchsmith.cli.console import err, print_json
-    from torchsmith.cli.facts_view import chosen_toolkits, print_checks
+    from torchsmith.cli.facts_view import FactsDocument, chosen_toolkits, print_checks
     from torchsmith.workspace.load import open_workspace
 
     catalog = open_workspace(workspace).catalog
@@ -39,7 +39,7 @@ def run(
         )
         checks = check_catalog(catalog, readings)
     if json:
-        print_json({"checks": checks, "not_looked_at": not_looked_at(catalog)})
+        print_json(FactsDocument(checks, not_looked_at(catalog)))
     else:
         print_checks(checks, not_looked_at(catalog))
     if any(check.outcome == "wrong" for check in checks):

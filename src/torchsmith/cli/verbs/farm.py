@@ -42,7 +42,7 @@ def check(
     from torchsmith.build.farm import MACHINES, configured
     from torchsmith.build.farm_check import check_builder
     from torchsmith.cli.console import err, print_json
-    from torchsmith.cli.farm_view import checked_json, print_checked
+    from torchsmith.cli.farm_view import farm_document, print_checked
     from torchsmith.edge.problem import Problem
     from torchsmith.workspace.load import open_workspace
 
@@ -56,7 +56,7 @@ def check(
     with ThreadPoolExecutor(8) as pool:
         checked = list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders))
     if json:
-        print_json([checked_json(one) for one in checked])
+        print_json(farm_document(checked))
     else:
         print_checked(checked)
     if any(one.faults for one in checked):

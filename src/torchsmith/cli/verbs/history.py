@@ -23,11 +23,11 @@ def run(
     """
     from torchsmith.build.start import workspace_record
     from torchsmith.cli.console import print_json
-    from torchsmith.cli.record_view import print_history
+    from torchsmith.cli.record_view import HistoryDocument, print_history
 
     with workspace_record(workspace, read_only=True) as (_, record):
         rows = record.history(name, limit)
         if json:
-            print_json(rows)
+            print_json(HistoryDocument(rows))
         else:
             print_history(rows)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from torchsmith.cli.nix_options import CacheOption, JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.plan.impact import Effect
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds --commit && torchsmith impact -w builds"
+
+
+class ImpactDocument(msgspec.Struct, frozen=True):
+    """What a change does to each recipe."""
+
+    summary: str
+    effects: Sequence[Effect]
 
 
 def run(
@@ -44,7 +54,7 @@ def run(
     _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened)
     found = impact(opened, opened.root or Path.cwd(), against, evaluate, as_is=as_is)
     if json:
-        print_json({"summary": summary(found), "effects": found})
+        print_json(ImpactDocument(summary(found), found))
     else:
         for effect in found:
             if effect.kind != "identical":

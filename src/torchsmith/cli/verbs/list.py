@@ -38,10 +38,9 @@ def run(
     elif names:
         sys.stdout.write("".join(f"{cell.name}\n" for cell in matrix.cells))
     elif json:
-        from torchsmith.cli.console import print_json
-        from torchsmith.cli.matrix_view import cell_json
+        from torchsmith.cli.matrix_view import print_cells
 
-        print_json([cell_json(cell, opened.catalog) for cell in matrix.cells])
+        print_cells(matrix, opened.catalog)
     else:
         from torchsmith.cli.matrix_view import print_grid
 

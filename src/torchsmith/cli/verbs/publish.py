@@ -33,7 +33,7 @@ def run(
     from torchsmith.build.start import state_folder, workspace_record
     from torchsmith.cli.console import print_json, say_recovered
     from torchsmith.cli.nix_options import read_trees
-    from torchsmith.cli.publish_view import print_rows
+    from torchsmith.cli.publish_view import PublishDocument, print_rows
     from torchsmith.cli.verified import changed_since, verified_by
     from torchsmith.publish.publish import Publisher
     from torchsmith.workspace.checkout import choose
@@ -49,7 +49,7 @@ def run(
         publisher = Publisher(require_flox(), org, record, logs, verified, changed, force, push)
         rows = publisher.publish(chosen, dry_run=dry_run)
     if json:
-        print_json(rows)
+        print_json(PublishDocument(rows))
     else:
         print_rows(rows)
     if any(row.standing in ("failed", "not verified") for row in rows):

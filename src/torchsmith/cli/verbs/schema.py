@@ -11,4 +11,4 @@ def run() -> None:
     from torchsmith.cli.console import print_json
     from torchsmith.workspace.settings import schema
 
-    print_json(schema(builtin_catalog()))
+    print_json(schema(builtin_catalog()), format=None)

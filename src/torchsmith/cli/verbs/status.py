@@ -11,12 +11,12 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     """Show the last run: what is done, running, failed and left, with the results of what is done."""
     from torchsmith.build.start import workspace_record
     from torchsmith.cli.console import print_json
-    from torchsmith.cli.record_view import print_status, status_json
+    from torchsmith.cli.record_view import StatusDocument, print_status, standing
 
     with workspace_record(workspace, read_only=True) as (_, record):
         last = next(iter(record.runs(1)), None)
         jobs = record.jobs(last.id) if last else []
         if json:
-            print_json(status_json(last, jobs))
+            print_json(StatusDocument(last, standing(last) if last else "", jobs))
         else:
             print_status(last, jobs)

@@ -38,7 +38,7 @@ def run(
     from torchsmith.artifact.compare import compare
     from torchsmith.artifact.inspect import Depth
     from torchsmith.artifact.report import verify
-    from torchsmith.cli.artifact_view import print_comparison, print_report
+    from torchsmith.cli.artifact_view import VerifyDocument, print_comparison, print_report
     from torchsmith.cli.by_name import build_and_name, build_named
     from torchsmith.cli.console import print_json, reading_bar
     from torchsmith.cli.options import promised
@@ -54,7 +54,7 @@ def run(
         other = verify(against, None, opened.catalog, depth, progress) if against else None
     comparison = compare(report, other) if other else None
     if json:
-        print_json({"report": report, "comparison": comparison})
+        print_json(VerifyDocument(report, comparison))
     else:
         print_report(report)
         if comparison:

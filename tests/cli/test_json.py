@@ -1,0 +1,73 @@
+"""Every document of --json carries its format and holds what docs/json.md says."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cli.conftest import Call
+from tools.pages import DOCUMENTS
+from torchsmith.cli.app import VERBS
+
+NAME = "pytorch-python313-cuda13_0-sm120-avx512"
+
+
+def callables(verb: str) -> Iterator[Any]:
+    """What a verb runs, its own verbs among it."""
+    module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
+    for _, one in inspect.getmembers(module, inspect.isfunction):
+        if one.__module__ == module.__name__ and not one.__name__.startswith("_"):
+            yield one
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_with_json_is_described(verb: str) -> None:
+    gives = any("json" in inspect.signature(one).parameters for one in callables(verb))
+    assert gives == any(name.split()[0] == verb for name in DOCUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ("list", ["sm120"]),
+        ("list --left-out", ["--left-out", "--profile", "real"]),
+        ("show", [NAME]),
+        ("explain", [NAME]),
+        ("host", []),
+        ("pick", ["--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580.65.06"]),
+        ("cover", ["sample", "--curve", "2"]),
+        ("generate", ["--dry-run"]),
+        ("plan", []),
+        ("audit", ["."]),
+        ("status", []),
+        ("history", []),
+    ],
+)
+def test_a_document_holds_what_its_type_says(
+    document: str, words: list[str], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("init", str(tmp_path)).code == 0
+    monkeypatch.chdir(tmp_path)
+    data = json.loads(call(document.split()[0], "--json", *words).out)
+    assert data["format"] == 1
+    _, types = msgspec.json.schema_components([DOCUMENTS[document]], schema_hook=lambda _: {"type": "string"})
+    fields = types[DOCUMENTS[document].__name__]["properties"].keys()
+    assert data.keys() - {"format", "torchsmith-host"} <= fields
+    assert data.keys() & fields
+
+
+def test_an_error_is_a_document_too(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "torchsmith", "show", "nothing", "--json"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["format"], told["error"]["exit"]) == (2, 1, 2)
+    assert told["error"]["message"] in done.stderr
