@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from functools import lru_cache
 
 from torchsmith.catalog.axes import BadValue
 
@@ -18,6 +19,7 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(parts)
 
 
+@lru_cache(1024)  # a matrix asks the same few questions of every cell
 def in_range(version: str, range_: str) -> bool:
     """Whether a version satisfies every bound of a range; an empty range holds all."""
     for bound in filter(None, (part.strip() for part in range_.split(","))):

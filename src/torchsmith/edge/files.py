@@ -20,6 +20,13 @@ def read_text(path: Path, *, lenient: bool = False) -> str:
         raise Problem(f"cannot read {path}: {error.strerror}") from error
 
 
+def read_regular(path: str) -> bytes:
+    """What a file holds; a link is an error (ELOOP), and a pipe is not waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb", buffering=0) as file:
+        return file.read()
+
+
 def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
     """Replace a file in one step: a reader, or a crash, sees the old text or the new one."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -55,25 +55,24 @@ class Variant:
     isa: str
     flavor: Flavor = Flavor.RELEASE
     release: StatedRelease | None = None  # where the name states it: pytorch28-...
+    # Made once, as everything asks for them: the name without the package (Python, target, instruction set),
+    # and the package's name, which is its file's name too: pytorch-python313-cuda13_0-sm120-avx512.
+    cell: str = field(init=False, repr=False, compare=False)
+    name: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        tail = f"-{self.flavor}" if self.flavor else ""
+        cell = f"{self.python.slug}-{self.target}-{self.isa}{tail}"
+        object.__setattr__(self, "cell", cell)
+        object.__setattr__(self, "name", f"{self.stem}-{cell}")
 
     def __str__(self) -> str:
         return self.name
 
     @property
-    def name(self) -> str:
-        """The package's name, which is its file's name too: pytorch-python313-cuda13_0-sm120-avx512."""
-        return f"{self.stem}-{self.cell}"
-
-    @property
     def stem(self) -> str:
         """The name's first word: pytorch, or pytorch28 where the name states the release."""
         return f"{self.package.name}{self.release.of(self.package.name) if self.release else ''}"
-
-    @property
-    def cell(self) -> str:
-        """The name without the package: Python, target, instruction set."""
-        tail = f"-{self.flavor}" if self.flavor else ""
-        return f"{self.python.slug}-{self.target}-{self.isa}{tail}"
 
     @property
     def stack(self) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from torchsmith.edge.nixtext import NixValue, in_comment, in_indented, in_quotes, nix_value
 
@@ -43,9 +43,9 @@ class TemplateError(Exception):
     """A template that cannot be read or filled: a mistake of ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Hole:
-    """A place to fill, where it stands, and the indentation of its line."""
+    """A place to fill, where it stands, and the indentation of its line. One of a kind, so quick to find."""
 
     name: str
     state: State
@@ -123,12 +123,15 @@ def _choice(directive: str, lines: Sequence[Line], name: str) -> tuple[Choice, S
     return Choice(kind, subject, then, otherwise), lines  # type: ignore[arg-type]
 
 
-def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
+P = TypeVar("P", Part, str | Hole)
+
+
+def _merged(parts: Sequence[P]) -> tuple[P, ...]:
     """Neighbouring texts as one."""
-    merged: list[Part] = []
+    merged: list[P] = []
     for part in parts:
-        if isinstance(part, str) and merged and isinstance(merged[-1], str):
-            merged[-1] += part
+        if isinstance(part, str) and merged and isinstance(last := merged[-1], str):
+            merged[-1] = last + part
         else:
             merged.append(part)
     return tuple(merged)
@@ -218,9 +221,9 @@ def render(parts: Sequence[Part], values: Values) -> str:
     return "".join(out)
 
 
-def partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> tuple[Part, ...]:
+def partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> tuple[str | Hole, ...]:
     """Fill what is known now; holes of the names in `later` stay, and everything else becomes plain text."""
-    out: list[Part] = []
+    out: list[str | Hole] = []
     for part in parts:
         if isinstance(part, str):
             out.append(part)
@@ -232,6 +235,30 @@ def partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> tup
         else:
             out.extend(partly(part.then if _holds(part, values) else part.otherwise, values, later))
     return _merged(out)
+
+
+class Filled(dict[Hole, str]):
+    """Holes as text for values that many recipes have in common, each made once."""
+
+    def __init__(self, common: Values) -> None:
+        self.common = common
+
+    def __missing__(self, hole: Hole) -> str:
+        text = self[hole] = _fill(hole, self.common)
+        return text
+
+    def render(self, parts: Sequence[str | Hole], own: Mapping[str, str]) -> str:
+        """A template that only has holes left, filled with its own words and the common values."""
+        return "".join(
+            [
+                part
+                if isinstance(part, str)
+                else _escaped(own[part.name], part.state)
+                if part.name in own
+                else self[part]
+                for part in parts
+            ]
+        )
 
 
 def _render(parts: Sequence[Part], values: Values, out: list[str]) -> None:

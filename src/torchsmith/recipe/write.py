@@ -10,7 +10,7 @@ from torchsmith.edge.nixtext import nix_string
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.template import Part, Value, partly, render, template
+from torchsmith.recipe.template import Filled, Hole, Value, partly, render, template
 from torchsmith.recipe.values import (
     CellFacts,
     RecipeOptions,
@@ -60,17 +60,24 @@ class RecipeWriter:
     def __init__(self, catalog: Catalog, options: RecipeOptions) -> None:
         self.catalog = catalog
         self.options = options
-        self._begun: dict[str, tuple[Part, ...]] = {}
+        self._begun: dict[str, tuple[str | Hole, ...]] = {}
+        self._filled: dict[tuple[object, ...], Filled] = {}
 
     def recipe(self, cell: Cell) -> str:
         """A recipe that is complete in itself."""
         facts = CellFacts(cell, self.catalog)
-        own = own_values(facts)
         # The nightly's common part names its cell, so each cell of it is a group of its own.
         key = cell.name if facts.build.style == "nightly" else facts.group
         if key not in self._begun:
+            own = own_values(facts)
             self._begun[key] = partly(template(family(facts)), common_values(facts, self.options) | own, own)
-        return with_header(render(self._begun[key], own), about(cell), ".nix")
+        variant = cell.variant
+        # Cells of other packages and Pythons say the same of their GPU and CPU.
+        alike = (variant.target, variant.isa, facts.dotted)
+        if alike not in self._filled:
+            self._filled[alike] = Filled(own_values(facts))
+        body = self._filled[alike].render(self._begun[key], {"cell": variant.cell})
+        return with_header(body, about(cell), ".nix")
 
     def takes_inputs(self, cell: Cell) -> bool:
         """Whether a recipe is called with packages, as Flox does, instead of importing its own pin."""

@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from torchsmith.workspace.change import Change
 
 STATE = ".torchsmith"  # lock, journal, record and logs of a workspace, never in a repository
 FILE = "journal.json"
+GITS = 4  # at a time; each repository has its own
 
 
 class GitStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,16 +92,17 @@ class Writer:
         write_atomic(self._file, msgspec.json.encode(journal).decode())
 
     def _stage(self, files: Mapping[str, str | None]) -> None:
-        folders: set[Path] = set()
+        folders: set[str] = set()
         for path, text in files.items():
-            target = self.root / path
+            target = os.path.join(self.root, path)
+            folder = os.path.dirname(target)
             try:
-                if target.parent not in folders:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    folders.add(target.parent)
+                if folder not in folders:
+                    os.makedirs(folder, exist_ok=True)
+                    folders.add(folder)
                 if text is not None:
                     _write_new(_staged(target), text, _mode(target))
-                elif not os.access(target.parent, os.W_OK):
+                elif not os.access(folder, os.W_OK):
                     raise PermissionError(13, "Permission denied")
             except OSError as error:
                 raise Problem(
@@ -109,28 +112,36 @@ class Writer:
     def _finish(self, journal: Journal) -> None:
         try:
             for path in journal.writes:
-                target = self.root / path
+                target = os.path.join(self.root, path)
                 # A draft that is not there any more was put in place before the stop.
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     os.replace(_staged(target), target)
+                except FileNotFoundError:
+                    continue
             for path in journal.deletes:
-                target = self.root / path
-                target.unlink(missing_ok=True)
+                gone = self.root / path
+                gone.unlink(missing_ok=True)
                 with contextlib.suppress(OSError):
-                    target.parent.rmdir()
+                    gone.parent.rmdir()
         except OSError as error:
             hint = "see to it, then run the command again: it goes on from here"
             raise Problem(f"cannot write {path}: {error.strerror}", hint=hint, exit=Exit.LACKING) from error
+        with ThreadPoolExecutor(GITS) as pool:
+            list(pool.map(self._git_add, journal.steps))
         for step in journal.steps:
-            self._tell_git(step)
+            self._git_commit(step)
         self._file.unlink(missing_ok=True)
 
-    def _tell_git(self, step: GitStep) -> None:
+    def _git_add(self, step: GitStep) -> None:
+        folder = os.path.join(self.root, step.repo)
+        gone = {path for path in step.add if not os.path.lexists(f"{folder}/{path}")}
+        # Git refuses to be told of a file that is gone and that it never knew.
+        gone -= git.known_files(Path(folder)) if gone else set()
+        if add := [path for path in step.add if path not in gone]:
+            git.add(Path(folder), add)
+
+    def _git_commit(self, step: GitStep) -> None:
         folder = self.root / step.repo
-        known = git.known_files(folder)
-        add = [path for path in step.add if path in known or os.path.lexists(folder / path)]
-        if add:
-            git.add(folder, add)
         if step.message and (paths := git.staged(folder, step.commit)):
             revision = git.commit(folder, step.message, paths)
             self.commits.append(Commit(step.repo, revision, step.message.splitlines()[0]))
@@ -138,7 +149,7 @@ class Writer:
     def _sweep(self, journal: Journal) -> None:
         for path in journal.writes:
             with contextlib.suppress(OSError):
-                _staged(self.root / path).unlink(missing_ok=True)
+                os.unlink(_staged(os.path.join(self.root, path)))
         self._file.unlink(missing_ok=True)
 
     def _edited_since(self, journal: Journal) -> list[str]:
@@ -146,10 +157,10 @@ class Writer:
         decided = self._file.stat().st_mtime_ns
         found = []
         for path in journal.writes:
-            target = self.root / path
+            target = os.path.join(self.root, path)
             with contextlib.suppress(FileNotFoundError):
-                if target.stat().st_mtime_ns > decided and _staged(target).exists():
-                    _staged(target).unlink()
+                if os.stat(target).st_mtime_ns > decided:
+                    os.unlink(_staged(target))
                     found.append(path)
         return found
 
@@ -211,12 +222,13 @@ def write_apart(homes: Sequence[tuple[Path, Change]], verb: str) -> str:
     return "; ".join(filter(None, said))
 
 
-def _staged(target: Path) -> Path:
+def _staged(target: str) -> str:
     """Where a new text waits: beside its file, so on its file system, under a name that no tool reads."""
-    return target.with_name(f".{target.name}.torchsmith-new")
+    folder, _, name = target.rpartition("/")
+    return f"{folder}/.{name}.torchsmith-new"
 
 
-def _mode(target: Path) -> int:
+def _mode(target: str) -> int:
     try:
         found = os.lstat(target)
     except FileNotFoundError:
@@ -224,8 +236,10 @@ def _mode(target: Path) -> int:
     return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else 0o644
 
 
-def _write_new(path: Path, text: str, mode: int) -> None:
+def _write_new(path: str, text: str, mode: int) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-    with open(handle, "wb") as file:
-        file.write(text.encode())
+    with open(handle, "wb", buffering=0) as file:
+        rest = memoryview(text.encode())
+        while rest:
+            rest = rest[file.write(rest) :]
         os.fchmod(handle, mode)

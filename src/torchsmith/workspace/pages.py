@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from torchsmith.catalog import Catalog, CudaVersion, Line, Package
+from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.recipe.header import with_header
@@ -44,12 +44,11 @@ def _versions(cells: Sequence[Cell], package: Package, catalog: Catalog) -> str:
 def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
     """GPUs and instruction sets for each Python and CUDA, every cell by its name's ending."""
     parts = []
-    keys = sorted(
-        {(cell.variant.python, cell.variant.cuda) for cell in cells},
-        key=lambda key: (key[0], str(key[1] or "")),
-    )
-    for python, cuda in keys:
-        here = [cell for cell in cells if (cell.variant.python, cell.variant.cuda) == (python, cuda)]
+    found: dict[tuple[PythonVersion, CudaVersion | None], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.variant.python, cell.variant.cuda), []).append(cell)
+    for python, cuda in sorted(found, key=lambda key: (key[0], str(key[1] or ""))):
+        here = found[python, cuda]
         isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in here)]
         having = {(cell.variant.sm, cell.variant.isa): cell for cell in here}
         sms = sorted({cell.variant.sm for cell in here}, key=lambda sm: sm.number if sm else 0)

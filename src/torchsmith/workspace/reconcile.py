@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from errno import EISDIR, ELOOP
 from functools import cached_property
 from pathlib import Path
 
-from torchsmith.edge.files import inside
+from torchsmith.edge.files import inside, read_regular
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix import Flavor
 from torchsmith.recipe.header import Owner, owner_of, read_header
@@ -56,7 +57,7 @@ class _Reconciler:
     def __post_init__(self) -> None:
         assert self.workspace.root is not None
         object.__setattr__(self, "root", self.workspace.root)
-        for folder in sorted({str(Path(file.path).parent) for file in self.repo.files}):
+        for folder in sorted({file.path.rpartition("/")[0] for file in self.repo.files}):
             inside(self.root, folder)
 
     @cached_property
@@ -67,8 +68,8 @@ class _Reconciler:
     def extra(self) -> dict[str, RecipeFile]:
         """Recipes that lie there under a path that is not wanted."""
         folder = self.root / self.repo.name
-        files = (file.relative_to(self.root).as_posix() for file in package_files(folder / PKGS))
-        if all(path in self.wanted for path in files):
+        names = (f"{self.repo.name}{str(file)[len(str(folder)) :]}" for file in package_files(folder / PKGS))
+        if all(path in self.wanted for path in names):
             return {}
         found = {
             one.path.relative_to(self.root).as_posix(): one for one in recipes_in(folder, self.workspace)
@@ -89,27 +90,30 @@ class _Reconciler:
     # ---- files that are wanted
 
     def _wanted(self, file: WantedFile) -> Change:
-        path = self.root / file.path
-        change = Change("rewrite", file.path, after=file.text, owner="foreign", recipe=file.is_recipe)
-        if path.is_symlink():
-            return replace(change, why="it is a link, which is not ours", left=True)
+        path = f"{self.root}/{file.path}"
         try:
-            before = path.read_bytes().decode()
+            before = read_regular(path).decode()
         except FileNotFoundError:
-            return replace(change, kind="create", why="it is missing", owner=None)
-        except IsADirectoryError:
-            return replace(change, why="it is a folder", left=True)
-        except UnicodeDecodeError:
-            return replace(change, why="it is not text", left=True)
+            return Change("create", file.path, "it is missing", after=file.text, recipe=file.is_recipe)
         except OSError as error:
-            raise Problem(f"cannot read {path}: {error.strerror}") from error
+            odd = {ELOOP: "it is a link, which is not ours", EISDIR: "it is a folder"}.get(error.errno or 0)
+            if odd is None:
+                raise Problem(f"cannot read {path}: {error.strerror}") from error
+            return self._left(file, odd)
+        except UnicodeDecodeError:
+            return self._left(file, "it is not text")
         if before == file.text:
             owner: Owner = "ours" if read_header(before) else "foreign"
             return Change("keep", file.path, AS_IT_SHOULD_BE, owner=owner, recipe=file.is_recipe)
-        change = replace(change, before=before, owner=owner_of(before))
+        change = Change("rewrite", file.path, "", before, file.text, owner_of(before), recipe=file.is_recipe)
         if change.owner == "ours":
             return replace(change, why=_what_changed(before, file.text))
         return self._of_somebody(change)
+
+    def _left(self, file: WantedFile, why: str) -> Change:
+        return Change(
+            "rewrite", file.path, why, after=file.text, owner="foreign", recipe=file.is_recipe, left=True
+        )
 
     def _of_somebody(self, change: Change) -> Change:
         """A wanted file that somebody else wrote or edited: a judge may find that it can stay."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from torchsmith.catalog import TORCH, Catalog, Package
 from torchsmith.edge.problem import Problem
@@ -37,7 +36,7 @@ class WantedFile:
     @property
     def name(self) -> str:
         """The file's name without its ending: a recipe's package name."""
-        return PurePosixPath(self.path).stem
+        return self.path.rpartition("/")[2].rpartition(".")[0]
 
     @property
     def is_recipe(self) -> bool:
@@ -56,9 +55,10 @@ def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[W
     """The repositories of a workspace with all their files."""
     writer = RecipeWriter(catalog, recipe_options(matrix, settings))
     repos = []
+    alignment = pages.alignment(matrix, catalog)
     for package in matrix.packages(catalog):
         cells = [cell for cell in matrix.cells if cell.variant.package == package]
-        repos.append(_package_repo(package, cells, matrix, settings, writer))
+        repos.append(_package_repo(package, cells, alignment, settings, writer))
     if settings.cudatoolkit:
         repos.append(_toolkit_repo(settings, writer))
     return repos
@@ -118,7 +118,7 @@ def _cuda_packages(repo: str, settings: Settings, writer: RecipeWriter) -> Itera
 
 
 def _package_repo(
-    package: Package, cells: Sequence[Cell], matrix: Matrix, settings: Settings, writer: RecipeWriter
+    package: Package, cells: Sequence[Cell], alignment: str, settings: Settings, writer: RecipeWriter
 ) -> WantedRepo:
     name, catalog = package.folder, writer.catalog
     files = [*_recipes(name, cells, settings, writer), *_flox(name)]
@@ -131,7 +131,7 @@ def _package_repo(
         "default.nix": writer.default_nix(pinned, called),
         "README.md": pages.readme(package, cells, settings, catalog),
         "BUILD_MATRIX.md": pages.build_matrix(package, cells, catalog),
-        "ALIGNMENT.md": pages.alignment(matrix, catalog),
+        "ALIGNMENT.md": alignment,
         **pages.build_notes(package, cells, catalog),
     }
     files += [WantedFile(f"{name}/{path}", text) for path, text in texts.items()]
