@@ -4,14 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help matrix test test-all check lint pages golden facts verify-real mutations bench clean
+.PHONY: help matrix test test-all check lint pages golden facts flips verify-real mutations bench clean
 
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
 	@echo "make test     install what the tests need and run them; a few minutes"
 	@echo "make test-all the same with the long random and mutation tests, as CI does"
 	@echo "make check    lint, types, and whether generated pages are fresh"
-	@echo "make facts    prove the catalog against ptxas, gcc and archspec"
+	@echo "make facts    prove the catalog against ptxas, gcc, archspec and LLVM"
+	@echo "make flips    a thousand wrong facts put into the catalog, and which check catches each"
 	@echo "make verify-real  real wheels (3 GB) against cuobjdump and objdump"
 	@echo "make golden   write the agreed recipes of tests/recipe/golden again"
 	@echo "make pages    write the generated pages again"
@@ -55,6 +56,9 @@ golden: $(VENV)/.test-installed
 
 facts: $(VENV)/.test-installed
 	$(BIN)/torchsmith facts
+
+flips: $(VENV)/.test-installed
+	$(BIN)/python -m tools.flips
 
 verify-real: $(VENV)/.test-installed
 	$(BIN)/python -m tools.verify_real
