@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.audit.run import Request, audit
-from torchsmith.workspace.run import Request as GenerateRequest
-from torchsmith.workspace.run import generate
+from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.workspace.run import GenerateRequest, generate
 
 RECIPES = 1000
 # Three patterns in every GPU recipe, one and no CUDA in every CPU recipe, and the old pin nowhere.
@@ -58,7 +57,7 @@ def rows() -> Iterator[Row]:
 
 def _audit(root: Path, *, values: bool) -> Callable[[], None]:
     def work() -> None:
-        audit(Request((root,), values=values))
+        audit(AuditRequest((root,), values=values))
 
     return work
 

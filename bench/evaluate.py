@@ -17,13 +17,12 @@ from pathlib import Path
 from bench.measure import Row, in_turn
 from torchsmith.edge.process import find
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import Request, evaluate
+from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix, find_nix
-from torchsmith.nix.worker import Limits
+from torchsmith.nix.worker import WorkerLimits
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.run import Request as Generate
-from torchsmith.workspace.run import generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "tests" / "nixpkgs-mini"
 WORKERS = 2
@@ -39,9 +38,9 @@ def rows() -> Iterator[Row]:
         root = Path(folder) / "workspace"
         root.mkdir()
         (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
-        generate(Generate(workspace=root, git=False))
+        generate(GenerateRequest(workspace=root, git=False))
         files = recipes_in(root)
-        requests = [Request(one.name, one.path, one.system) for one in files]
+        requests = [EvaluationRequest(one.name, one.path, one.system) for one in files]
         nix = find_nix(store=f"local?root={folder}/store") if tree == MINI else find_nix()
         yield _reading(nix, [one.path for one in files])
         yield _evaluating(nix, requests, tree)
@@ -72,14 +71,14 @@ def _reading(nix: Nix, paths: Sequence[Path]) -> Row:
     return Row(f"read {len(paths)} recipes", "nix-instantiate --parse each", mine, rivals, 10, "higher", note)
 
 
-def _evaluating(nix: Nix, requests: Sequence[Request], tree: Path) -> Row:
-    limits = Limits(workers=WORKERS)
+def _evaluating(nix: Nix, requests: Sequence[EvaluationRequest], tree: Path) -> Row:
+    limits = WorkerLimits(workers=WORKERS)
 
     def ours() -> None:
         results = evaluate(requests, nix, trees={"default": tree}, limits=limits)
         assert all(result.ok for result in results)
 
-    def one(request: Request) -> None:
+    def one(request: EvaluationRequest) -> None:
         text = f"(import {request.path} {{ torchsmithNixpkgs = {tree}; }}).drvPath"
         done = nix.command("nix-instantiate", "--eval", "-E", text)
         subprocess.run(done, check=True, stdout=subprocess.DEVNULL)
@@ -94,9 +93,9 @@ def _evaluating(nix: Nix, requests: Sequence[Request], tree: Path) -> Row:
     return Row(what, "one nix-instantiate each", mine, rivals, 4 if tree == MINI else 10, "higher", note)
 
 
-def _again(nix: Nix, requests: Sequence[Request], tree: Path, folder: Path) -> Row:
+def _again(nix: Nix, requests: Sequence[EvaluationRequest], tree: Path, folder: Path) -> Row:
     cache = ResultCache(folder / "cache")
-    limits = Limits(workers=WORKERS)
+    limits = WorkerLimits(workers=WORKERS)
 
     def first() -> None:
         evaluate(requests, nix, trees={"default": tree}, limits=limits)

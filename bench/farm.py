@@ -13,7 +13,7 @@ from torchsmith.build.simulation import simulate_farms, simulated_jobs, tasks_of
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.run import Request, generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "tests/nixpkgs-mini"
 
@@ -26,7 +26,7 @@ def rows() -> Iterator[Row]:
         root = Path(folder) / "all"
         root.mkdir()
         (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
-        generate(Request(workspace=root, git=False))
+        generate(GenerateRequest(workspace=root, git=False))
         nix = find_nix(store=f"local?root={folder}/store")
         graph = evaluate_recipes(nix, recipes_in(root), {"default": MINI}).graph
     for farm in simulate_farms(tasks_of(simulated_jobs(graph, catalog), catalog, []), (1, 4, 16)):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.workspace.run import Request, generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 RECIPES = 1000
 TEXT = """
@@ -32,7 +32,7 @@ def rows() -> Iterator[Row]:
         root = Path(folder) / "workspace"
         root.mkdir()
         (root / "torchsmith.toml").write_text(TEXT)
-        request = Request(workspace=root)
+        request = GenerateRequest(workspace=root)
         generate(request)
         count = sum(1 for _ in root.glob("build-*/.flox/pkgs/*.nix"))
         assert count >= RECIPES, count
@@ -42,7 +42,7 @@ def rows() -> Iterator[Row]:
         def afresh() -> None:
             fresh = Path(tempfile.mkdtemp(dir=folder))
             (fresh / "torchsmith.toml").write_text(TEXT)
-            generate(Request(workspace=fresh))
+            generate(GenerateRequest(workspace=fresh))
 
         def copied() -> None:
             subprocess.run(["cp", "-r", master, Path(tempfile.mkdtemp(dir=folder))], check=True)
@@ -62,6 +62,6 @@ def _start_up() -> float:
     return time.perf_counter() - start
 
 
-def _unchanged(request: Request) -> None:
+def _unchanged(request: GenerateRequest) -> None:
     report = generate(request)
     assert not report.pending

@@ -14,13 +14,12 @@ from torchsmith.audit import reports
 from torchsmith.audit.context import Context
 from torchsmith.audit.finding import Edit, Finding, Fix, Severity
 from torchsmith.audit.fix import apply_edits
-from torchsmith.audit.run import Report, Request, audit, judge_file
-from torchsmith.audit.suppress import Choice, choose
+from torchsmith.audit.run import AuditReport, AuditRequest, audit, judge_file
+from torchsmith.audit.suppress import RuleSelection, choose
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.process import Finished, run
-from torchsmith.workspace.run import Request as GenerateRequest
-from torchsmith.workspace.run import generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 BY_HAND = Path(__file__).parent.parent / "plan/by-hand"
@@ -83,7 +82,7 @@ def test_pages_and_github_get_their_own_form(repo: Path) -> None:
 
 def test_github_commands_escape_what_would_end_them() -> None:
     finding = Finding("TS001", "a, b: c", Severity.ERROR, Where("x,y.nix", 3, 1), "50%\nlost")
-    (line,) = reports.as_github(Report((finding,), 1, 1)).splitlines()
+    (line,) = reports.as_github(AuditReport((finding,), 1, 1)).splitlines()
     assert line == "::error file=x%2Cy.nix,line=3,col=1,title=TS001 a%2C b%3A c::50%25%0Alost"
 
 
@@ -100,11 +99,11 @@ def test_rules_are_chosen_by_id_or_by_its_start(repo: Path) -> None:
 def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
     file = repo / ".flox/pkgs" / BROKEN
     file.write_text(file.read_text().replace("    url =", "    # torchsmith: ignore TS201\n    url ="))
-    rules = {one.rule for one in audit(Request((repo,), jobs=1)).findings}
+    rules = {one.rule for one in audit(AuditRequest((repo,), jobs=1)).findings}
     assert "TS201" not in rules
     assert "TS301" in rules
     file.write_text("# torchsmith: ignore-file\n" + file.read_text())
-    report = audit(Request((file,), jobs=1))
+    report = audit(AuditRequest((file,), jobs=1))
     assert report.findings == ()
     assert report.silenced > 5
 
@@ -178,13 +177,13 @@ def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
             file.write_text(
                 file.read_text().partition("\n")[2].replace("export CFLAGS", "export USE_MKL=0 CFLAGS")
             )
-    one, many = (audit(Request((tmp_path,), jobs=jobs)) for jobs in (1, 2))
+    one, many = (audit(AuditRequest((tmp_path,), jobs=jobs)) for jobs in (1, 2))
     assert one == many
     assert len(one.of(Severity.WARNING)) > 20
 
 
 def test_a_choice_is_checked_against_the_rules() -> None:
-    assert choose(["TS4", "TS501"], [], None) == Choice(("TS4", "TS501"))
+    assert choose(["TS4", "TS501"], [], None) == RuleSelection(("TS4", "TS501"))
     with pytest.raises(Problem, match="no rule is called X"):
         choose([], ["X"], None)
 
@@ -193,7 +192,7 @@ def test_a_fix_is_a_title_and_edits() -> None:
     finding = Finding(
         "TS402", "t", Severity.ERROR, Where("f", 1, 1), "m", fix=Fix("write 12.0", (Edit(0, 1, "x"),))
     )
-    assert json.loads(reports.as_json(Report((finding,), 1, 1)))["findings"][0]["fix"] == "write 12.0"
+    assert json.loads(reports.as_json(AuditReport((finding,), 1, 1)))["findings"][0]["fix"] == "write 12.0"
 
 
 def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(tmp_path: Path) -> None:
@@ -202,9 +201,11 @@ def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(
     files = sorted(tmp_path.glob("*/.flox/pkgs/*.nix"))
     for file in files[::9]:
         file.write_text(file.read_text().replace('echo "MAGMA: Enabled"', 'echo "MAGMA: Disabled"'))
-    together = Context(builtin_catalog(), Choice(), {})
+    together = Context(builtin_catalog(), RuleSelection(), {})
     alike = [judge_file(file, file.stem, True, together) for file in files]
-    alone = [judge_file(file, file.stem, True, Context(builtin_catalog(), Choice(), {})) for file in files]
+    alone = [
+        judge_file(file, file.stem, True, Context(builtin_catalog(), RuleSelection(), {})) for file in files
+    ]
     assert len(together.judged) < len(files) / 3
     for one, other in zip(alike, alone, strict=True):
         assert [(a.rule, a.where.line, a.message) for a in one.findings] == [
@@ -234,7 +235,7 @@ def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> No
         ("TS703", 1, 1, 0),
     ]
     assert (
-        reports.summary(Report((*many, other), 9, 9))
+        reports.summary(AuditReport((*many, other), 9, 9))
         == "9 recipes: 9 errors, 1 warning, 9 fixable with --fix"
     )
 

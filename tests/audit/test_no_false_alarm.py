@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torchsmith.audit.finding import Finding, Severity
-from torchsmith.audit.run import Request, audit
+from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
-from torchsmith.workspace.run import Request as GenerateRequest
-from torchsmith.workspace.run import generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 CATALOG = builtin_catalog()
 UNUSABLE = "TS404"
@@ -71,7 +70,7 @@ isa = {quoted(isas)}
 
 
 def alarms(root: Path, **more: bool) -> list[Finding]:
-    report = audit(Request((root,), jobs=1, **more))  # type: ignore[arg-type]
+    report = audit(AuditRequest((root,), jobs=1, **more))  # type: ignore[arg-type]
     return [one for one in report.findings if one.severity is not Severity.NOTE]
 
 

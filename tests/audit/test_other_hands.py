@@ -8,17 +8,17 @@ import pytest
 
 from torchsmith.audit.finding import Severity, Sure
 from torchsmith.audit.rule import all_rules
-from torchsmith.audit.run import Report, Request, audit
-from torchsmith.audit.suppress import Choice
+from torchsmith.audit.run import AuditReport, AuditRequest, audit
+from torchsmith.audit.suppress import RuleSelection
 
 MANNERS = sorted(path for path in (Path(__file__).parent / "other-hands").iterdir() if path.is_dir())
 
 
-def judged(folder: Path, **more: object) -> Report:
-    return audit(Request((folder,), jobs=1, **more))  # type: ignore[arg-type]
+def judged(folder: Path, **more: object) -> AuditReport:
+    return audit(AuditRequest((folder,), jobs=1, **more))  # type: ignore[arg-type]
 
 
-def spoken(report: Report, folder: Path) -> set[str]:
+def spoken(report: AuditReport, folder: Path) -> set[str]:
     found = [one for one in report.findings if one.severity is not Severity.NOTE]
     return {f"{one.rule} {one.where.file.removeprefix(f'{folder}/')}" for one in found}
 
@@ -45,7 +45,7 @@ def test_a_release_that_nothing_tells_is_said_once_and_can_be_told() -> None:
     folder = next(one for one in MANNERS if one.name == "pin-that-nobody-knows")
     told = [one for one in judged(folder).findings if one.rule == "TS210"]
     assert [one.severity for one in told] == [Severity.NOTE]
-    known = judged(folder, choice=Choice(line="2.9"))
+    known = judged(folder, choice=RuleSelection(line="2.9"))
     assert "TS210" not in {one.rule for one in known.findings}
 
 

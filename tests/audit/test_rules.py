@@ -11,9 +11,8 @@ from tools.mutations.harness import findings_of, right_recipes, run
 from tools.mutations.realistic import realistic
 from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import all_rules
-from torchsmith.audit.run import Request, audit
-from torchsmith.workspace.run import Request as GenerateRequest
-from torchsmith.workspace.run import generate
+from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.workspace.run import GenerateRequest, generate
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 TOML = """format = 1
@@ -179,7 +178,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def found(path: Path, **more: object) -> dict[str, list[Finding]]:
-    report = audit(Request((path,), jobs=1, **more))  # type: ignore[arg-type]
+    report = audit(AuditRequest((path,), jobs=1, **more))  # type: ignore[arg-type]
     rules: dict[str, list[Finding]] = {}
     for one in report.findings:
         rules.setdefault(one.rule, []).append(one)

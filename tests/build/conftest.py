@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import call as call
-from torchsmith.workspace.run import Request, generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 ARM = os.uname().machine == "aarch64"
@@ -86,7 +86,7 @@ def _pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "torchsmith.toml").write_text(TOML)
     (root / "catalog").mkdir()
     (root / "catalog/estimates.toml").write_text(SMALL)
-    generate(Request(workspace=root))
+    generate(GenerateRequest(workspace=root))
     return root
 
 

@@ -13,7 +13,7 @@ from torchsmith.build.events import Event
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
 from torchsmith.build.machine import Machine, Share, require_room, share_out
-from torchsmith.build.run import ATTEMPTS, BACKOFF, Copies, Finished, Limits, Run
+from torchsmith.build.run import ATTEMPTS, BACKOFF, Copies, Limits, Run, RunSummary
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Problem
@@ -73,7 +73,7 @@ def go(
     slots: int = 4,
     keep_going: bool = True,
     copier: Copies | None = None,
-) -> tuple[Finished, Record, list[Event]]:
+) -> tuple[RunSummary, Record, list[Event]]:
     record, events = open_record(tmp_path), list[Event]()
     run = Run(
         jobs=jobs,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from torchsmith.catalog import CudaVersion, GpuTarget, builtin_catalog
-from torchsmith.catalog.proof.checks import Check, check_catalog, check_cpu, check_isa, check_targets
+from torchsmith.catalog.proof.checks import FactCheck, check_catalog, check_cpu, check_isa, check_targets
 from torchsmith.catalog.proof.readings import Absent, Readings, read_ptxas_help, read_tools
 
 CATALOG = builtin_catalog()
@@ -33,7 +33,7 @@ def test_every_fact_that_was_asked_of_a_tool_holds(readings: Readings) -> None:
     assert sum(check.outcome == "holds" for check in checks) > 50
 
 
-def wrong(checks: Iterator[Check]) -> bool:
+def wrong(checks: Iterator[FactCheck]) -> bool:
     return any(check.outcome == "wrong" for check in checks)
 
 

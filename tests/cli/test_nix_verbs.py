@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.workspace.run import Request, generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 CELLS = """format = 1
@@ -28,7 +28,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     builds = tmp_path / "builds"
     builds.mkdir()
     (builds / "torchsmith.toml").write_text(CELLS)
-    generate(Request(workspace=builds))
+    generate(GenerateRequest(workspace=builds))
     monkeypatch.chdir(builds)
     return builds
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchsmith.edge.problem import Problem
-from torchsmith.host.cover import Cover, Pins, Plan, catalog_estimates
+from torchsmith.host.cover import Cover, FleetPlan, Pins, catalog_estimates
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import Fleet, Kind, read_fleet
 from torchsmith.host.given import Given
@@ -128,7 +128,7 @@ MIXED = fleet(
 )
 
 
-def cells(plan: Plan) -> list[str]:
+def cells(plan: FleetPlan) -> list[str]:
     return [cell.variant.cell.removeprefix("python313-") for cell in plan.cells]
 
 

@@ -12,7 +12,7 @@ from itertools import combinations
 import pytest
 
 from torchsmith.catalog import Sm
-from torchsmith.host.cover import Cover, Plan, catalog_estimates
+from torchsmith.host.cover import Cover, FleetPlan, catalog_estimates
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import Fleet, Kind
 from torchsmith.host.given import Given
@@ -56,7 +56,7 @@ def candidates(chance: random.Random, most: int) -> list[Cell]:
     return chance.sample(TORCH, min(len(TORCH), chance.randint(1, most)))
 
 
-def plan_for(machines: Sequence[HostFacts], cells: Sequence[Cell], workload: str) -> Plan:
+def plan_for(machines: Sequence[HostFacts], cells: Sequence[Cell], workload: str) -> FleetPlan:
     kinds = tuple(Kind(f"m{n}", facts) for n, facts in enumerate(machines))
     cover = Cover(Fleet(kinds), cells, CATALOG, CATALOG.workloads[workload], ESTIMATES)
     return cover.fewest()

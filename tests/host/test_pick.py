@@ -17,7 +17,7 @@ from torchsmith.edge.problem import Problem
 from torchsmith.host.commands import build_commands, create_steps, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.given import Given, find_cpu_name
-from torchsmith.host.pick import Assigned, Choice, Pick, find_workload, pick
+from torchsmith.host.pick import Assigned, Pick, PickedVariants, find_workload, pick
 from torchsmith.host.rank import why_after
 from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.matrix import Cuda, Variant
@@ -98,7 +98,7 @@ def test_what_is_picked_runs(facts: HostFacts, workload: str) -> None:
     answer = pick(facts, CELLS, CATALOG, find_workload(workload, CATALOG))
     assert_runs(answer)
     for fit in answer.wanted:
-        assert_runs(replace(answer, choice=Choice((Assigned(fit, fit.used),))))
+        assert_runs(replace(answer, choice=PickedVariants((Assigned(fit, fit.used),))))
 
 
 @given(hosts())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.nix.evaluate import Request, Result, evaluate
+from torchsmith.nix.evaluate import EvaluationRequest, Result, evaluate
 from torchsmith.nix.tool import Nix, find_nix
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
@@ -33,14 +33,14 @@ def building_nix(tmp_path_factory: pytest.TempPathFactory) -> Nix:
     return find_nix(env=env)
 
 
-Write = Callable[..., list[Request]]
+Write = Callable[..., list[EvaluationRequest]]
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Write recipes, given as name=text, and make requests of them."""
 
-    def written(**recipes: str) -> list[Request]:
+    def written(**recipes: str) -> list[EvaluationRequest]:
         folder = tmp_path / "workspace"
         folder.mkdir(exist_ok=True)
         (folder / "torchsmith.toml").touch()
@@ -48,7 +48,7 @@ def write(tmp_path: Path) -> Write:
         for name, text in recipes.items():
             file = folder / f"{name}.nix"
             file.write_text(text)
-            found.append(Request(name, file))
+            found.append(EvaluationRequest(name, file))
         return found
 
     return written
@@ -61,7 +61,7 @@ Ask = Callable[..., dict[str, Result]]
 def ask(nix: Nix) -> Ask:
     """Evaluate requests against the miniature nixpkgs; results by name."""
 
-    def asked(requests: list[Request], **options: object) -> dict[str, Result]:
+    def asked(requests: list[EvaluationRequest], **options: object) -> dict[str, Result]:
         trees = options.pop("trees", {"default": MINI})
         found = evaluate(requests, nix, trees=trees, **options)  # type: ignore[arg-type]
         return {result.name: result for result in found}

@@ -14,10 +14,10 @@ from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
 from torchsmith.edge.problem import Problem
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import Request, Result, evaluate, plan_batches
-from torchsmith.nix.prepare import Job, Preparation
+from torchsmith.nix.evaluate import EvaluationRequest, Result, evaluate, plan_batches
+from torchsmith.nix.prepare import Preparation, PreparedRecipe
 from torchsmith.nix.tool import Nix
-from torchsmith.nix.worker import Limits, run_batch
+from torchsmith.nix.worker import WorkerLimits, run_batch
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import open_workspace
 
@@ -48,8 +48,8 @@ def drvs(results: dict[str, Result] | list[Result]) -> dict[str, str | None]:
     return {one.name: one.evaluated.drv_path if one.evaluated else str(one.cause) for one in listed}
 
 
-def requests_in(folder: Path) -> list[Request]:
-    return [Request(one.name, one.path, one.system) for one in recipes_in(folder)]
+def requests_in(folder: Path) -> list[EvaluationRequest]:
+    return [EvaluationRequest(one.name, one.path, one.system) for one in recipes_in(folder)]
 
 
 @pytest.mark.parametrize("layout", ["standalone", "shared"])
@@ -73,13 +73,13 @@ def test_a_new_store_is_laid_out_before_processes_use_it_side_by_side(
     new = replace(nix, store=f"local?root={tmp_path / 'new'}")
     before: list[bool] = []
 
-    def watched(*words: Any) -> list[Job]:
+    def watched(*words: Any) -> list[PreparedRecipe]:
         before.append((tmp_path / "new/nix/var/nix/gcroots/profiles").is_symlink())
         return run_batch(*words)
 
     monkeypatch.setattr("torchsmith.nix.evaluate.run_batch", watched)
     requests = write(one=torch_recipe(), two=torch_recipe())
-    results = evaluate(requests, new, trees={"default": MINI}, limits=Limits(workers=2), alone=True)
+    results = evaluate(requests, new, trees={"default": MINI}, limits=WorkerLimits(workers=2), alone=True)
     assert all(result.ok for result in results)
     assert before == [True, True]
 
@@ -184,7 +184,7 @@ def test_every_bad_recipe_has_one_clear_cause_and_good_ones_are_unaffected(write
     recipes = write(
         **{name: text for name, (text, _) in BAD.items()}, good=torch_recipe(), fine=torch_recipe()
     )
-    results = ask(recipes, limits=Limits(workers=2))
+    results = ask(recipes, limits=WorkerLimits(workers=2))
     assert results["good"].ok
     assert results["fine"].ok
     for name, (_, words) in BAD.items():
@@ -252,7 +252,7 @@ SLOW = (
 
 def test_a_recipe_that_does_not_end_is_stopped_and_the_rest_goes_on(write: Write, ask: Ask) -> None:
     results = ask(
-        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=Limits(seconds=5)
+        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=WorkerLimits(seconds=5)
     )
     assert results["loop"].cause is not None
     assert "takes too long: more than 5 s" in results["loop"].cause.message
@@ -264,7 +264,9 @@ def test_a_recipe_that_needs_too_much_memory_fails_alone(write: Write, ask: Ask)
     hungry = (
         "builtins.length (builtins.filter (x: x > 0) (map (x: x + 1) (builtins.genList (x: x) 30000000)))"
     )
-    results = ask(write(one=torch_recipe(), big=torch_recipe(hungry)), limits=Limits(1, memory=256 << 20))
+    results = ask(
+        write(one=torch_recipe(), big=torch_recipe(hungry)), limits=WorkerLimits(1, memory=256 << 20)
+    )
     assert results["big"].cause is not None
     assert "needs more than 0.2 GiB" in results["big"].cause.message
     assert results["one"].ok
@@ -283,7 +285,7 @@ def test_a_worker_that_passes_its_limit_is_replaced_and_its_recipes_are_retried(
 
     monkeypatch.setattr("torchsmith.nix.worker._Worker._broken_limit", broken)
     names = [f"r{number}" for number in range(6)]
-    results = ask(write(**dict.fromkeys(names, torch_recipe())), limits=Limits(workers=1))
+    results = ask(write(**dict.fromkeys(names, torch_recipe())), limits=WorkerLimits(workers=1))
     assert all(results[name].ok for name in names)
     assert len(workers) == 3
 
@@ -321,7 +323,7 @@ def test_a_tarball_that_cannot_be_fetched_is_tried_once_for_all(write: Write, as
         for number in range(8)
     }
     address = PIN.replace("https://github.com", "https://127.0.0.1:9")
-    results = ask(write(**recipes), trees={}, addresses=[address], limits=Limits(workers=1))
+    results = ask(write(**recipes), trees={}, addresses=[address], limits=WorkerLimits(workers=1))
     assert sum(result.seconds > 0 for result in results.values()) == 1
     for result in results.values():
         assert result.cause is not None
@@ -361,7 +363,7 @@ def test_arguments_come_from_a_package_set_as_flox_gives_them(write: Write, ask:
         '{ python312Packages, lib }: python312Packages.torch.overrideAttrs (_: { pname = lib.toLower "X"; })'
     )
     [one] = write(one=text)
-    result = ask([Request(one.name, one.path, "aarch64-linux")])["one"]
+    result = ask([EvaluationRequest(one.name, one.path, "aarch64-linux")])["one"]
     assert result.evaluated is not None
     assert result.evaluated.name == "python3.12-x-2.9.1"
     assert result.evaluated.system == "aarch64-linux"
@@ -411,7 +413,7 @@ def test_a_cell_that_its_pin_cannot_build_fails_where_the_limit_is_not_known(
     [request] = requests_in(root)
     wrong = request.path.with_name("wrong.nix")
     wrong.write_text(request.path.read_text().replace('"11.0"', '"8.7"'))
-    [result] = evaluate([Request("wrong", wrong)], nix, trees={"default": MINI})
+    [result] = evaluate([EvaluationRequest("wrong", wrong)], nix, trees={"default": MINI})
     assert result.cause is not None
     assert "is not available on the requested hostPlatform" in result.cause.message
 
@@ -421,11 +423,11 @@ def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path
     folder.mkdir()
     (folder / "inner.nix").write_text("{ }: " + torch_recipe())
     (folder / "one.nix").write_text("import ./inner.nix { }")
-    assert ask([Request("one", folder / "one.nix")])["one"].ok
+    assert ask([EvaluationRequest("one", folder / "one.nix")])["one"].ok
 
 
-def job(name: str, *shares: str) -> Job:
-    return Job(name, Path(f"/{name}.nix"), "", shares)
+def job(name: str, *shares: str) -> PreparedRecipe:
+    return PreparedRecipe(name, Path(f"/{name}.nix"), "", shares)
 
 
 def test_batches_keep_groups_together_and_split_only_large_ones() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI, torch_recipe
-from torchsmith.nix.evaluate import Request, Result, evaluate
+from torchsmith.nix.evaluate import EvaluationRequest, Result, evaluate
 from torchsmith.nix.tool import Nix
 
 pytestmark = pytest.mark.needs("nix")
@@ -137,7 +137,7 @@ def tried(nix: Nix, repo: Path, recipes: dict[str, str], **more: object) -> dict
     for number, (name, text) in enumerate(recipes.items()):
         file = repo / ".flox/pkgs" / f"r{number}.nix"
         file.write_text(text)
-        requests.append(Request(name, file))
+        requests.append(EvaluationRequest(name, file))
     found = evaluate(requests, nix, instantiate=True, **more)  # type: ignore[arg-type]
     return {one.name: one for one in found}
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from torchsmith.audit.finding import Severity
-from torchsmith.audit.run import Request, audit
+from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.align import align, make_missing, write_missing
-from torchsmith.workspace.run import Request as GenerateRequest
-from torchsmith.workspace.run import generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 TOML = """format = 1
@@ -51,7 +50,7 @@ def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
     written = write_missing(make_missing(align((apart,))))
     assert len(written) == 2
     assert align((apart,)).missing == []
-    report = audit(Request(tuple(written), jobs=1))
+    report = audit(AuditRequest(tuple(written), jobs=1))
     assert report.of(Severity.ERROR, Severity.WARNING) == []
     assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
 

@@ -13,11 +13,10 @@ from torchsmith.edge.process import run
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import Evaluable, Result, evaluate
 from torchsmith.nix.tool import Nix
-from torchsmith.nix.worker import Evaluated, Facts
+from torchsmith.nix.worker import DerivationFacts, Evaluated
 from torchsmith.plan.impact import effects, impact, summary
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import Request as Generate
-from torchsmith.workspace.run import generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 CELLS = """format = 1
 max_jobs = 32
@@ -30,7 +29,7 @@ isa = ["avx2", "avx512"]
 
 
 def good(name: str, drv: str) -> Result:
-    return Result(name, Path(name), 0.1, Evaluated(drv, name, "x", {}, Facts()))
+    return Result(name, Path(name), 0.1, Evaluated(drv, name, "x", {}, DerivationFacts()))
 
 
 def bad(name: str) -> Result:
@@ -69,7 +68,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"GIT_AUTHOR_{name}", value)
         monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
     (tmp_path / "torchsmith.toml").write_text(CELLS)
-    generate(Generate(workspace=tmp_path, commit=True))
+    generate(GenerateRequest(workspace=tmp_path, commit=True))
     return tmp_path
 
 
@@ -111,7 +110,7 @@ def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path:
     inner.mkdir(parents=True)
     (inner / "torchsmith.toml").write_text(CELLS)
     run(["git", "init", "--quiet", outer])
-    generate(Generate(workspace=inner, git=False))
+    generate(GenerateRequest(workspace=inner, git=False))
     run(["git", "-C", outer, "add", "--all"])
     run(["git", "-C", outer, "commit", "--quiet", "--message", "all"])
     seen: list[list[str]] = []

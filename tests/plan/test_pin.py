@@ -10,13 +10,12 @@ import pytest
 
 from tests.recipe.conftest import MINI
 from torchsmith.audit.finding import Severity
-from torchsmith.audit.run import Request, audit
+from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.catalog import load_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.pin import Move, carry_out, propose
-from torchsmith.workspace.run import Request as GenerateRequest
-from torchsmith.workspace.run import generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 NEW = "1" * 40
@@ -54,7 +53,7 @@ def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
     stayed = {name for name, text in texts(workspace).items() if OLD in text}
     assert len(moved) == 6
     assert {name.split("-")[1] for name in stayed} == {"python312"}
-    assert audit(Request((workspace,), jobs=1)).of(Severity.ERROR, Severity.WARNING) == []
+    assert audit(AuditRequest((workspace,), jobs=1)).of(Severity.ERROR, Severity.WARNING) == []
     assert all(f'sha256 = "{"1" * 52}"' in text for text in texts(workspace).values() if NEW in text)
 
 

@@ -11,11 +11,10 @@ import pytest
 
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
-from torchsmith.plan.apply import Request, apply_plan
-from torchsmith.plan.plan import Plan, plan_workspace
+from torchsmith.plan.apply import ApplyRequest, apply_plan
+from torchsmith.plan.plan import WorkspacePlan, plan_workspace
 from torchsmith.recipe.header import owner_of
-from torchsmith.workspace.run import Request as GenerateRequest
-from torchsmith.workspace.run import generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 BY_HAND = Path(__file__).parent / "by-hand"
 PKGS = "build-pytorch/.flox/pkgs"
@@ -45,7 +44,7 @@ def drifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def verdicts(plan: Plan) -> dict[str, int]:
+def verdicts(plan: WorkspacePlan) -> dict[str, int]:
     return {kind: len(plan.recipes(kind)) for kind in ("keep", "rewrite", "replace", "delete", "create")}
 
 
@@ -81,7 +80,7 @@ def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) 
 
 def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
     before = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
-    applied = apply_plan(Request(drifted))
+    applied = apply_plan(ApplyRequest(drifted))
     after = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
     assert {name: after[name] for name in before} == before
     assert sorted(one.kind for one in applied.left if one.recipe) == [
@@ -95,7 +94,7 @@ def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
 
 
 def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
-    applied = apply_plan(Request(drifted, adopt=True))
+    applied = apply_plan(ApplyRequest(drifted, adopt=True))
     assert not applied.left
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
     assert verdicts(plan_workspace(drifted)) == {
@@ -122,15 +121,15 @@ def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
 def test_adopting_is_scoped_to_the_paths_named_and_a_page_goes_by_its_own_name_alone(drifted: Path) -> None:
     repo = drifted / "build-pytorch"
     broken = Path("build-pytorch/.flox/pkgs") / f"{CELL}-sm110-armv9.nix"
-    applied = apply_plan(Request(drifted, adopt=True, paths=(broken,)))
+    applied = apply_plan(ApplyRequest(drifted, adopt=True, paths=(broken,)))
     assert owner_of((drifted / broken).read_text()) == "ours"
     assert sorted(one.kind for one in applied.left) == ["delete", "delete", "replace", "rewrite"]
-    apply_plan(Request(drifted, adopt=True, paths=(repo,)))
+    apply_plan(ApplyRequest(drifted, adopt=True, paths=(repo,)))
     assert verdicts(plan_workspace(drifted))["keep"] == 44
     assert owner_of((repo / "README.md").read_text()) == "foreign"
     with pytest.raises(Problem, match=r"there is no nowhere\.md"):
-        apply_plan(Request(drifted, adopt=True, paths=(Path("nowhere.md"),)))
-    apply_plan(Request(drifted, adopt=True, paths=(repo / "README.md",)))
+        apply_plan(ApplyRequest(drifted, adopt=True, paths=(Path("nowhere.md"),)))
+    apply_plan(ApplyRequest(drifted, adopt=True, paths=(repo / "README.md",)))
     assert owner_of((repo / "README.md").read_text()) == "ours"
 
 
@@ -146,7 +145,7 @@ def test_plan_and_generate_want_the_same(drifted: Path) -> None:
     planned = plan_workspace(drifted).pending
     assert {(one.kind, one.path) for one in wanted} == {(one.kind, one.path) for one in planned}
     assert sum(one.kind == "delete" and "/nix/" in one.path for one in wanted) > 2
-    apply_plan(Request(drifted))
+    apply_plan(ApplyRequest(drifted))
     assert generate(GenerateRequest(drifted, write=False)).pending == []
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
 
@@ -168,7 +167,7 @@ def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, rig
 
 
 def test_a_commit_for_each_file_names_its_reason(drifted: Path) -> None:
-    apply_plan(Request(drifted, adopt=True, per_file=True))
+    apply_plan(ApplyRequest(drifted, adopt=True, per_file=True))
     log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
     assert f"Delete {CELL}-sm120-avx.nix" in log
     assert len(log) > 46
@@ -180,8 +179,8 @@ def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
     kept = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
     kept.write_text(kept.read_text() + "# a thought\n")
     with pytest.raises(Problem, match="is not committed"):
-        apply_plan(Request(drifted, adopt=True))
-    applied = apply_plan(Request(drifted, adopt=True, dirty=True))
+        apply_plan(ApplyRequest(drifted, adopt=True))
+    applied = apply_plan(ApplyRequest(drifted, adopt=True, dirty=True))
     assert applied.commits
     assert kept.read_text().endswith("# a thought\n")
     assert (
@@ -197,7 +196,7 @@ def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
         (drifted / one.path).write_text(one.after)
     deleted = next(one for one in plan.changes if one.kind == "delete")
     (drifted / deleted.path).unlink()
-    applied = apply_plan(Request(drifted, adopt=True))
+    applied = apply_plan(ApplyRequest(drifted, adopt=True))
     assert len(applied.done) < len(plan.pending)
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
@@ -209,7 +208,7 @@ def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
 def test_a_rewritten_file_that_git_does_not_hold_leaves_a_copy(drifted: Path) -> None:
     file = drifted / PKGS / f"{CELL}-sm110-armv9.nix"
     file.write_text(file.read_text() + "# mine\n")
-    apply_plan(Request(drifted, adopt=True, dirty=True))
+    apply_plan(ApplyRequest(drifted, adopt=True, dirty=True))
     assert (file.parent / f"{file.name}.orig").read_text().endswith("# mine\n")
 
 

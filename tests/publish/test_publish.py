@@ -11,7 +11,7 @@ import pytest
 from tests.build.conftest import Place
 from tests.build.test_flox import STAND_IN
 from tests.cli.conftest import Call
-from torchsmith.record import Verdict, open_record
+from torchsmith.record import VerificationRow, open_record
 
 TOKEN = "floxhub-very-secret-token"
 
@@ -39,7 +39,7 @@ def ready(place: Place, tmp_path: Path, call: Call) -> Place:
     for name in (place.torch, place.vision):
         built = record.built(name)
         assert built is not None
-        record.note_verdict(Verdict(output=built.outputs[0], name=name, ok=True))
+        record.note_verdict(VerificationRow(output=built.outputs[0], name=name, ok=True))
     with_remotes(place, tmp_path)
     return place
 
@@ -99,7 +99,7 @@ def test_what_is_not_verified_is_left_unless_forced(ready: Place, tmp_path: Path
     built = record.built(ready.vision)
     assert built is not None
     record.note_verdict(
-        Verdict(output=built.outputs[0], name=ready.vision, ok=False, detail="no code for its GPU")
+        VerificationRow(output=built.outputs[0], name=ready.vision, ok=False, detail="no code for its GPU")
     )
     answer = call(*ready.words("publish", "--org", "us", "--push"))
     assert answer.code == 1
@@ -155,7 +155,7 @@ def test_a_recipe_that_is_another_derivation_than_the_one_built_is_not_published
     for name in (place.torch, place.vision):
         built = record.built(name)
         assert built is not None
-        verdict = Verdict(output=built.outputs[0], name=name, ok=True, derivation=built.derivation)
+        verdict = VerificationRow(output=built.outputs[0], name=name, ok=True, derivation=built.derivation)
         record.note_verdict(verdict)
     with_remotes(place, tmp_path)
     recipe, right = place.recipe(place.torch), place.recipe(place.torch).read_text()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torchsmith.edge.process import run
-from torchsmith.workspace.run import Request, generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 PLAN = 'format = 1\nprofile = "plan"\ncudatoolkit = ["13.0"]\n'
@@ -26,7 +26,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
         if text not in made:
             made[text] = tmp_path_factory.mktemp("workspace")
             (made[text] / "torchsmith.toml").write_text(text)
-            report = generate(Request(workspace=made[text]))
+            report = generate(GenerateRequest(workspace=made[text]))
             assert not report.blocked
         return made[text]
 

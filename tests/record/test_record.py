@@ -14,7 +14,7 @@ import pytest
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Problem
-from torchsmith.record import Attempt, JobRow, Past, Record, Verdict, Work, expect, open_record
+from torchsmith.record import Attempt, JobRow, Past, Record, VerificationRow, Work, expect, open_record
 from torchsmith.record.database import FIRST
 from torchsmith.record.guard import trouble
 
@@ -102,8 +102,8 @@ def test_history_shows_the_newest_first_and_one_job_alone(record: Record) -> Non
 
 
 def test_the_newest_verdict_of_an_output_counts(record: Record) -> None:
-    record.note_verdict(Verdict(output="/nix/store/x", name="a", ok=False, detail="no sm120"))
-    record.note_verdict(Verdict(output="/nix/store/x", name="a", ok=True))
+    record.note_verdict(VerificationRow(output="/nix/store/x", name="a", ok=False, detail="no sm120"))
+    record.note_verdict(VerificationRow(output="/nix/store/x", name="a", ok=True))
     found = record.verdict("/nix/store/x")
     assert found is not None
     assert found.ok

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.audit.run import Request as AuditRequest
-from torchsmith.audit.run import audit
+from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.plan import plan_workspace
 from torchsmith.workspace.checkout import choose, recipes_in
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import Request, generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 AVX2 = "pytorch-python313-cpu-avx2"
@@ -53,7 +52,7 @@ def workspace(tmp_path: Path) -> Path:
 def lines(tmp_path: Path) -> Path:
     """Two releases of three packages, each recipe a folder with a file of its own beside it."""
     (tmp_path / "torchsmith.toml").write_text(TWO_LINES)
-    generate(Request(workspace=tmp_path, git=False))
+    generate(GenerateRequest(workspace=tmp_path, git=False))
     for file in tmp_path.glob("build-*/.flox/pkgs/*.nix"):
         file.with_suffix("").mkdir()
         (file.with_suffix("") / "lib.nix").write_text("{ }: { }\n")

@@ -15,7 +15,7 @@ import pytest
 from torchsmith.edge.lock import exclusive
 from torchsmith.edge.problem import Problem
 from torchsmith.recipe.header import owner_of
-from torchsmith.workspace.run import Report, Request, generate
+from torchsmith.workspace.run import GenerateReport, GenerateRequest, generate
 
 SMALL = """
 format = 1
@@ -36,11 +36,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(root: Path, **options: object) -> Report:
-    return generate(Request(workspace=root, **options))  # type: ignore[arg-type]
+def run(root: Path, **options: object) -> GenerateReport:
+    return generate(GenerateRequest(workspace=root, **options))  # type: ignore[arg-type]
 
 
-def kinds(report: Report) -> dict[str, list[str]]:
+def kinds(report: GenerateReport) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for change in report.changes:
         if change.done:
@@ -223,9 +223,9 @@ def test_killed_at_any_moment_every_file_is_old_or_new_and_a_second_run_finishes
         finals.append(tree(root))
     code = (
         "import sys; from pathlib import Path\n"
-        "from torchsmith.workspace.run import Request, generate\n"
+        "from torchsmith.workspace.run import GenerateRequest, generate\n"
         "print('go', flush=True)\n"
-        "generate(Request(workspace=Path(sys.argv[1]), git=False))\n"
+        "generate(GenerateRequest(workspace=Path(sys.argv[1]), git=False))\n"
     )
     dice = random.Random(3)
     killed = 0
@@ -252,4 +252,4 @@ def test_without_a_workspace_file_there_is_nowhere_to_write(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Problem, match=r"no torchsmith\.toml"):
-        generate(Request())
+        generate(GenerateRequest())

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from torchsmith.edge.problem import Problem
-from torchsmith.plan.apply import Request as ApplyRequest
-from torchsmith.plan.apply import apply_plan
+from torchsmith.plan.apply import ApplyRequest, apply_plan
 from torchsmith.plan.pin import Move, carry_out
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
-from torchsmith.workspace.run import Request, generate
+from torchsmith.workspace.run import GenerateRequest, generate
 
 KILLS = 50
 DRAFT = "*.torchsmith-new"
@@ -92,7 +91,7 @@ def master(tmp_path: Path) -> Path:
     root = tmp_path / "master"
     root.mkdir()
     (root / "torchsmith.toml").write_text(TOML)
-    generate(Request(workspace=root, git=False))
+    generate(GenerateRequest(workspace=root, git=False))
     return root
 
 

@@ -16,7 +16,7 @@ from tools.mutations.realistic import realistic
 from torchsmith.audit.context import Context
 from torchsmith.audit.finding import Finding, Severity
 from torchsmith.audit.run import judge_recipe
-from torchsmith.audit.suppress import Choice
+from torchsmith.audit.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Matrix
@@ -107,7 +107,7 @@ def right_recipes() -> list[Right]:
 
 def findings_of(name: str, text: str) -> list[Finding]:
     """What the text rules say, notes included: they are told to whoever asks."""
-    bench = Context(CATALOG, Choice(), _lines())
+    bench = Context(CATALOG, RuleSelection(), _lines())
     try:
         recipe = read_text_as_recipe(text.encode(), Path(f"{name}.nix"))
     except Problem:

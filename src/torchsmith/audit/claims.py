@@ -13,7 +13,7 @@ from torchsmith.recipe.read import Recipe, Span
 
 # sm, capability, part, generation; isa, feature, cpu, first (CPUs that first had a set); cuda, release,
 # python, driver, system; name (of a package), package, rev (of nixpkgs)
-Kind = str
+ClaimKind = str
 # A thing that is named only to set it apart is no claim: after a negation or a comparison, however many
 # commas later, and before words that send the reader to another build.
 APART = re.compile(
@@ -46,7 +46,7 @@ SHORTEST = 3  # letters of a CPU's name
 class Claim:
     """One word that claims something: of which kind, which value, and where in its text."""
 
-    kind: Kind
+    kind: ClaimKind
     value: str
     word: str
     start: int

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchsmith.audit.finding import Finding, Sure
-from torchsmith.audit.form import Form, Forms
+from torchsmith.audit.form import NormalizedText, Normalizer
 from torchsmith.audit.repo import RecipeFacts
 from torchsmith.audit.rule import Defect, Rule
 from torchsmith.audit.subject import Subject
-from torchsmith.audit.suppress import Choice
+from torchsmith.audit.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
 from torchsmith.recipe.read import Recipe
@@ -34,7 +34,7 @@ class Context:
     """What judging a file needs besides the file."""
 
     catalog: Catalog
-    choice: Choice
+    choice: RuleSelection
     lines: dict[str, str]  # of the workspace, by variant
 
     def subject(self, shown: str, recipe: Recipe) -> Subject:
@@ -42,11 +42,11 @@ class Context:
         return Subject(shown, recipe, self.catalog, self.lines.get(recipe.name), self.choice.line)
 
     @cached_property
-    def forms(self) -> Forms:
-        return Forms(self.catalog)
+    def forms(self) -> Normalizer:
+        return Normalizer(self.catalog)
 
     @cached_property
-    def judged(self) -> dict[Form, tuple[Form, Judged]]:
+    def judged(self) -> dict[NormalizedText, tuple[NormalizedText, Judged]]:
         """Judgements of forms that were seen before, each with the form that it was made of."""
         return {}
 
@@ -56,13 +56,13 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     recipe = defect.of or subject.body
     if not recipe.syntax.exact:
         # Nix told what the text means, and its positions are not the file's.
-        return made(rule, defect, Where(subject.file), "", keep_fix=False)
+        return finding_of(rule, defect, Where(subject.file), "", keep_fix=False)
     file = subject.file
     if recipe is not subject.recipe and rule.group in OF_THE_CELL and subject.recipe.wrapper:
         # What the caller passes is wrong for its name, not the file that takes it.
         call = subject.recipe.wrapper.span
         where = Where(file, call.line, call.column)
-        return made(rule, defect, where, subject.recipe.syntax.line(call.line), keep_fix=False)
+        return finding_of(rule, defect, where, subject.recipe.syntax.line(call.line), keep_fix=False)
     if recipe is not subject.recipe and defect.at is not None:
         file = os.path.normpath(
             os.path.join(os.path.dirname(file), os.path.relpath(recipe.path, subject.recipe.path.parent))
@@ -70,10 +70,10 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     line = defect.at.line if defect.at else 0
     where = Where(file, line, defect.at.column if defect.at else 0)
     fix_is_here = recipe is subject.recipe
-    return made(rule, defect, where, recipe.syntax.line(line) if line else "", keep_fix=fix_is_here)
+    return finding_of(rule, defect, where, recipe.syntax.line(line) if line else "", keep_fix=fix_is_here)
 
 
-def made(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
+def finding_of(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
     """A defect as its rule's finding."""
     sure = defect.sure or rule.sure
     severity = max(defect.severity or rule.severity, sure.most, key=lambda one: one.rank)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.audit.context import Context, made
+from torchsmith.audit.context import Context, finding_of
 from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import rules_of
 from torchsmith.catalog import Catalog
@@ -17,7 +17,7 @@ from torchsmith.edge.problem import Where
 from torchsmith.matrix import Variant
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import Derivation, show_derivations
-from torchsmith.nix.evaluate import Request, Result, evaluate
+from torchsmith.nix.evaluate import EvaluationRequest, Result, evaluate
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.checkout import RecipeFile, Repository
 
@@ -39,7 +39,7 @@ class BuiltRecipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class EvaluatedWorkspace:
     """The recipes of a repository as derivations; `torch` are the PyTorch recipes of all repositories."""
 
     recipes: tuple[BuiltRecipe, ...]
@@ -54,7 +54,7 @@ def derivation_findings(
     """What the derivations give away."""
     nix = find_nix()
     recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
-    requests = [Request(shown, one.path, one.system) for shown, one in recipes.items()]
+    requests = [EvaluationRequest(shown, one.path, one.system) for shown, one in recipes.items()]
     results = evaluate(requests, nix, trees=trees, cache=ResultCache(), instantiate=True)
     shown = show_derivations(nix, [one.evaluated.drv_path for one in results if one.evaluated])
     torch = {
@@ -68,7 +68,7 @@ def derivation_findings(
         for rule in rules_of("derivations", "repo"):
             if context.choice.wants(rule.id):
                 for defect in rule.check(built):
-                    yield made(rule, defect, Where(defect.file or folder.shown), "")
+                    yield finding_of(rule, defect, Where(defect.file or folder.shown), "")
 
 
 def _built(
@@ -76,12 +76,12 @@ def _built(
     shown: Mapping[str, Derivation],
     torch: Mapping[str, str],
     catalog: Catalog,
-) -> Built:
+) -> EvaluatedWorkspace:
     recipes = tuple(
         _recipe(recipe, one, shown[one.evaluated.drv_path]) for recipe, one in results if one.evaluated
     )
     failed = tuple((one.name, one.cause.message if one.cause else "") for _, one in results if not one.ok)
-    return Built(recipes, failed, torch, catalog)
+    return EvaluatedWorkspace(recipes, failed, torch, catalog)
 
 
 def _recipe(recipe: RecipeFile, result: Result, derivation: Derivation) -> BuiltRecipe:

@@ -25,7 +25,7 @@ MOST = 4096  # judgements that are remembered at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class NormalizedText:
     """A text with its own cell blanked, and all else that its judgement depends on."""
 
     text: str
@@ -35,13 +35,13 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Forms:
+class Normalizer:
     """Makes forms with the words of one catalog."""
 
     catalog: Catalog
     _known: dict[str, tuple[Key, tuple[str, ...], tuple[str, ...]] | None] = field(default_factory=dict)
 
-    def of(self, name: str, text: str, line: str | None) -> Form | None:
+    def of(self, name: str, text: str, line: str | None) -> NormalizedText | None:
         """The form of a recipe; None where it must be judged on its own."""
         if "import ./" in text or "import ../" in text or "torchsmith: ignore" in text:
             return None
@@ -59,9 +59,9 @@ class Forms:
             inner = ""
         said = HEADER_CELL.sub("", header[2]) if header else None
         top = before.count("\n") + (2 if header else 1)
-        return Form(body, (*known[0], line, said), top, inner.count("\n"))
+        return NormalizedText(body, (*known[0], line, said), top, inner.count("\n"))
 
-    def of_wrapper(self, name: str, text: str) -> Form | None:
+    def of_wrapper(self, name: str, text: str) -> NormalizedText | None:
         """The form of a recipe that passes its cell to another file; None where it is no such."""
         variant = Variant.try_parse(name, self.catalog)
         isa = self.catalog.isas.get(variant.isa) if variant else None
@@ -70,7 +70,7 @@ class Forms:
         code = COMMENT.sub("", text).replace(variant.name, "\0").replace(f'"{isa.name}"', '"\0"')
         if variant.sm:
             code = code.replace(f'"{variant.sm.number}"', '"\0"').replace(f'"{variant.sm}"', '"\0"')
-        return Form(code, ("wrapper", isa.platform))
+        return NormalizedText(code, ("wrapper", isa.platform))
 
     def blank(self, name: str, text: str) -> str:
         """A text without the words that name its own cell."""

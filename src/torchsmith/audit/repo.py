@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsmith.audit.form import Forms
+from torchsmith.audit.form import Normalizer
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Variant
@@ -57,7 +57,7 @@ class Repo:
         return f"{self.shown}/{inner}" if self.shown not in ("", ".") else inner
 
 
-def facts_of(subject: Subject, forms: Forms) -> RecipeFacts:
+def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
     """The facts of one recipe. Its own cell is blanked: recipes of many then have equal facts, told apart
     by name."""
     variant = subject.variant

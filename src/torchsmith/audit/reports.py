@@ -13,7 +13,7 @@ import msgspec
 
 from torchsmith.audit.finding import Finding, Severity, Sure
 from torchsmith.audit.rule import all_rules
-from torchsmith.audit.run import Report
+from torchsmith.audit.run import AuditReport
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -48,7 +48,7 @@ class AuditDocument(msgspec.Struct, frozen=True):
     findings: list[FindingRow]
 
 
-def as_json(report: Report) -> str:
+def as_json(report: AuditReport) -> str:
     """Everything, for programs."""
     rows = [
         FindingRow(
@@ -71,7 +71,7 @@ def as_json(report: Report) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def as_sarif(report: Report) -> str:
+def as_sarif(report: AuditReport) -> str:
     """SARIF 2.1.0, as code scanning takes it."""
     rules: list[dict[str, Any]] = [
         {
@@ -104,7 +104,7 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
     }
 
 
-def as_junit(report: Report) -> str:
+def as_junit(report: AuditReport) -> str:
     """JUnit's XML, as most CI systems take it: a case a file, a failure for each finding."""
     suites = Element("testsuites")
     failures = str(len(report.findings))
@@ -121,7 +121,7 @@ def as_junit(report: Report) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FindingGroup:
     """Findings that say the same of several places."""
 
     findings: tuple[Finding, ...]
@@ -138,14 +138,14 @@ class Group:
 SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*")
 
 
-def grouped(findings: Sequence[Finding]) -> list[Group]:
+def grouped(findings: Sequence[Finding]) -> list[FindingGroup]:
     """Findings by rule and words, whatever numbers and names stand in them; the worst and most first."""
     groups: dict[tuple[int, str, str], list[Finding]] = {}
     for one in findings:
         key = (one.severity.rank, one.rule, SHAPE.sub("#", one.message))
         groups.setdefault(key, []).append(one)
     order = sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))
-    return [Group(tuple(groups[key])) for key in order]
+    return [FindingGroup(tuple(groups[key])) for key in order]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
     return sorted(rows, key=lambda row: (row.severity.rank, -row.findings, row.rule))
 
 
-def as_markdown(report: Report) -> str:
+def as_markdown(report: AuditReport) -> str:
     """A page or a comment on a pull request."""
     if not report.findings:
         return f"{summary(report)}\n"
@@ -199,7 +199,7 @@ def as_markdown(report: Report) -> str:
     return "\n".join(lines)
 
 
-def as_github(report: Report) -> str:
+def as_github(report: AuditReport) -> str:
     """Workflow commands, which GitHub shows beside the lines of a change."""
     lines = []
     for one in report.findings:
@@ -228,7 +228,7 @@ def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     return found
 
 
-def summary(report: Report) -> str:
+def summary(report: AuditReport) -> str:
     """`132 recipes: 2 errors, 8 warnings`."""
     parts = []
     for severity in Severity:

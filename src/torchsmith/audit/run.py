@@ -9,12 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.audit.context import Context, Judged, finding, made
+from torchsmith.audit.context import Context, Judged, finding, finding_of
 from torchsmith.audit.finding import Finding, Severity, SortKey
-from torchsmith.audit.form import MOST, Form
+from torchsmith.audit.form import MOST, NormalizedText
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
 from torchsmith.audit.rule import LARGEST, Defect, Over, Rule, rules_of
-from torchsmith.audit.suppress import Choice, muted
+from torchsmith.audit.suppress import RuleSelection, muted
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
@@ -30,12 +30,12 @@ CHUNK, MOST_CHUNK = 24, 500
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AuditRequest:
     """What to audit, and how deeply."""
 
     paths: tuple[Path, ...]
     workspace: Path | None = None
-    choice: Choice = field(default_factory=Choice)
+    choice: RuleSelection = field(default_factory=RuleSelection)
     values: bool | None = False  # None: where the evaluator is installed
     evaluate: bool = False
     trees: Mapping[str, Path] = field(default_factory=dict)  # local nixpkgs by revision, for evaluation
@@ -44,7 +44,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """What was found, and in how many files."""
 
     findings: tuple[Finding, ...]
@@ -55,11 +55,11 @@ class Report:
     def of(self, *severities: Severity) -> list[Finding]:
         return [one for one in self.findings if one.severity in severities]
 
-    def without(self, severity: Severity) -> Report:
+    def without(self, severity: Severity) -> AuditReport:
         return replace(self, findings=tuple(one for one in self.findings if one.severity is not severity))
 
 
-def audit(request: Request) -> Report:
+def audit(request: AuditRequest) -> AuditReport:
     """Judge everything below the paths."""
     workspace = workspace_of(request.paths, request.workspace)
     folders = discover(request.paths, workspace, request.selectors).repositories
@@ -90,7 +90,7 @@ def audit(request: Request) -> Report:
     findings += _repo_findings(folders, facts, context)
     kept, baseline = choice.keep(_unique(findings))
     recipes = sum(len(folder.recipes) for folder in folders)
-    return Report(tuple(kept), recipes, files, silenced + baseline)
+    return AuditReport(tuple(kept), recipes, files, silenced + baseline)
 
 
 def _unique(findings: Iterable[Finding]) -> list[Finding]:
@@ -105,7 +105,7 @@ Work = tuple[Path, str, bool]
 
 
 def _judge_all(
-    folders: Sequence[Repository], context: Context, request: Request, workspace: Workspace | None
+    folders: Sequence[Repository], context: Context, request: AuditRequest, workspace: Workspace | None
 ) -> Iterator[tuple[Repository, Judged]]:
     work: list[tuple[Repository, Work]] = []
     for folder in folders:
@@ -132,7 +132,7 @@ def _judge_all(
 _context: list[Context] = []
 
 
-def _prepare(workspace: str | None, choice: Choice, lines: dict[str, str]) -> None:
+def _prepare(workspace: str | None, choice: RuleSelection, lines: dict[str, str]) -> None:
     """Each process reads the catalog once, where it did not inherit it."""
     if _context:
         return
@@ -173,8 +173,8 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
 
 
 def _again(
-    form: Form,
-    first: Form,
+    form: NormalizedText,
+    first: NormalizedText,
     known: Judged,
     name: str,
     shown: str,
@@ -208,7 +208,7 @@ def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]
     for rule in rules_of("text", "unread"):
         if context.choice.wants(rule.id):
             for defect in rule.check(problem):
-                yield made(rule, defect, where, "")
+                yield finding_of(rule, defect, where, "")
 
 
 def _findings(
@@ -219,7 +219,7 @@ def _findings(
             continue
         for defect in ask(rule):
             line = defect.at.line if defect.at else 0
-            yield made(
+            yield finding_of(
                 rule, defect, Where(shown, line, defect.at.column if defect.at else 0), _line(text, line)
             )
 
@@ -251,4 +251,4 @@ def _repo_findings(
             for defect in rule.check(repo):
                 line = defect.at.line if defect.at else 0
                 where = Where(defect.file or folder.shown, line, defect.at.column if defect.at else 0)
-                yield made(rule, defect, where, "")
+                yield finding_of(rule, defect, where, "")

@@ -17,7 +17,7 @@ IGNORE = re.compile(r"torchsmith: ignore(-file)?((?:[ ,]+TS\d{3,4})*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RuleSelection:
     """Rules by id or by the start of one (`TS4` is all about GPUs), a baseline of known findings, and the
     line of recipes that do not say theirs."""
 
@@ -42,7 +42,7 @@ class Choice:
             for pattern, rules in self.per_path
         )
 
-    def also(self, settings: AuditSettings) -> Choice:
+    def also(self, settings: AuditSettings) -> RuleSelection:
         """With what torchsmith.toml says; what was chosen by hand comes first."""
         written = (
             *settings.select,
@@ -61,7 +61,7 @@ class Choice:
 
 def choose(
     select: Sequence[str], ignore: Sequence[str], baseline: Path | None, line: str | None = None
-) -> Choice:
+) -> RuleSelection:
     """A choice from the words of a person; a Problem names ids that no rule has."""
 
     def split(parts: Sequence[str]) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def choose(
 
     _check((*split(select), *split(ignore)))
     known = read_baseline(baseline) if baseline and baseline.exists() else frozenset()
-    return Choice(split(select), split(ignore), known, line=line)
+    return RuleSelection(split(select), split(ignore), known, line=line)
 
 
 def _check(words: Sequence[str]) -> None:

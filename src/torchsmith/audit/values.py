@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torchsmith.audit.context import Context, finding
 from torchsmith.audit.finding import Finding, Severity
-from torchsmith.audit.form import Form
+from torchsmith.audit.form import NormalizedText
 from torchsmith.audit.rule import LARGEST, rules_of
 from torchsmith.audit.subject import Subject
 from torchsmith.edge.files import read_text
@@ -54,7 +54,7 @@ def _one_of_each(
     """One recipe of each form, and the others by it: they are asked only where the first gives reason to."""
     first: list[tuple[str, Path]] = []
     others: dict[str, list[tuple[str, Path]]] = {}
-    seen: dict[Form, str] = {}
+    seen: dict[NormalizedText, str] = {}
     for shown, path in wanted:
         if path.stat().st_size > LARGEST:
             continue  # said already

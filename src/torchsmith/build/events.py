@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal[
+EventKind = Literal[
     "run-started",
     "job-started",
     "building",
@@ -23,7 +23,7 @@ Kind = Literal[
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that happened; fields that do not belong to its kind are left out."""
 
-    kind: Kind
+    kind: EventKind
     at: float = 0.0
     job: str = ""
     name: str = ""

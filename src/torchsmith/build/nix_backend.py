@@ -16,7 +16,7 @@ from torchsmith.build.log import LogFile
 from torchsmith.edge.process import Running
 from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.nix.derivation import name_of
-from torchsmith.nix.log import Building, Ended, Failure, Line, LogEvent, LogReader, Phase, Steps
+from torchsmith.nix.log import Building, Ended, Failure, LogEvent, LogLine, LogPhase, LogReader, Steps
 from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
 
@@ -108,11 +108,11 @@ class _Watched:
                 if derivation in self.job.targets:
                     self.builder = builder
                 self.tell(Event(kind="building", job=key, derivation=name_of(derivation), builder=builder))
-            case Phase(derivation, phase):
+            case LogPhase(derivation, phase):
                 self.tell(Event(kind="phase", job=key, derivation=name_of(derivation), phase=phase))
             case Steps(derivation, done, total) if derivation in self.job.targets:
                 self.tell(Event(kind="steps", job=key, done=done, total=total))
-            case Failure(text) | Line(_, text) if SIGNALLED.search(text):
+            case Failure(text) | LogLine(_, text) if SIGNALLED.search(text):
                 self.killed = True
             case _:
                 pass
@@ -121,12 +121,12 @@ class _Watched:
 def _write(file: LogFile, event: LogEvent, job: Job) -> None:
     """A log that reads like Nix' own: other builds' lines carry their name."""
     match event:
-        case Line(derivation, text):
+        case LogLine(derivation, text):
             own = derivation in job.targets or not derivation
             file.write(f"{text}\n" if own else f"{name_of(derivation)}> {text}\n")
         case Building(derivation, builder):
             file.write(f"building {name_of(derivation)}{f' on {builder}' if builder else ''}\n")
         case Failure(text):
             file.write(f"{text}\n")
-        case Phase() | Steps() | Ended():
+        case LogPhase() | Steps() | Ended():
             return

@@ -30,7 +30,7 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """Jobs in the order of their dependencies, and what stands beside them."""
 
     jobs: tuple[Job, ...]
@@ -98,7 +98,7 @@ def plan_with_nix(
     machine: Machine,
     means: Means,
     options: StoreOptions,
-) -> Plan:
+) -> BuildPlan:
     """Hold the graph against the store and the binary caches, and estimate what is left."""
     graph = evaluation.graph
     found = outlook(nix, list(graph.recipes.values()), options)
@@ -138,7 +138,7 @@ def plan_with_flox(
     past: Sequence[Past],
     machine: Machine,
     means: Means,
-) -> Plan:
+) -> BuildPlan:
     """One job a recipe: what Flox shares or fetches, it does not tell beforehand."""
     catalog = workspace.catalog
     builds = {
@@ -156,8 +156,8 @@ def _plan(
     machine: Machine,
     means: Means,
     **rest: object,
-) -> Plan:
+) -> BuildPlan:
     per_core = memory_per_core(catalog, [job.work for job in jobs])
     share = share_out(machine, per_core, means.jobs, means.cores, means.memory_gb)
     expected = {job.key: expect(job.work, past, catalog, share.cores) for job in jobs}
-    return Plan(tuple(jobs), expected, share, per_core, **rest)  # type: ignore[arg-type]
+    return BuildPlan(tuple(jobs), expected, share, per_core, **rest)  # type: ignore[arg-type]

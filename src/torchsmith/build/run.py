@@ -49,7 +49,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class RunSummary:
     """How a run ended."""
 
     state: RunState
@@ -112,7 +112,7 @@ class Run:
         self.events: queue.SimpleQueue[Event | Copied | tuple[Job, Outcome | BaseException]]
         self.events = queue.SimpleQueue()
 
-    def go(self) -> Finished:
+    def go(self) -> RunSummary:
         """Build until nothing is left that can be; an interrupt ends what runs and leaves the rest."""
         with contextlib.suppress(OSError):
             self.logs.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ class Run:
             self._keep(lambda: self.record.end_run(self.number, state))
         self._say(kind="run-ended", state=state, counts=self._counts())
         left = [*self.waiting.values(), *(job for job, _, _ in self.running.values())]
-        return Finished(
+        return RunSummary(
             state,
             tuple(job.name for job in self.done.values()),
             {self._name(key): found for key, found in self.failed.items()},

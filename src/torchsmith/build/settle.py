@@ -10,7 +10,7 @@ from pathlib import Path
 from torchsmith.build.backend import Tell
 from torchsmith.build.events import Event
 from torchsmith.build.jobs import outputs_of
-from torchsmith.build.plan import Plan
+from torchsmith.build.plan import BuildPlan
 from torchsmith.edge.nixtext import nix_value
 from torchsmith.edge.process import Running
 from torchsmith.nix.errors import shorten
@@ -30,7 +30,7 @@ class Settled:
     failure: str = ""
 
 
-def settle(nix: Nix, plan: Plan, options: StoreOptions, results: Path, tell: Tell) -> list[Settled]:
+def settle(nix: Nix, plan: BuildPlan, options: StoreOptions, results: Path, tell: Tell) -> list[Settled]:
     """Fetch what caches have, and keep all of it from being collected."""
     found = []
     for name in (*plan.present, *plan.fetched):
@@ -60,7 +60,7 @@ def keep_derivations(nix: Nix, derivations: Sequence[str], root: Path) -> str:
     return "" if done.ok else f"derivations are not kept from being collected: {shorten(done.stderr).message}"
 
 
-def long_builds(nix: Nix, plan: Plan) -> list[str]:
+def long_builds(nix: Nix, plan: BuildPlan) -> list[str]:
     """Outputs of the long builds below recipes that are in the store, which the next machine needs too."""
     if plan.graph is None:
         return []

@@ -21,13 +21,13 @@ from torchsmith.build.job import Job
 from torchsmith.build.machine import Machine, require_room, this_machine
 from torchsmith.build.nix_backend import NixBackend
 from torchsmith.build.plan import (
+    BuildPlan,
     Means,
-    Plan,
     evaluate_recipes,
     plan_with_flox,
     plan_with_nix,
 )
-from torchsmith.build.run import Finished, Limits, Run
+from torchsmith.build.run import Limits, Run, RunSummary
 from torchsmith.build.settle import Copier, keep_derivations, long_builds, settle
 from torchsmith.build.sources import sources_now
 from torchsmith.edge.clock import Clock, SystemClock
@@ -111,7 +111,7 @@ class Prepared:
     request: BuildRequest
     workspace: Workspace
     record: Record
-    plan: Plan
+    plan: BuildPlan
     machine: Machine
     nix: Nix | None = None
     options: StoreOptions = field(default_factory=StoreOptions)
@@ -155,7 +155,7 @@ class Prepared:
         }
         return Limits(slots, max(1, sum(slots.values())), share.cores)
 
-    def run(self, tell: Tell, clock: Clock | None = None) -> Finished:
+    def run(self, tell: Tell, clock: Clock | None = None) -> RunSummary:
         """Build; two runs of a workspace exclude each other."""
         lock = self.folder / "build.lock"
         with exclusive(lock, what=f"building in {self.workspace.root}"):
@@ -257,7 +257,9 @@ def _store_options(nix: Nix, request: BuildRequest) -> StoreOptions:
     return StoreOptions(caches, keys, builders="", extra=extra)
 
 
-def _builders(request: BuildRequest, workspace: Workspace, nix: Nix, plan: Plan, isas: Isas) -> list[Builder]:
+def _builders(
+    request: BuildRequest, workspace: Workspace, nix: Nix, plan: BuildPlan, isas: Isas
+) -> list[Builder]:
     """This machine, and those that Nix may build on besides, with the instruction sets that they run."""
     remote = [] if request.local else configured(workspace.settings.builder)
     here = nix_settings(nix)

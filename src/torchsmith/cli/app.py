@@ -86,7 +86,7 @@ def _command(name: str) -> Any:
     return command
 
 
-class Group(TyperGroup):
+class LazyGroup(TyperGroup):
     """typer's group with lazily loaded verbs."""
 
     def __init__(self, **attrs: Any) -> None:
@@ -95,7 +95,7 @@ class Group(TyperGroup):
 
 
 app = typer.Typer(
-    cls=Group,
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

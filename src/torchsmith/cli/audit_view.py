@@ -11,7 +11,7 @@ from rich.text import Text
 from torchsmith.audit import fix, reports
 from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import Rule
-from torchsmith.audit.run import Report
+from torchsmith.audit.run import AuditReport
 from torchsmith.cli.console import err, out, say_recovered
 from torchsmith.workspace.checkout import root_of
 from torchsmith.workspace.journal import write_apart
@@ -33,7 +33,7 @@ def say(words: str) -> None:
     err().print(words, soft_wrap=True)
 
 
-def print_report(report: Report, format: str, *, verbose: bool = False) -> None:
+def print_report(report: AuditReport, format: str, *, verbose: bool = False) -> None:
     """The findings in the format asked for; for people by what they say, or with `verbose` by place."""
     if format in WRITERS:
         sys.stdout.write(WRITERS[format](report))
@@ -47,7 +47,7 @@ def print_report(report: Report, format: str, *, verbose: bool = False) -> None:
     out().print(reports.summary(report), soft_wrap=True)
 
 
-def _print_places(report: Report) -> None:
+def _print_places(report: AuditReport) -> None:
     console = out()
     for file, findings in reports.by_file(report.findings).items():
         console.print(Text(file, style="bold"), soft_wrap=True)
@@ -59,7 +59,7 @@ def _print_places(report: Report) -> None:
         console.print()
 
 
-def _print_group(group: reports.Group) -> None:
+def _print_group(group: reports.FindingGroup) -> None:
     console, one, files = out(), group.first, group.files
     line = Text(f"{one.severity.value:7} ", style=STYLES[one.severity.value])
     console.print(line.append(f"{one.rule} ", style="dim").append(one.message), soft_wrap=True)
@@ -69,7 +69,7 @@ def _print_group(group: reports.Group) -> None:
     _print_about(one)
 
 
-def _one_a_file(group: reports.Group) -> list[Finding]:
+def _one_a_file(group: reports.FindingGroup) -> list[Finding]:
     first: dict[str, Finding] = {}
     for one in group.findings:
         first.setdefault(one.where.file, one)
@@ -86,7 +86,7 @@ def _print_about(one: Finding) -> None:
         console.print(Text("          = ", style="cyan").append(todo), soft_wrap=True)
 
 
-def _print_rules(report: Report) -> None:
+def _print_rules(report: AuditReport) -> None:
     """How often each rule spoke, where that is more than can be seen above."""
     rows = reports.by_rule(report.findings)
     if len(rows) < FEW and len(report.findings) < MANY:
@@ -111,7 +111,7 @@ def explain(rule: Rule) -> None:
     console.print(Text(" ".join(rule.documentation.split())))
 
 
-def print_fixes(report: Report, *, write: bool, workspace: Path | None = None) -> None:
+def print_fixes(report: AuditReport, *, write: bool, workspace: Path | None = None) -> None:
     """The safe fixes as a diff; written where asked."""
     files, count = fix.fixed(report.findings)
     for one in files:

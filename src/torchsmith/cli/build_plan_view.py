@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from torchsmith.build.machine import Share
-from torchsmith.build.plan import Broken, Plan
+from torchsmith.build.plan import Broken, BuildPlan
 from torchsmith.build.simulation import Simulated
 from torchsmith.cli.build_view import duration
 from torchsmith.record import Expected
@@ -17,7 +17,7 @@ from torchsmith.record import Expected
 SHOWN = 40
 
 
-def print_plan(console: Console, plan: Plan) -> None:
+def print_plan(console: Console, plan: BuildPlan) -> None:
     """A row a job, then the sums."""
     users = Counter(need for job in plan.jobs for need in job.needs)
     if plan.jobs:
@@ -43,7 +43,7 @@ def print_plan(console: Console, plan: Plan) -> None:
     _print_sums(console, plan)
 
 
-def _print_sums(console: Console, plan: Plan) -> None:
+def _print_sums(console: Console, plan: BuildPlan) -> None:
     recipes = len(plan.recipes)
     to_build = sum(len(job.recipes) for job in plan.jobs)
     console.print(
@@ -69,7 +69,7 @@ def _print_sums(console: Console, plan: Plan) -> None:
     )
 
 
-def print_broken(console: Console, plan: Plan) -> None:
+def print_broken(console: Console, plan: BuildPlan) -> None:
     """Recipes that do not evaluate; the same reason is told once."""
     whys: dict[str, list[str]] = {}
     for broken in plan.broken:
@@ -102,7 +102,7 @@ class BuildPlanDocument(msgspec.Struct, frozen=True):
     jobs: list[PlannedJob]
 
 
-def plan_document(plan: Plan) -> BuildPlanDocument:
+def plan_document(plan: BuildPlan) -> BuildPlanDocument:
     """The plan as data."""
     names = {job.key: job.name for job in plan.jobs}
     jobs = [

@@ -8,7 +8,7 @@ import msgspec
 from rich.text import Text
 
 from torchsmith.build.farm_check import ask_isas
-from torchsmith.build.run import Finished
+from torchsmith.build.run import RunSummary
 from torchsmith.build.simulation import Simulated
 from torchsmith.build.start import BuildRequest, Prepared, prepare
 from torchsmith.cli.build_plan_view import plan_document, print_broken, print_plan, print_simulation
@@ -64,7 +64,7 @@ def carry_out(
     return finished.state == "done" and not plan.broken and not finished.notes
 
 
-def _print_end(ready: Prepared, finished: Finished) -> None:
+def _print_end(ready: Prepared, finished: RunSummary) -> None:
     console = err()
     for name, found in finished.failed.items():
         print_diagnosis(console, found, name)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from torchsmith.build.events import Event
-from torchsmith.build.plan import Plan
+from torchsmith.build.plan import BuildPlan
 
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 MARKS = {"done": "✓", "failed": "✗", "skipped": "-"}
@@ -105,7 +105,7 @@ class LiveView:
     """A table of what runs, and one line for all of it."""
 
     live: Live
-    plan: Plan
+    plan: BuildPlan
     began: float = field(default_factory=time.monotonic)
     running: dict[str, _Shown] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class LiveView:
 
 
 @contextmanager
-def watching(plan: Plan, console: Console, *, as_json: bool) -> Iterator[View]:
+def watching(plan: BuildPlan, console: Console, *, as_json: bool) -> Iterator[View]:
     """The view that fits: JSON when asked for, live on a terminal, lines elsewhere."""
     if as_json:
         yield JsonView()

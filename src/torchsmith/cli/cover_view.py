@@ -8,14 +8,14 @@ from typing import TypedDict
 from rich.table import Table
 
 from torchsmith.cli.console import out, say, warn
-from torchsmith.host.cover import Cover, Plan, Served
+from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.host.fleet import Fleet
 from torchsmith.matrix import Cell
 
 SHOWN = 12
 
 
-def print_answer(cover: Cover, plan: Plan, plans: Sequence[Plan], *, limited: bool) -> None:
+def print_answer(cover: Cover, plan: FleetPlan, plans: Sequence[FleetPlan], *, limited: bool) -> None:
     """The fleet, the plan, whom it leaves behind, and the best plans of each size."""
     size = len(plan.cells)
     fewest = f"the fewest variants that serve all that can be served: {size}"
@@ -43,7 +43,7 @@ def _print_unread(fleet: Fleet) -> None:
         warn(f"columns not used: {', '.join(fleet.unused_columns)}")
 
 
-def _print_plan(plan: Plan, cover: Cover, title: str) -> None:
+def _print_plan(plan: FleetPlan, cover: Cover, title: str) -> None:
     """The variants, whom they serve, and what they cost."""
     proof = "proved optimal" if plan.proof.optimal else f"not proved, gap {plan.proof.gap:.2%}"
     say("")
@@ -66,7 +66,7 @@ def _print_plan(plan: Plan, cover: Cover, title: str) -> None:
     )
 
 
-def _print_shortcomings(plan: Plan, cover: Cover) -> None:
+def _print_shortcomings(plan: FleetPlan, cover: Cover) -> None:
     """Machines that run slower than they could, and machines that nothing serves, with why."""
     slower = sorted((one for one in plan.served if one.slower), key=lambda one: -one.demand.machines)
     lost = sorted((one for one in plan.served if one.cell is None), key=lambda one: -one.demand.machines)
@@ -82,7 +82,7 @@ def _print_shortcomings(plan: Plan, cover: Cover) -> None:
     _print_assumed(plan)
 
 
-def _print_assumed(plan: Plan) -> None:
+def _print_assumed(plan: FleetPlan) -> None:
     """What the chosen variants need that the inventory does not say."""
     for text in dict.fromkeys(text for one in plan.served for text in one.assumed):
         warn(f"assumed for {_assuming(plan, text):,} machines: {text}")
@@ -91,7 +91,7 @@ def _print_assumed(plan: Plan) -> None:
         warn(f"GPUs of {blind:,} machines are unknown: they get a build for the CPU alone")
 
 
-def _users(plan: Plan, cell: Cell) -> tuple[int, int]:
+def _users(plan: FleetPlan, cell: Cell) -> tuple[int, int]:
     """Machines that get a variant, and how many of them run slower with it than they could."""
     return (
         plan.machines(lambda all_: any(one.cell is cell for one in all_)),
@@ -99,16 +99,16 @@ def _users(plan: Plan, cell: Cell) -> tuple[int, int]:
     )
 
 
-def _assuming(plan: Plan, text: str) -> int:
+def _assuming(plan: FleetPlan, text: str) -> int:
     return plan.machines(lambda all_: any(text in one.assumed for one in all_))
 
 
-def _unserved(plan: Plan) -> str:
+def _unserved(plan: FleetPlan) -> str:
     in_part = f" ({plan.in_part:,} of them on some of their GPUs)" if plan.in_part else ""
     return f"{plan.unserved:,} not served{in_part}" if in_part else f"{plan.unserved:,} not at all"
 
 
-def _print_curve(plans: Sequence[Plan]) -> None:
+def _print_curve(plans: Sequence[FleetPlan]) -> None:
     """What each further variant buys."""
     say("")
     say("the best plan of each size", "bold")
@@ -195,7 +195,7 @@ class CoverDocument(TypedDict):
     curve: list[CoverPlan]
 
 
-def cover_json(cover: Cover, plan: Plan, plans: Sequence[Plan]) -> CoverDocument:
+def cover_json(cover: Cover, plan: FleetPlan, plans: Sequence[FleetPlan]) -> CoverDocument:
     """Everything as data."""
     fleet = cover.fleet
     return {
@@ -211,7 +211,7 @@ def cover_json(cover: Cover, plan: Plan, plans: Sequence[Plan]) -> CoverDocument
     }
 
 
-def _plan_json(plan: Plan) -> CoverPlan:
+def _plan_json(plan: FleetPlan) -> CoverPlan:
     return {
         "variants": [cell.name for cell in plan.cells],
         "at_their_best": plan.best,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from torchsmith.catalog import Catalog, CudaToolkit, CudaVersion
 from torchsmith.catalog.axes import BadValue
-from torchsmith.catalog.proof.checks import Check
+from torchsmith.catalog.proof.checks import FactCheck
 from torchsmith.cli.console import out
 from torchsmith.edge.problem import Problem, did_you_mean
 
@@ -20,7 +20,7 @@ STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
 class FactsDocument(msgspec.Struct, frozen=True):
     """Every fact that a tool can see, and how many of each kind no tool was asked about."""
 
-    checks: Sequence[Check]
+    checks: Sequence[FactCheck]
     not_looked_at: Mapping[str, int]
 
 
@@ -38,7 +38,7 @@ def chosen_toolkits(catalog: Catalog, words: Sequence[str] | None) -> list[CudaT
     return chosen
 
 
-def print_checks(checks: Sequence[Check], unlooked: Mapping[str, int]) -> None:
+def print_checks(checks: Sequence[FactCheck], unlooked: Mapping[str, int]) -> None:
     """Every fact with its verdict, then the count, and what no tool was asked about."""
     table = Table(box=None, pad_edge=False, header_style="cyan")
     table.add_column("fact", max_width=60)

@@ -12,7 +12,7 @@ from rich.text import Text
 from torchsmith.cli.console import err, out, print_json, say_recovered
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Commit
-from torchsmith.workspace.run import Report
+from torchsmith.workspace.run import GenerateReport
 
 STYLES = {
     "create": "green",
@@ -43,7 +43,7 @@ class GeneratedDocument(msgspec.Struct, frozen=True):
     commits: Sequence[Commit]
 
 
-def print_report(report: Report, *, check: bool, dry_run: bool) -> None:
+def print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None:
     """Counts, and every file that needs a person."""
     console = out() if check or dry_run else err()
     say_recovered(report.recovered)
@@ -82,12 +82,12 @@ def _word(kind: str) -> str:
     )
 
 
-def print_diff(report: Report) -> None:
+def print_diff(report: GenerateReport) -> None:
     """Unified diffs of everything that would change."""
     sys.stdout.writelines(change.diff() for change in report.changes)
 
 
-def print_report_json(report: Report) -> None:
+def print_report_json(report: GenerateReport) -> None:
     """The report as data, without the texts."""
     rows = [GeneratedRow(_kind(one), one.path, one.why) for one in report.changes if one.kind != "keep"]
     unchanged = len(report.changes) - len(rows)

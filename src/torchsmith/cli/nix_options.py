@@ -91,11 +91,11 @@ def evaluation(
     from torchsmith.nix.cache import ResultCache
     from torchsmith.nix.evaluate import default_workers, evaluate
     from torchsmith.nix.tool import find_nix
-    from torchsmith.nix.worker import Limits
+    from torchsmith.nix.worker import WorkerLimits
 
     trees = read_trees(nixpkgs or [])
     nix = find_nix()
-    limits = Limits(jobs or default_workers(), int(memory * (1 << 30)), timeout)
+    limits = WorkerLimits(jobs or default_workers(), int(memory * (1 << 30)), timeout)
     kept = ResultCache() if cache else None
 
     def run(requests: Sequence[Evaluable]) -> list[Result]:

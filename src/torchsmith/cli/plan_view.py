@@ -10,7 +10,7 @@ from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json, say_recovered
 from torchsmith.plan.apply import Applied
-from torchsmith.plan.plan import PHASES, Plan
+from torchsmith.plan.plan import PHASES, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
 from torchsmith.workspace.journal import Commit
 from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
@@ -19,7 +19,7 @@ STYLES = {"keep": "dim", "create": "green", "rewrite": "cyan", "replace": "magen
 SHOWN = 6  # new files of one phase that are listed one by one
 
 
-def print_plan(plan: Plan) -> None:
+def print_plan(plan: WorkspacePlan) -> None:
     """Phase by phase; every file that exists with its reason, new ones counted."""
     console = out()
     for phase in PHASES:
@@ -43,11 +43,11 @@ def _silent(change: Change) -> bool:
     return change.kind == "keep" and change.why == AS_IT_SHOULD_BE
 
 
-def _counted(plan: Plan) -> dict[str, int]:
+def _counted(plan: WorkspacePlan) -> dict[str, int]:
     return {kind: len(plan.recipes(kind)) for kind in KINDS}
 
 
-def _counts(plan: Plan) -> str:
+def _counts(plan: WorkspacePlan) -> str:
     counts = _counted(plan)
     words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count) or "nothing to do"
     others = [one for one in plan.pending if not one.recipe]
@@ -83,14 +83,14 @@ class AppliedDocument(msgspec.Struct, frozen=True):
     commits: Sequence[Commit]
 
 
-def _rows(plan: Plan, changes: Sequence[Change]) -> list[ActionRow]:
+def _rows(plan: WorkspacePlan, changes: Sequence[Change]) -> list[ActionRow]:
     return [
         ActionRow(one.kind, one.path, one.why, plan.phase(one), one.recipe, one.owner or "", one.old)
         for one in changes
     ]
 
 
-def print_plan_json(plan: Plan) -> None:
+def print_plan_json(plan: WorkspacePlan) -> None:
     """The plan as data, without the texts."""
     counts = _counted(plan) | {"afterwards": plan.afterwards}
     print_json(PlanDocument(plan.root, counts, _rows(plan, plan.changes)))

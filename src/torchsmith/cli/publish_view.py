@@ -9,7 +9,7 @@ import msgspec
 from rich.text import Text
 
 from torchsmith.cli.console import out
-from torchsmith.publish.publish import Row
+from torchsmith.publish.publish import PublishedRow
 
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
 
@@ -17,10 +17,10 @@ STYLES = {"published": "green", "published before": "dim", "failed": "bold red",
 class PublishDocument(msgspec.Struct, frozen=True):
     """How each package stands."""
 
-    packages: Sequence[Row]
+    packages: Sequence[PublishedRow]
 
 
-def print_rows(rows: Sequence[Row]) -> None:
+def print_rows(rows: Sequence[PublishedRow]) -> None:
     """A line a package, then the counts."""
     console = out()
     for row in rows:

@@ -15,7 +15,7 @@ from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import evaluate
 from torchsmith.nix.sources import source_hash
 from torchsmith.nix.tool import find_nix
-from torchsmith.record import Built, Record, Verdict
+from torchsmith.record import Built, Record, VerificationRow
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace
 
@@ -37,14 +37,14 @@ def verified_by(record: Record, catalog: Catalog) -> Callable[[str], str]:
     return why
 
 
-def judge(name: str, output: Path, catalog: Catalog) -> Verdict:
+def judge(name: str, output: Path, catalog: Catalog) -> VerificationRow:
     """Verify an output; what cannot be read is not right."""
     try:
         report = verify(output, Variant.parse(name, catalog), catalog, Depth())
     except Problem as problem:
-        return Verdict(output=str(output), name=name, ok=False, detail=problem.message)
+        return VerificationRow(output=str(output), name=name, ok=False, detail=problem.message)
     wrong = [check.text for check in report.checks if check.status in ("wrong", "unjudged")]
-    return Verdict(output=str(output), name=name, ok=report.verified, detail="; ".join(wrong))
+    return VerificationRow(output=str(output), name=name, ok=report.verified, detail="; ".join(wrong))
 
 
 def changed_since(

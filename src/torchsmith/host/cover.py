@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, Estimate, Workload
 from torchsmith.edge.problem import Problem, did_you_mean
-from torchsmith.host.demand import Demand, Group, demands
+from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.rank import rank
 from torchsmith.host.solve import Programme, Proof, Solution
@@ -41,14 +41,14 @@ class Bill:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FleetPlan:
     """A set of variants, whom it serves and how well, and what it costs."""
 
     cells: tuple[Cell, ...]
     served: tuple[Served, ...]
     bill: Bill
     proof: Proof
-    groups: tuple[Group, ...]
+    groups: tuple[HostGroup, ...]
 
     def machines(self, wanted: Callable[[list[Served]], bool]) -> int:
         """How many machines there are, by what their GPUs get."""
@@ -118,19 +118,19 @@ class Cover:
                 raise Problem(f"{name} is not among the candidates", hint=did_you_mean(name, places))
         return frozenset(places[name] for name in names)
 
-    def fewest(self) -> Plan:
+    def fewest(self) -> FleetPlan:
         """The fewest variants that serve every machine that any candidate serves."""
         return self._plan(self.programme.fewest())
 
-    def best(self, count: int) -> Plan:
+    def best(self, count: int) -> FleetPlan:
         """The best plan with at most so many variants."""
         if count < len(self.must):
             raise Problem(f"a plan of {count} cannot hold the {len(self.must)} variants that must be chosen")
         return self._plan(self.programme.best(count))
 
-    def curve(self, most: int) -> tuple[Plan, ...]:
+    def curve(self, most: int) -> tuple[FleetPlan, ...]:
         """Best plans of growing size, until another variant would buy nothing."""
-        plans: list[Plan] = []
+        plans: list[FleetPlan] = []
         for count in range(max(1, len(self.must)), most + 1):
             plan = self.best(count)
             if plans and len(plan.cells) <= len(plans[-1].cells):
@@ -163,11 +163,11 @@ class Cover:
             return "there is no candidate"
         return f"nearest is {misses[0].variant.name}: {'; '.join(map(str, misses[0].reasons))}"
 
-    def _plan(self, solution: Solution) -> Plan:
+    def _plan(self, solution: Solution) -> FleetPlan:
         chosen = self._preferred(solution.chosen)
         served = tuple(self._serve(demand, chosen) for demand in self.demands)
         cells = tuple(sorted((self.cells[index] for index in chosen), key=lambda cell: cell.variant.sort_key))
-        return Plan(cells, served, self._bill(cells), solution.proof, self.groups)
+        return FleetPlan(cells, served, self._bill(cells), solution.proof, self.groups)
 
     def _serve(self, demand: Demand, chosen: Collection[int]) -> Served:
         index = _best_of(demand, chosen)

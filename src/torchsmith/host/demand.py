@@ -43,7 +43,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class HostGroup:
     """So many machines that have the same demands, one for each architecture of their GPUs."""
 
     machines: int
@@ -67,7 +67,7 @@ class _Unit:
 
 def demands(
     kinds: Iterable[Kind], cells: Sequence[Cell], catalog: Catalog, workload: Workload
-) -> tuple[tuple[Demand, ...], tuple[Group, ...]]:
+) -> tuple[tuple[Demand, ...], tuple[HostGroup, ...]]:
     """The fleet as demands, in the order of its first machines, and which machines have which."""
     found: dict[tuple[object, ...], _Tally] = {}
     groups: dict[tuple[int, ...], int] = {}
@@ -84,7 +84,7 @@ def demands(
         groups[places] = groups.get(places, 0) + kind.count
     return (
         tuple(tally.demand() for tally in found.values()),
-        tuple(Group(count, places) for places, count in groups.items()),
+        tuple(HostGroup(count, places) for places, count in groups.items()),
     )
 
 

@@ -24,7 +24,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PickedVariants:
     """As few variants as serve all GPUs, and the GPUs that none of them serves."""
 
     variants: tuple[Assigned, ...] = ()
@@ -39,7 +39,7 @@ class Pick:
     host: Capability
     workload: Workload
     ranking: Ranking
-    choice: Choice
+    choice: PickedVariants
     companions: tuple[str, ...] = ()  # names of the same cell in other packages, where the matrix has them
     exact: tuple[tuple[Sm, Fits], ...] = ()  # for GPUs that run compatible code: what was compiled for them
     wanted: tuple[Fits, ...] = ()  # cells that the matrix lacks and that would suit better
@@ -111,13 +111,13 @@ def find_workload(name: str, catalog: Catalog) -> Workload:
         raise Problem(f"unknown workload {name!r}", hint=did_you_mean(name, catalog.workloads)) from None
 
 
-def choose(host: Capability, ranking: Ranking) -> Choice:
+def choose(host: Capability, ranking: Ranking) -> PickedVariants:
     """The one variant that runs on all GPUs where there is one, else the smallest set that does."""
     gpus = tuple(sm for sm in host.sms or () if any(sm in fit.used for fit in ranking.fits))
     unserved = tuple(sm for sm in host.sms or () if sm not in gpus)
     if not gpus:
-        return Choice(tuple(Assigned(fit, ()) for fit in ranking.fits[:1]), unserved)
-    return Choice(tuple(_assign(_smallest_set(gpus, ranking.fits), gpus)), unserved)
+        return PickedVariants(tuple(Assigned(fit, ()) for fit in ranking.fits[:1]), unserved)
+    return PickedVariants(tuple(_assign(_smallest_set(gpus, ranking.fits), gpus)), unserved)
 
 
 def _smallest_set(gpus: Sequence[Sm], fits: Sequence[Fits]) -> tuple[Fits, ...]:
@@ -150,7 +150,7 @@ def _assign(chosen: Sequence[Fits], gpus: Sequence[Sm]) -> Iterator[Assigned]:
         yield Assigned(fit, tuple(sm for sm in gpus if owner[sm] is fit))
 
 
-def _exact(ranking: Ranking, choice: Choice) -> Iterator[tuple[Sm, Fits]]:
+def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[Sm, Fits]]:
     """For each GPU that the choice serves with compatible code, the best variant compiled for it."""
     for one in choice.variants:
         for sm in one.gpus:
@@ -174,7 +174,7 @@ def possible_cells(
 def _wanted(
     host: Capability,
     ranking: Ranking,
-    choice: Choice,
+    choice: PickedVariants,
     own: Sequence[Cell],
     catalog: Catalog,
     workload: Workload,

@@ -25,7 +25,7 @@ from torchsmith.edge.nixtext import nix_string, nix_value
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.prepare import imported_file
 from torchsmith.nix.readable import root_of
-from torchsmith.recipe.read.closed import Edit, relative_paths, rewritten
+from torchsmith.recipe.read.closed import ByteEdit, relative_paths, rewritten
 from torchsmith.recipe.read.syntax import Syntax, attribute_names, parse
 
 BATCH = 4  # recipes that are asked together: the stub is read once for all of them
@@ -98,7 +98,7 @@ def inlined(syntax: Syntax, path: Path, names: set[str], depth: int = 0) -> str:
     """A recipe with the files of its repository that it imports put in their place; collects all names."""
     root = root_of(path)
     names |= attribute_names(syntax)
-    edits: list[Edit] = []
+    edits: list[ByteEdit] = []
     for node in relative_paths(syntax):
         target = imported_file(syntax, node, path)
         call = node.parent
@@ -108,7 +108,9 @@ def inlined(syntax: Syntax, path: Path, names: set[str], depth: int = 0) -> str:
             inner = parse(target.read_bytes(), str(target))
         except (OSError, Problem):
             continue
-        edits.append(Edit(call.start_byte, call.end_byte, f"({inlined(inner, target, names, depth + 1)})"))
+        edits.append(
+            ByteEdit(call.start_byte, call.end_byte, f"({inlined(inner, target, names, depth + 1)})")
+        )
     return rewritten(syntax, 0, len(syntax.data), edits)
 
 

@@ -19,10 +19,10 @@ from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.fetch import Tarball, fetch_all
-from torchsmith.nix.prepare import Job, Preparation
+from torchsmith.nix.prepare import Preparation, PreparedRecipe
 from torchsmith.nix.readable import without_git
 from torchsmith.nix.tool import Nix
-from torchsmith.nix.worker import Evaluated, Limits, Outcome, Session, run_batch
+from torchsmith.nix.worker import Evaluated, RecipeOutcome, Session, WorkerLimits, run_batch
 
 SMALLEST_BATCH = 24  # below this, importing nixpkgs again costs more than a second worker saves
 
@@ -39,7 +39,7 @@ class Evaluable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EvaluationRequest:
     """A file to evaluate that no checkout holds, or under a name of its own."""
 
     name: str
@@ -84,7 +84,7 @@ def evaluate(
     *,
     trees: Mapping[str, Path] | None = None,
     addresses: Collection[str] = (),
-    limits: Limits | None = None,
+    limits: WorkerLimits | None = None,
     cache: ResultCache | None = None,
     tell: Listener = lambda _: None,
     clock: Clock | None = None,
@@ -122,7 +122,7 @@ def evaluate(
         else:
             pending.append(request)
 
-    def finish(outcome: Outcome) -> None:
+    def finish(outcome: RecipeOutcome) -> None:
         job = outcome.job
         if cache is not None and outcome.evaluated is not None and job.text is not None:
             read = {str(path): fingerprints.of(path) for path in job.reads}
@@ -135,7 +135,7 @@ def evaluate(
             nix,
             known_trees,
             addresses,
-            limits or Limits(workers=default_workers()),
+            limits or WorkerLimits(workers=default_workers()),
             clock or SystemClock(),
             alone,
             instantiate,
@@ -173,13 +173,13 @@ class _Run:
     nix: Nix
     trees: Mapping[str, str]
     addresses: Collection[str]
-    limits: Limits
+    limits: WorkerLimits
     clock: Clock
     alone: bool
     instantiate: bool
     twin: str
 
-    def work_off(self, pending: Sequence[Evaluable], finish: Callable[[Outcome], None]) -> None:
+    def work_off(self, pending: Sequence[Evaluable], finish: Callable[[RecipeOutcome], None]) -> None:
         """Prepare the recipes, plan which go together, and evaluate them."""
         preparation = Preparation()
         for request in pending:
@@ -216,26 +216,28 @@ class _Run:
         )
 
 
-def plan_batches(jobs: Iterable[Job], workers: int) -> list[list[Job]]:
+def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[PreparedRecipe]]:
     """Which recipes go into one process: those that share their imports, split where workers would idle."""
-    groups: dict[object, list[Job]] = defaultdict(list)
+    groups: dict[object, list[PreparedRecipe]] = defaultdict(list)
     for job in jobs:
         groups[job.shares or job.group or id(job)].append(job)
-    batches: list[list[Job]] = []
+    batches: list[list[PreparedRecipe]] = []
     for group in groups.values():
         parts = max(1, min(workers, len(group) // SMALLEST_BATCH))
         batches += [group[part::parts] for part in range(parts)]
     return sorted(batches, key=len, reverse=True)
 
 
-def _work_off(session: Session, batches: list[list[Job]], finish: Callable[[Outcome], None]) -> None:
+def _work_off(
+    session: Session, batches: list[list[PreparedRecipe]], finish: Callable[[RecipeOutcome], None]
+) -> None:
     """Run batches side by side; what a worker leaves undone goes to a new one."""
     with ThreadPoolExecutor(max(1, session.limits.workers)) as pool:
-        running: dict[Future[list[Job]], int] = {}
+        running: dict[Future[list[PreparedRecipe]], int] = {}
         waiting = list(batches)
-        outcomes: list[Outcome] = []
+        outcomes: list[RecipeOutcome] = []
 
-        def start(batch: list[Job]) -> None:
+        def start(batch: list[PreparedRecipe]) -> None:
             running[pool.submit(run_batch, session, batch, outcomes.append)] = len(batch)
 
         while waiting or running:

@@ -30,7 +30,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class LogPhase:
     """A build entered a phase."""
 
     derivation: str
@@ -38,7 +38,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """A line of a build's log, or of Nix itself where `derivation` is empty."""
 
     derivation: str
@@ -61,7 +61,7 @@ class Failure:
     text: str
 
 
-LogEvent = Building | Ended | Phase | Line | Steps | Failure
+LogEvent = Building | Ended | LogPhase | LogLine | Steps | Failure
 
 
 @dataclass
@@ -75,7 +75,7 @@ class LogReader:
         event = parse_event(line)
         if event is None:
             if line.strip():
-                yield Line("", plain(line))
+                yield LogLine("", plain(line))
             return
         action, number = event.get("action"), event.get("id", 0)
         if action == "start" and event.get("type") == BUILD:
@@ -92,10 +92,10 @@ class LogReader:
     def _result(self, event: Any, derivation: str) -> Iterator[LogEvent]:
         fields = event.get("fields", ())
         if event.get("type") == PHASE and fields:
-            yield Phase(derivation, str(fields[0]))
+            yield LogPhase(derivation, str(fields[0]))
         elif event.get("type") == LOG_LINE and fields:
             text = plain(str(fields[0]))
-            yield Line(derivation, text)
+            yield LogLine(derivation, text)
             steps = NINJA.match(text)
             if steps:
                 yield Steps(derivation, int(steps[1]), int(steps[2]))
@@ -106,4 +106,4 @@ def _message(event: Any) -> Iterator[LogEvent]:
     if event.get("level") == ERRORS and text.startswith("error:"):
         yield Failure(text)
     elif text and event.get("level", NOTICES) < NOTICES and "--add-root" not in text:
-        yield Line("", text)
+        yield LogLine("", text)

@@ -20,8 +20,8 @@ from torchsmith.edge.problem import Problem, Where
 from torchsmith.nix.fetch import Tarball
 from torchsmith.nix.readable import Readable
 from torchsmith.recipe.read.closed import (
+    ByteEdit,
     Closed,
-    Edit,
     Open,
     absolute,
     close,
@@ -41,7 +41,7 @@ DEEPEST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PreparedRecipe:
     """One recipe to evaluate: where it lies, its prepared text, and what it shares with others."""
 
     name: str
@@ -59,7 +59,7 @@ class Job:
 class Preparation:
     """Jobs, and the package sets that they share by the hash of their tokens."""
 
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[PreparedRecipe] = field(default_factory=list)
     shared: dict[str, Closed] = field(default_factory=dict)
     origins: dict[str, Path] = field(default_factory=dict)  # of shared sets and prepared files
     readable: Readable = field(default_factory=Readable)
@@ -73,7 +73,7 @@ class Preparation:
         try:
             syntax = parse(data, str(path))
         except Unreadable:  # Nix may understand it; it is then evaluated as it lies there
-            self.jobs.append(Job(name, path, None, reads=(path,), system=system))
+            self.jobs.append(PreparedRecipe(name, path, None, reads=(path,), system=system))
             return
         work.note(syntax, path)
         given: dict[str, str] | None = {} if _all_defaulted(syntax) else None
@@ -86,7 +86,9 @@ class Preparation:
         found = tuple(dict.fromkeys(work.shares))
         group = f"packages {system}" if given is None and not alone else ""
         reads, tarballs = tuple(work.reads), tuple(work.tarballs)
-        self.jobs.append(Job(name, path, text, found, dict(work.files), reads, tarballs, system, group))
+        self.jobs.append(
+            PreparedRecipe(name, path, text, found, dict(work.files), reads, tarballs, system, group)
+        )
 
 
 class _Work:
@@ -111,14 +113,14 @@ class _Work:
     def prepared(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None, depth: int) -> str:
         """The text of a file with imports shared, nested files prepared and paths made absolute."""
         edits = [
-            Edit(one.start, one.end, f"torchsmithShared.{self._share(one.closed, path)}")
+            ByteEdit(one.start, one.end, f"torchsmithShared.{self._share(one.closed, path)}")
             for one in shared_imports(syntax, path, given)
         ]
         for node in relative_paths(syntax):
             if any(edit.start <= node.start_byte < edit.end for edit in edits):
                 continue
             nested = self._nested(syntax, node, path, given, depth)
-            edits.append(nested or Edit(node.start_byte, node.end_byte, absolute(syntax, node, path)))
+            edits.append(nested or ByteEdit(node.start_byte, node.end_byte, absolute(syntax, node, path)))
         return SCOPE + rewritten(syntax, 0, len(syntax.data), edits)
 
     def _share(self, closed: Closed, path: Path) -> str:
@@ -130,7 +132,7 @@ class _Work:
 
     def _nested(
         self, syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None, depth: int
-    ) -> Edit | None:
+    ) -> ByteEdit | None:
         """`import ./x.nix` as an import of that file prepared; None for any other use of a path."""
         call, target = node.parent, imported_file(syntax, node, path)
         if call is None or target is None or depth >= DEEPEST:
@@ -146,7 +148,7 @@ class _Work:
         name = "f" + hashlib.sha256(f"{target}\0{text}".encode()).hexdigest()[:24]
         self.files[name] = text
         self.preparation.origins[name] = target
-        return Edit(call.start_byte, call.end_byte, f"(import ./{name}.nix {INHERIT})")
+        return ByteEdit(call.start_byte, call.end_byte, f"(import ./{name}.nix {INHERIT})")
 
 
 def _tarballs(recipe: Recipe) -> Iterator[Tarball]:

@@ -18,14 +18,14 @@ from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Running
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.fetch import Download, Tarball, as_nix
-from torchsmith.nix.prepare import SCOPE, Job, Preparation, original
+from torchsmith.nix.prepare import SCOPE, Preparation, PreparedRecipe, original
 from torchsmith.nix.tool import Nix
 
 TICK = 0.05  # seconds between two looks at a silent worker's memory
 ERROR = 0  # Nix' level of errors
 
 
-class Facts(msgspec.Struct, frozen=True):
+class DerivationFacts(msgspec.Struct, frozen=True):
     """What a recipe's value says about itself; None where it says nothing."""
 
     pname: str | None = None
@@ -44,11 +44,11 @@ class Evaluated(msgspec.Struct, frozen=True):
     name: str
     system: str
     outputs: Mapping[str, str]
-    facts: Facts
+    facts: DerivationFacts
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkerLimits:
     """What a run of evaluations may use."""
 
     workers: int = 2
@@ -57,10 +57,10 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RecipeOutcome:
     """What became of one recipe in a worker."""
 
-    job: Job
+    job: PreparedRecipe
     seconds: float
     evaluated: Evaluated | None = None
     cause: Cause | None = None
@@ -75,7 +75,7 @@ class Session:
     folder: Path  # holds the prepared files
     trees: Mapping[str, str]
     downloads: Mapping[Tarball, Download]
-    limits: Limits
+    limits: WorkerLimits
     clock: Clock
     instantiate: bool = False  # also put the derivations into the store
     twin: str = ""  # the system to import every nixpkgs for, in place of what recipes say
@@ -93,7 +93,7 @@ class Session:
             for name, text in job.files.items():
                 (self.folder / f"{name}.nix").write_text(text)
 
-    def expression(self, batch: Sequence[Job], mark: str) -> str:
+    def expression(self, batch: Sequence[PreparedRecipe], mark: str) -> str:
         """The call of the driver for some recipes."""
         numbers = {id(job): index for index, job in enumerate(self.preparation.jobs)}
         jobs = " ".join(self._job(job, numbers[id(job)]) for job in batch)
@@ -107,7 +107,7 @@ class Session:
             f" twin = {nix_value(self.twin or None)}; }}"
         )
 
-    def _job(self, job: Job, number: int) -> str:
+    def _job(self, job: PreparedRecipe, number: int) -> str:
         file = self.folder / f"j{number}.nix" if job.text is not None else job.path.resolve()
         system = job.system or self.nix.current_system
         fields = (
@@ -115,7 +115,7 @@ class Session:
         )
         return f"{{ {fields} file = {nix_path(str(file))}; }}"
 
-    def command(self, batch: Sequence[Job], mark: str) -> list[str]:
+    def command(self, batch: Sequence[PreparedRecipe], mark: str) -> list[str]:
         """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing."""
         search = [word for path in self._sight(batch) for word in ("-I", str(path))]
         options = {
@@ -130,7 +130,7 @@ class Session:
         words = ["--eval", *mode, "--log-format", "internal-json", *chosen, *search]
         return self.nix.command("nix-instantiate", *words, "-E", self.expression(batch, mark))
 
-    def _sight(self, batch: Sequence[Job]) -> Iterator[Path]:
+    def _sight(self, batch: Sequence[PreparedRecipe]) -> Iterator[Path]:
         """Everything that these recipes may read."""
         yield self.folder
         yield from self.preparation.readable.entries(path for job in batch for path in job.reads)
@@ -148,7 +148,9 @@ class Session:
         return {**self.nix.environment(), "GC_MAXIMUM_HEAP_SIZE": heap}
 
 
-def run_batch(session: Session, batch: Sequence[Job], tell: Callable[[Outcome], None]) -> list[Job]:
+def run_batch(
+    session: Session, batch: Sequence[PreparedRecipe], tell: Callable[[RecipeOutcome], None]
+) -> list[PreparedRecipe]:
     """Evaluate recipes in one process; returns those that another process must do."""
     worker = _Worker(session, batch)
     try:
@@ -160,20 +162,20 @@ def run_batch(session: Session, batch: Sequence[Job], tell: Callable[[Outcome], 
 
 
 class _Worker:
-    def __init__(self, session: Session, batch: Sequence[Job]) -> None:
+    def __init__(self, session: Session, batch: Sequence[PreparedRecipe]) -> None:
         self.session, self.batch = session, batch
         self.mark = f"torchsmith-{secrets.token_hex(12)} "  # no recipe can guess it
         self.running = Running(session.command(batch, self.mark), env=session.environment())
         self.finished: set[int] = set()
-        self.current: Job | None = None
+        self.current: PreparedRecipe | None = None
         self.began = session.clock.monotonic()
         self.last_error: Mapping[str, Any] | None = None
         self.stray: list[str] = []
 
-    def left(self) -> list[Job]:
+    def left(self) -> list[PreparedRecipe]:
         return [job for job in self.batch if id(job) not in self.finished]
 
-    def outcomes(self) -> Iterator[Outcome]:
+    def outcomes(self) -> Iterator[RecipeOutcome]:
         """Results as they come; ends when the process has, or when a limit was passed."""
         jobs = {str(index): job for index, job in enumerate(self.session.preparation.jobs)}
         for line in self.running.lines(TICK):
@@ -213,14 +215,14 @@ class _Worker:
             self.last_error = event
         return None
 
-    def _finish(self, job: Job, report: Mapping[str, Any]) -> Outcome:
+    def _finish(self, job: PreparedRecipe, report: Mapping[str, Any]) -> RecipeOutcome:
         self.finished.add(id(job))
         self.current = None
         seconds = self.session.clock.monotonic() - self.began
         kind = report.get("not_a_derivation")
         if kind is not None:
-            return Outcome(job, seconds, cause=Cause(f"is no package: it evaluates to a {kind}"))
-        return Outcome(job, seconds, msgspec.convert(report, Evaluated))
+            return RecipeOutcome(job, seconds, cause=Cause(f"is no package: it evaluates to a {kind}"))
+        return RecipeOutcome(job, seconds, msgspec.convert(report, Evaluated))
 
     def _broken_limit(self) -> str | None:
         limits = self.session.limits
@@ -228,7 +230,7 @@ class _Worker:
             return "time"
         return "memory" if self.running.memory() > limits.memory else None
 
-    def _over(self, limit: str) -> Iterator[Outcome]:
+    def _over(self, limit: str) -> Iterator[RecipeOutcome]:
         """Time is the recipe's own fault; memory only when no other recipe used the process before it."""
         limits = self.session.limits
         if limit == "memory" and self.finished:
@@ -239,9 +241,9 @@ class _Worker:
         )
         detail = "" if limit == "memory" else f": more than {limits.seconds:.0f} s"
         self.finished.add(id(job))
-        yield Outcome(job, self.session.clock.monotonic() - self.began, cause=Cause(words + detail))
+        yield RecipeOutcome(job, self.session.clock.monotonic() - self.began, cause=Cause(words + detail))
 
-    def _failed(self) -> Outcome:
+    def _failed(self) -> RecipeOutcome:
         if self.current is None:
             cause = cause_of(self.last_error) if self.last_error else shorten("\n".join(self.stray))
             raise Problem(f"Nix cannot evaluate anything: {cause.message}", exit=Exit.LACKING)
@@ -250,16 +252,16 @@ class _Worker:
         cause = cause_of(self.last_error) if self.last_error else self._died()
         if cause.where is not None:
             cause = Cause(cause.message, original(self.session.preparation, cause.where, self.session.folder))
-        return Outcome(job, self.session.clock.monotonic() - self.began, cause=cause)
+        return RecipeOutcome(job, self.session.clock.monotonic() - self.began, cause=cause)
 
-    def _same_download(self, failed: Outcome) -> Iterator[Outcome]:
+    def _same_download(self, failed: RecipeOutcome) -> Iterator[RecipeOutcome]:
         """A tarball that could not be fetched will not be there for the next recipe either."""
         cause = failed.cause
         for tarball in failed.job.tarballs if cause is not None else ():
             if cause is not None and f"cannot download {tarball.url}" in cause.message:
                 for job in [job for job in self.left() if tarball in job.tarballs]:
                     self.finished.add(id(job))
-                    yield Outcome(job, 0.0, cause=cause)
+                    yield RecipeOutcome(job, 0.0, cause=cause)
 
     def _out_of_memory(self) -> bool:
         """Whether the collector gave up at its limit, in Nix' words or in its own."""

@@ -8,9 +8,9 @@ from itertools import groupby
 from pathlib import Path
 
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.plan.plan import PHASES, Plan, plan_workspace
+from torchsmith.plan.plan import PHASES, WorkspacePlan, plan_workspace
 from torchsmith.workspace import git
-from torchsmith.workspace.change import KINDS, Change, Kind
+from torchsmith.workspace.change import KINDS, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, SHARED
 from torchsmith.workspace.journal import Commit, GitStep, Writer, writing
 from torchsmith.workspace.reconcile import copies
@@ -20,7 +20,7 @@ OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApplyRequest:
     """What was asked for."""
 
     workspace: Path | None = None
@@ -37,14 +37,14 @@ class Request:
 class Applied:
     """What was done, what was left to its owner, and the commits."""
 
-    plan: Plan
+    plan: WorkspacePlan
     done: tuple[Change, ...]
     left: tuple[Change, ...]
     commits: tuple[Commit, ...]
     recovered: str = ""
 
 
-def apply_plan(request: Request) -> Applied:
+def apply_plan(request: ApplyRequest) -> Applied:
     """Make the workspace what its plan says. Run again after a stop, it goes on with what is still to do."""
     git.require_git()
     root = root_of(request.workspace, request.profile)
@@ -64,7 +64,7 @@ def apply_plan(request: Request) -> Applied:
     return Applied(plan, tuple(chosen), left, tuple(writer.commits), writer.recovered)
 
 
-def _write(writer: Writer, repo: str, name: str, changes: Sequence[Change], request: Request) -> None:
+def _write(writer: Writer, repo: str, name: str, changes: Sequence[Change], request: ApplyRequest) -> None:
     """One batch, with its commit."""
     paths = [path.removeprefix(f"{repo}/") for change in changes for path in change.files]
     message = _message(name, changes, per_file=request.per_file)
@@ -72,7 +72,7 @@ def _write(writer: Writer, repo: str, name: str, changes: Sequence[Change], requ
     writer.write([*copies(writer.root, changes), *changes], steps)
 
 
-def refuse_dirty(plan: Plan) -> None:
+def refuse_dirty(plan: WorkspacePlan) -> None:
     """A Problem where a repository has changes that nobody committed; what is as wanted does not count."""
     wanted = {file.path: file.text for repo in plan.repos for file in repo.files}
     for repo in plan.repos:
@@ -95,7 +95,7 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _uncommitted(plan: Plan, repo: str) -> Iterator[Change]:
+def _uncommitted(plan: WorkspacePlan, repo: str) -> Iterator[Change]:
     """Files that are as wanted, or gone as wanted, and that no commit holds: each belongs to its phase."""
     wanted = {file.path: file for one in plan.repos if one.name == repo for file in one.files}
     for inner, letters in git.uncommitted(plan.root / repo).items():
@@ -103,13 +103,15 @@ def _uncommitted(plan: Plan, repo: str) -> Iterator[Change]:
         file = wanted.get(path)
         text = _read(plan.root / path)
         if file is not None and text == file.text:
-            new: Kind = "create" if letters in ("??", "A ", "AM") else "rewrite"
+            new: ChangeKind = "create" if letters in ("??", "A ", "AM") else "rewrite"
             yield Change(new, path, "not committed yet", text, text, "ours", recipe=file.is_recipe)
         elif file is None and not (plan.root / path).exists() and inner.startswith(OURS):
             yield Change("delete", path, "gone, and not committed yet", owner="ours")
 
 
-def _batches(plan: Plan, changes: Sequence[Change], *, per_file: bool) -> Iterator[tuple[str, list[Change]]]:
+def _batches(
+    plan: WorkspacePlan, changes: Sequence[Change], *, per_file: bool
+) -> Iterator[tuple[str, list[Change]]]:
     """What goes into one commit: a phase, or a file."""
     if per_file:
         yield from ((Path(one.path).name, [one]) for one in changes)

@@ -17,7 +17,7 @@ from torchsmith.workspace.wanted import wanted_repos
 
 Evaluate = Callable[[Sequence[Evaluable]], list[Result]]
 
-Kind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
+EffectKind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Effect:
     """What a change does to one recipe."""
 
     name: str
-    kind: Kind
+    kind: EffectKind
     before: str = ""  # derivation, or the reason why there is none
     after: str = ""
 
@@ -67,7 +67,7 @@ def _effect(name: str, old: Result | None, new: Result | None) -> Effect:
         return Effect(name, "new" if new and new.ok else "broken", was, now)
     if new is None:
         return Effect(name, "gone", was, now)
-    kinds: dict[tuple[bool, bool], Kind] = {
+    kinds: dict[tuple[bool, bool], EffectKind] = {
         (True, False): "broken",
         (False, True): "mended",
         (False, False): "still broken",

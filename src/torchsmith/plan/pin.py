@@ -15,7 +15,7 @@ from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix.cells import find_line
 from torchsmith.plan.impact import Effect, Evaluate, effects
-from torchsmith.workspace.change import Adoption, Change, Kind
+from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -241,7 +241,7 @@ def _laid_over(root: Path, name: str, table: Facts) -> Change:
             f"{path} has an entry of its own for what is to move: {error}",
             hint="take it out, then move again",
         ) from error
-    kind: Kind = "create" if text is None else "rewrite"
+    kind: ChangeKind = "create" if text is None else "rewrite"
     return Change(kind, name, "where the line goes", text, made)
 
 

@@ -10,10 +10,10 @@ from typing import Literal
 from torchsmith.audit.context import Context
 from torchsmith.audit.finding import Severity
 from torchsmith.audit.run import judge_file
-from torchsmith.audit.suppress import Choice
+from torchsmith.audit.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import package_name, try_read
-from torchsmith.workspace.change import Adoption, Change, Kind
+from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.reconcile import Judge, reconcile
@@ -26,7 +26,7 @@ REASONS = 3  # of a broken recipe that are told one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkspacePlan:
     """All changes of a workspace, in the order in which they are carried out."""
 
     root: Path
@@ -34,7 +34,7 @@ class Plan:
     repos: tuple[WantedRepo, ...]
     changes: tuple[Change, ...]
 
-    def recipes(self, *kinds: Kind) -> list[Change]:
+    def recipes(self, *kinds: ChangeKind) -> list[Change]:
         return [one for one in self.changes if one.recipe and (one.kind in kinds or not kinds)]
 
     @property
@@ -52,7 +52,7 @@ class Plan:
 
 def plan_workspace(
     workspace: Path | None, profile: str | None = None, *, adopt: bool = False, paths: tuple[Path, ...] = ()
-) -> Plan:
+) -> WorkspacePlan:
     """The plan of a workspace; a Problem where there is none."""
     root = root_of(workspace, profile)
     opened = open_workspace(workspace, profile)
@@ -60,7 +60,7 @@ def plan_workspace(
     adoption = Adoption.of(adopt, paths, root)
     changes = reconcile(opened, repos, adopt=adoption, judge=auditor(opened))
     changes.sort(key=lambda one: PHASES.index(phase_of(one, opened.catalog)))
-    return Plan(root, opened.catalog, tuple(repos), tuple(changes))
+    return WorkspacePlan(root, opened.catalog, tuple(repos), tuple(changes))
 
 
 def phase_of(change: Change, catalog: Catalog) -> Phase:
@@ -78,10 +78,12 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
 
 def auditor(workspace: Workspace) -> Judge:
     """The errors of a recipe, the first few of them; empty where there is none."""
-    bench = Context(workspace.catalog, Choice(), {cell.name: cell.line for cell in workspace.matrix.cells})
+    context = Context(
+        workspace.catalog, RuleSelection(), {cell.name: cell.line for cell in workspace.matrix.cells}
+    )
 
     def errors(recipe: RecipeFile) -> str:
-        findings = judge_file(recipe.path, recipe.path.name, True, bench).findings
+        findings = judge_file(recipe.path, recipe.path.name, True, context).findings
         words = list(dict.fromkeys(one.message for one in findings if one.severity is Severity.ERROR))
         more = f", and {len(words) - REASONS} more" if len(words) > REASONS else ""
         return "; ".join(words[:REASONS]) + more

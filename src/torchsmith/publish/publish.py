@@ -25,7 +25,7 @@ Verified = Callable[[str], str]  # a package's name -> why it does not count as 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PublishedRow:
     """One package: how it stands, where it is, and from which commit."""
 
     name: str
@@ -51,12 +51,12 @@ class Publisher:
     env: Mapping[str, str] | None = None
     redact: Redact = field(default_factory=redactor)
 
-    def publish(self, recipes: Sequence[RecipeFile], *, dry_run: bool = False) -> list[Row]:
+    def publish(self, recipes: Sequence[RecipeFile], *, dry_run: bool = False) -> list[PublishedRow]:
         """Check everything before anything leaves this machine, then publish what is not there yet."""
         repos = by_repository(recipes)
         self._require(repos)
         unverified = {} if self.force else self._unverified(recipes)
-        rows: list[Row] = []
+        rows: list[PublishedRow] = []
         for repo, own in repos.items():
             if self.push and not dry_run:
                 commit_and_push(repo)
@@ -90,9 +90,9 @@ class Publisher:
         done: set[str],
         *,
         dry_run: bool,
-    ) -> Row:
-        def row(standing: Standing, words: str = "") -> Row:
-            return Row(recipe.name, standing, self.org, repo.name, revision, words)
+    ) -> PublishedRow:
+        def row(standing: Standing, words: str = "") -> PublishedRow:
+            return PublishedRow(recipe.name, standing, self.org, repo.name, revision, words)
 
         if recipe.name in done:
             return row("published before")

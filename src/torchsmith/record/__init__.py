@@ -2,7 +2,16 @@
 
 from torchsmith.record.database import Record, open_record
 from torchsmith.record.estimate import Expected, Past, Work, expect
-from torchsmith.record.rows import Attempt, Built, JobRow, JobState, Published, RunRow, RunState, Verdict
+from torchsmith.record.rows import (
+    Attempt,
+    Built,
+    JobRow,
+    JobState,
+    Published,
+    RunRow,
+    RunState,
+    VerificationRow,
+)
 
 __all__ = [
     "Attempt",
@@ -15,7 +24,7 @@ __all__ = [
     "Record",
     "RunRow",
     "RunState",
-    "Verdict",
+    "VerificationRow",
     "Work",
     "expect",
     "open_record",

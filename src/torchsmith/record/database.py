@@ -15,7 +15,16 @@ import msgspec
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.record.estimate import Past
 from torchsmith.record.guard import Database, trouble
-from torchsmith.record.rows import UNFINISHED, Attempt, Built, JobRow, Published, RunRow, RunState, Verdict
+from torchsmith.record.rows import (
+    UNFINISHED,
+    Attempt,
+    Built,
+    JobRow,
+    Published,
+    RunRow,
+    RunState,
+    VerificationRow,
+)
 
 FILE = "record.sqlite"
 # What brings a file from each format to the next; the number of steps is the format.
@@ -218,7 +227,7 @@ class Record:
         found = self._db.execute("select distinct name from jobs where attempts > 0 order by name")
         return [str(row[0]) for row in found]
 
-    def note_verdict(self, verdict: Verdict) -> None:
+    def note_verdict(self, verdict: VerificationRow) -> None:
         """Write down what verification said about an output; the newest word counts."""
         with self._transaction():
             self._db.execute(
@@ -234,9 +243,9 @@ class Record:
                 ),
             )
 
-    def verdict(self, output: str) -> Verdict | None:
+    def verdict(self, output: str) -> VerificationRow | None:
         found = self._db.execute("select * from verdicts where output = ?", (output,)).fetchone()
-        return _typed(found, Verdict, ()) if found else None
+        return _typed(found, VerificationRow, ()) if found else None
 
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store, whoever put them there."""

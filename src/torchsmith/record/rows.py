@@ -62,7 +62,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class VerificationRow(msgspec.Struct, frozen=True, kw_only=True):
     """What verification said about an output."""
 
     output: str

@@ -12,10 +12,10 @@ from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import Result, evaluate
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
-from torchsmith.nix.log import Failure, Line, LogReader
+from torchsmith.nix.log import Failure, LogLine, LogReader
 from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
-from torchsmith.repair.holders import Holder, best, holders_of, source_of, told_of
+from torchsmith.repair.holders import Holder, best, holders_of, searchable_text, source_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.journal import writing
@@ -166,7 +166,7 @@ class HashFixer:
             done = self.nix.run(realise_command(self.nix, paths, self.options, keep_going=True))
             reader = LogReader()
             for line in done.stderr.splitlines():
-                told += [event.text for event in reader.read(line) if isinstance(event, Line | Failure)]
+                told += [event.text for event in reader.read(line) if isinstance(event, LogLine | Failure)]
         return "\n".join(told)
 
     def _place(
@@ -183,7 +183,9 @@ class HashFixer:
                 for graph in graphs
                 for path in [mismatch.derivation]
                 for name in graph.users.get(path, ())
-                for holder in best(holders[name], mismatch.specified, told_of(graph.derivations[path]))
+                for holder in best(
+                    holders[name], mismatch.specified, searchable_text(graph.derivations[path])
+                )
             ]
             placed += found
             if not found:

@@ -152,6 +152,6 @@ def source_of(derivation: Derivation) -> str:
     return " ".join(filter(None, (address.strip(), env.get("rev", ""), env.get("outputHashMode", ""))))
 
 
-def told_of(derivation: Derivation) -> str:
+def searchable_text(derivation: Derivation) -> str:
     """All words of a download by which a holder's marks may recognise it."""
     return "\n".join((derivation.name, *derivation.env.values()))

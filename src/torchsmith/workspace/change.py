@@ -11,8 +11,8 @@ from typing import Literal
 from torchsmith.edge.problem import Problem
 from torchsmith.recipe.header import Owner
 
-Kind = Literal["keep", "create", "rewrite", "replace", "delete"]
-KINDS: tuple[Kind, ...] = ("keep", "create", "rewrite", "replace", "delete")
+ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]
+KINDS: tuple[ChangeKind, ...] = ("keep", "create", "rewrite", "replace", "delete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Change:
     """What is to be done with a file. `old` is the file that a replacement removes; `left` marks what is
     not done because the file is somebody else's."""
 
-    kind: Kind
+    kind: ChangeKind
     path: str  # below the workspace; absolute where it lies elsewhere
     why: str = ""
     before: str | None = None

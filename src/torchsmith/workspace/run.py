@@ -19,7 +19,7 @@ WORDS = {"create": "new", "rewrite": "changed", "replace": "replaced", "delete":
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class GenerateRequest:
     """What was asked for."""
 
     workspace: Path | None = None
@@ -34,7 +34,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class GenerateReport:
     """What was done, or would be."""
 
     root: Path
@@ -52,17 +52,17 @@ class Report:
         return [change for change in self.changes if change.left]
 
 
-def generate(request: Request) -> Report:
+def generate(request: GenerateRequest) -> GenerateReport:
     """Make the workspace what torchsmith.toml says, or say what that would take."""
     root = root_of(request.workspace, request.profile)
     if not request.write:
-        return Report(root, tuple(_changes(request)[1]), written=False)
+        return GenerateReport(root, tuple(_changes(request)[1]), written=False)
     if request.git:
         git.require_git()
     with writing(root, "generate", request.wait_seconds) as writer:
         repos, changes = _changes(request)
         carry_out(writer, repos, changes, tell_git=request.git, commit=request.commit)
-    return Report(root, tuple(changes), True, tuple(writer.commits), writer.recovered)
+    return GenerateReport(root, tuple(changes), True, tuple(writer.commits), writer.recovered)
 
 
 def root_of(workspace: Path | None, profile: str | None = None) -> Path:
@@ -75,7 +75,7 @@ def root_of(workspace: Path | None, profile: str | None = None) -> Path:
     return root
 
 
-def _changes(request: Request) -> tuple[list[WantedRepo], list[Change]]:
+def _changes(request: GenerateRequest) -> tuple[list[WantedRepo], list[Change]]:
     workspace = open_workspace(request.workspace, request.profile)
     assert workspace.root is not None
     repos = _wanted(workspace, request.only)

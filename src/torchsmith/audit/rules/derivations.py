@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchsmith.audit.derivations import Built
+from torchsmith.audit.derivations import EvaluatedWorkspace
 from torchsmith.audit.rule import WARNING, Defect, rule
 
 
 @rule("TS003", "recipe that Nix does not evaluate", depth="derivations", over="repo")
-def nix_evaluates_it(built: Built) -> Iterator[Defect]:
+def nix_evaluates_it(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """Nix itself, with the pinned nixpkgs or the tree that was given, stops at this recipe."""
     for file, cause in built.failed:
         yield Defect(f"does not evaluate: {cause}", file=file)
 
 
 @rule("TS109", "the same derivation twice", WARNING, depth="derivations", over="repo")
-def derivations_differ(built: Built) -> Iterator[Defect]:
+def derivations_differ(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """Two recipes whose derivations are equal but for the name build the same thing twice, however
     different their texts look."""
     seen: dict[str, str] = {}
@@ -28,7 +28,7 @@ def derivations_differ(built: Built) -> Iterator[Defect]:
 
 
 @rule("TS422", "derivation for another GPU", depth="derivations", over="repo")
-def derivation_compiles_for_its_gpu(built: Built) -> Iterator[Defect]:
+def derivation_compiles_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """TORCH_CUDA_ARCH_LIST in the derivation is the architecture in the name, of torch and of companions."""
     for one in built.recipes:
         sm = one.variant.sm if one.variant else None
@@ -37,7 +37,7 @@ def derivation_compiles_for_its_gpu(built: Built) -> Iterator[Defect]:
 
 
 @rule("TS722", "companion that compiles a torch of its own", WARNING, depth="derivations", over="repo")
-def companion_builds_on_the_torch_recipe(built: Built) -> Iterator[Defect]:
+def companion_builds_on_the_torch_recipe(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """The torch below a companion is the derivation of the PyTorch recipe of the same cell; else it is
     compiled twice."""
     for one in built.recipes:
@@ -49,7 +49,7 @@ def companion_builds_on_the_torch_recipe(built: Built) -> Iterator[Defect]:
 
 
 @rule("TS222", "derivation for another system", depth="derivations", over="repo")
-def derivation_is_for_its_system(built: Built) -> Iterator[Defect]:
+def derivation_is_for_its_system(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """The derivation's system is the one whose compiler knows the flags."""
     for one in built.recipes:
         isa = built.catalog.isas.get(one.variant.isa) if one.variant else None

@@ -15,7 +15,7 @@ Outcome = Literal["holds", "wrong", "not checked"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class FactCheck:
     """One fact, the tool that knows, and what came of asking it."""
 
     fact: str
@@ -24,7 +24,7 @@ class Check:
     detail: str = ""
 
 
-def check_catalog(catalog: Catalog, readings: Readings) -> list[Check]:
+def check_catalog(catalog: Catalog, readings: Readings) -> list[FactCheck]:
     """Every fact that a tool can see."""
     return [
         *(check_targets(toolkit, readings) for toolkit in catalog.cuda.values()),
@@ -33,25 +33,25 @@ def check_catalog(catalog: Catalog, readings: Readings) -> list[Check]:
     ]
 
 
-def check_targets(toolkit: CudaToolkit, readings: Readings) -> Check:
+def check_targets(toolkit: CudaToolkit, readings: Readings) -> FactCheck:
     """A toolkit's target list is exactly that of its ptxas."""
     wheel = toolkit.wheel.partition("==")[2]
     fact, tool = f"CUDA {toolkit.version}: {len(toolkit.targets)} targets", f"ptxas {wheel}"
     said = readings.ptxas.get(toolkit.version, Absent("not asked for"))
     if isinstance(said, Absent):
-        return Check(fact, tool, "not checked", said.why)
+        return FactCheck(fact, tool, "not checked", said.why)
     if said.release != toolkit.version:
-        return Check(fact, tool, "wrong", f"the wheel's ptxas is release {said.release}")
+        return FactCheck(fact, tool, "wrong", f"the wheel's ptxas is release {said.release}")
     return _compare(fact, tool, map(str, toolkit.targets), map(str, said.targets))
 
 
-def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[Check]:
+def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
     """The flags define exactly the macros that are listed, and the features are those of the macros."""
     said = readings.macros(isa.platform, isa.flags)
     fact, tool = f"{isa.name}: {' '.join(isa.flags)}", f"gcc for {isa.platform}"
     if isinstance(said, Absent):
         outcome: Outcome = "wrong" if "refuses" in said.why else "not checked"
-        yield Check(fact, tool, outcome, said.why)
+        yield FactCheck(fact, tool, outcome, said.why)
         return
     yield _compare(fact, tool, isa.macros, said)
     implied = {
@@ -62,18 +62,18 @@ def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[Check]
     yield _compare(f"{isa.name}: {len(isa.features)} features", tool, isa.features, implied)
 
 
-def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Iterator[Check]:
+def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
     """A CPU runs exactly the instruction sets that its features in archspec, and in LLVM, allow."""
     fact = f"{cpu.title}: {', '.join(cpu.isas) or 'none'}"
     if not cpu.archspec and not cpu.llvm:
-        yield Check(fact, "archspec, LLVM", "not checked", f"neither has it; {cpu.source}")
+        yield FactCheck(fact, "archspec, LLVM", "not checked", f"neither has it; {cpu.source}")
     for tool, name in (("archspec", cpu.archspec), ("LLVM", cpu.llvm)):
         if not name:
             continue
         features = _by_archspec(cpu, readings) if tool == "archspec" else _by_llvm(cpu, catalog, readings)
         if isinstance(features, Absent):
             outcome: Outcome = "wrong" if "has no" in features.why else "not checked"
-            yield Check(fact, tool, outcome, features.why)
+            yield FactCheck(fact, tool, outcome, features.why)
             continue
         able = [
             isa.name
@@ -124,10 +124,10 @@ def not_looked_at(catalog: Catalog) -> dict[str, int]:
     }
 
 
-def _compare(fact: str, tool: str, ours: Iterable[str], theirs: Iterable[str]) -> Check:
+def _compare(fact: str, tool: str, ours: Iterable[str], theirs: Iterable[str]) -> FactCheck:
     listed, said = set(ours), set(theirs)
     differences = [
         *(f"{name} is not in the tool" for name in sorted(listed - said)),
         *(f"{name} is missing here" for name in sorted(said - listed)),
     ]
-    return Check(fact, tool, "wrong" if differences else "holds", ", ".join(differences))
+    return FactCheck(fact, tool, "wrong" if differences else "holds", ", ".join(differences))

@@ -43,7 +43,7 @@ def run(
     """
     from torchsmith.cli import plan_view as view
     from torchsmith.cli.options import adopting
-    from torchsmith.plan.apply import Request, apply_plan
+    from torchsmith.plan.apply import ApplyRequest, apply_plan
     from torchsmith.plan.plan import plan_workspace
 
     named = tuple(paths or ())
@@ -52,7 +52,7 @@ def run(
         plan = plan_workspace(workspace, profile, adopt=adopt, paths=named)
         view.print_plan_json(plan) if json else view.print_plan(plan)
         return
-    applied = apply_plan(Request(workspace, profile, adopt, named, allow_dirty, per_file, commit, wait))
+    applied = apply_plan(ApplyRequest(workspace, profile, adopt, named, allow_dirty, per_file, commit, wait))
     view.print_applied_json(applied) if json else view.print_applied(applied)
     if applied.left:
         raise typer.Exit(1)

@@ -74,7 +74,7 @@ def run(
     from torchsmith.audit import suppress
     from torchsmith.audit.finding import Severity
     from torchsmith.audit.rule import find_rule
-    from torchsmith.audit.run import Request, audit
+    from torchsmith.audit.run import AuditRequest, audit
     from torchsmith.cli import audit_view as view
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.edge.problem import Problem
@@ -89,7 +89,7 @@ def run(
     trees = read_trees(nixpkgs or [])
     places, selectors = split(paths or [])
     places = places or (workspace_folder(workspace),)
-    request = Request(places, workspace, choice, values, evaluate, trees, jobs, selectors)
+    request = AuditRequest(places, workspace, choice, values, evaluate, trees, jobs, selectors)
     report = audit(request)
     if write_baseline and baseline is not None:
         suppress.write_baseline(baseline, report.findings)

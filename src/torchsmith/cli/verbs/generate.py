@@ -45,10 +45,10 @@ def run(
     """
     from torchsmith.cli import generate_view as view
     from torchsmith.cli.options import adopting
-    from torchsmith.workspace.run import Request, generate
+    from torchsmith.workspace.run import GenerateRequest, generate
 
     report = generate(
-        Request(
+        GenerateRequest(
             workspace=workspace,
             profile=profile,
             only=tuple(only or ()),

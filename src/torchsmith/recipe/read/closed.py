@@ -29,7 +29,7 @@ class Open(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class ByteEdit:
     """A replacement of some bytes of a file."""
 
     start: int
@@ -176,16 +176,16 @@ def absolute(syntax: Syntax, node: Node, path: Path) -> str:
     return start + text[len(head) :]
 
 
-def _absolute_paths(syntax: Syntax, node: Node, path: Path) -> list[Edit]:
+def _absolute_paths(syntax: Syntax, node: Node, path: Path) -> list[ByteEdit]:
     inside = (
         one
         for one in relative_paths(syntax)
         if node.start_byte <= one.start_byte and one.end_byte <= node.end_byte
     )
-    return [Edit(one.start_byte, one.end_byte, absolute(syntax, one, path)) for one in inside]
+    return [ByteEdit(one.start_byte, one.end_byte, absolute(syntax, one, path)) for one in inside]
 
 
-def rewritten(syntax: Syntax, start: int, end: int, edits: list[Edit]) -> str:
+def rewritten(syntax: Syntax, start: int, end: int, edits: list[ByteEdit]) -> str:
     """A part of a file with edits made; line breaks are kept, so that later lines keep their numbers."""
     parts: list[bytes] = []
     at = start

@@ -26,7 +26,7 @@ COMPARED: dict[str, Callable[[Value, Value], bool]] = {"==": eq, "!=": ne}
 ORDERED: dict[str, Callable[[str | int, str | int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
-class Folder:
+class ConstantFolder:
     """Folds expressions of one file; `given` are values that a wrapper passes to it, `path` is where it
     stands, for the tables that it imports."""
 
@@ -278,7 +278,7 @@ class Folder:
             return text
         body = body.child_by_field_name("body")
         known = {name: value for name, value in given.items() if not isinstance(value, Unknown)}
-        folder = Folder(other, known, target, self.imports + 1)
+        folder = ConstantFolder(other, known, target, self.imports + 1)
         return folder.fold(body) if body is not None else text
 
     def call(self, node: Node) -> tuple[str, list[Node]]:
@@ -312,7 +312,7 @@ def _table(syntax: Syntax, path: Path, imports: int) -> Value:
     for known, value in _tables:
         if known is syntax:
             return value
-    value = Folder(syntax, {}, path, imports).fold(syntax.root)
+    value = ConstantFolder(syntax, {}, path, imports).fold(syntax.root)
     _tables.append((syntax, value))
     del _tables[:-TABLES]
     return value

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchsmith.recipe.read.fold import OPTIONAL, Folder
+from torchsmith.recipe.read.fold import OPTIONAL, ConstantFolder
 from torchsmith.recipe.read.scope import lookup, names_of
 from torchsmith.recipe.read.syntax import Syntax
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 STEPS = 8  # variables that stand for each other
 
 
-def dead_parts(syntax: Syntax, folder: Folder) -> Iterator[tuple[int, int]]:
+def dead_parts(syntax: Syntax, folder: ConstantFolder) -> Iterator[tuple[int, int]]:
     """Stretches that are never evaluated, by values that are plain."""
     for node in syntax.captures.get("if", ()):
         condition = node.child_by_field_name("condition")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.variant import package_name
-from torchsmith.recipe.read.fold import Folder, parsed_file
+from torchsmith.recipe.read.fold import ConstantFolder, parsed_file
 from torchsmith.recipe.read.live import dead_parts, is_nixpkgs, is_used, resolved
 from torchsmith.recipe.read.overlays import SETS, body_of, override_kind, read_overlays
 from torchsmith.recipe.read.said import (
@@ -106,8 +106,8 @@ class Recipe:
         return self.inner.content if self.inner else self
 
     @cached_property
-    def folder(self) -> Folder:
-        return Folder(self.syntax, self.given, self.path)
+    def folder(self) -> ConstantFolder:
+        return ConstantFolder(self.syntax, self.given, self.path)
 
     @cached_property
     def dead(self) -> tuple[tuple[int, int], ...]:

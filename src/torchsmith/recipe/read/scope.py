@@ -23,7 +23,7 @@ BUILTINS = frozenset(
 )
 
 PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path whose parts can be told by their dots alone
-Kind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
+BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
 SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset_expression": "rec"}
 
 
@@ -31,7 +31,7 @@ SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset
 class Meaning:
     """What a name means at some place: the kind of binding, the statements that bind it, their scope."""
 
-    kind: Kind
+    kind: BindingKind
     name: str
     home: Node | None = None
     statements: tuple[Node, ...] = ()
