@@ -35,6 +35,8 @@ def read_document(text: str, source: str) -> HostFacts:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise Problem(f"{source} is not whole JSON (line {error.lineno}): {error.msg.lower()}") from error
+    except RecursionError:
+        raise Problem(f"{source} is nested too deeply") from None
     return from_document(data, source)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from torchsmith.edge.problem import Problem, Where
 from torchsmith.host.document import MARK, from_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.given import Given
-from torchsmith.host.read_report import read_report_file
+from torchsmith.host.read_cluster import Node, load_json, read_nodes
+from torchsmith.host.read_report import read_report, report_text
 
 SAMPLE = Path(__file__).with_name("sample.csv")
 # What the columns of an inventory may be called.
@@ -71,9 +71,16 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
     if path.is_dir():
         fleet = _read_folder(path)
     elif not path.exists():
-        raise Problem(f"there is no {path}", hint="an inventory is a CSV or JSON file or a folder of reports")
+        raise Problem(
+            f"there is no {path}",
+            hint="an inventory is a CSV or JSON file, what scontrol or kubectl print, or a folder of reports",
+        )
     else:
         text = read_text(path).removeprefix("\ufeff")
+        nodes = read_nodes(text, path.name)
+        if nodes:
+            lost = (Unread(Where(f"{path.name}, {node.name}"), node.lost) for node in nodes if node.lost)
+            return Fleet(tuple(_kinds(nodes)), tuple(lost))
         reader = _read_json if text.lstrip()[:1] in ("[", "{") else _read_csv
         fleet = reader(text, str(path), catalog)
     if not fleet.kinds:
@@ -102,10 +109,7 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
 
 
 def _read_json(text: str, name: str, catalog: Catalog) -> Fleet:
-    try:
-        data: Any = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise Problem(f"not valid JSON: {error.msg.lower()}", where=Where(name, error.lineno)) from error
+    data = load_json(text, name)
     if isinstance(data, dict) and MARK not in data:
         data = data.get("machines", [])
     entries = data if isinstance(data, list) else [data]
@@ -190,6 +194,14 @@ def _number(word: str, what: str) -> float:
     return number
 
 
+def _kinds(nodes: Iterable[Node]) -> Iterator[Kind]:
+    """Each node a kind; equal facts are one object, which is judged once."""
+    seen: dict[HostFacts, HostFacts] = {}
+    for node in nodes:
+        if not node.lost:
+            yield Kind(node.name, seen.setdefault(node.facts, node.facts))
+
+
 def _read_folder(folder: Path) -> Fleet:
     """A machine for each file name up to its first dot, and for each folder: its reports read together."""
     machines: dict[str, list[Path]] = {}
@@ -204,7 +216,12 @@ def _read_folder(folder: Path) -> Fleet:
         parts = []
         for path in paths:
             try:
-                parts.append(read_report_file(path))
+                text = report_text(path)
+                nodes = read_nodes(text, path.name) or ()
+                if len(nodes) > 1:
+                    kinds += _kinds(nodes)
+                else:
+                    parts.append(read_report(text, path.name))
             except Problem as problem:
                 unread.append(Unread(Where(str(path)), problem.message))
         if parts:

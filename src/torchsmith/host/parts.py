@@ -47,6 +47,8 @@ class _Lookup:
             for spot, gpu in found
             if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in found)
         }
+        if not whole:  # rtx4090, as Slurm and people write it
+            whole = {gpu.sm: gpu for part, gpu in self.parts if "".join(part) == "".join(words)}
         return next(iter(whole.values())) if len(whole) == 1 else None
 
     def _find_cut(self, name: str) -> Gpu | None:

@@ -167,7 +167,7 @@ def _json_rows(text: str) -> list[tuple[str, str]]:
     """The rows of `lscpu -J`, which newer versions nest."""
     try:
         table = json.loads(text)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return re.findall(r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"', text)
     rows: list[tuple[str, str]] = []
     waiting = list(table.get("lscpu", [])) if isinstance(table, dict) else []

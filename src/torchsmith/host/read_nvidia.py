@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +27,7 @@ _ABSENT = re.compile(r"^\[?(n/a|not supported|unknown error|err!|not found|gpu i
 
 
 def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
-    """Any output of nvidia-smi: -q, --format=csv, -L, or its table."""
+    """Any output of nvidia-smi: -q, -q -x, --format=csv, -L, or its table."""
     for words, meaning in _FAILURES:
         if words in text:
             return HostFacts(notes=(Note(source, meaning),))
@@ -35,6 +36,8 @@ def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
         return HostFacts(gpus=Fact((), source), notes=(note,))
     if "No devices were found" in text:
         return HostFacts(gpus=Fact((), source))
+    if "<nvidia_smi_log" in text:
+        return read_xml(text, source)
     if "NVSMI LOG" in text or re.search(r"^\s*Product Name\s+:", text, re.MULTILINE):
         return read_query(text, source)
     if re.search(r"^GPU \d+: ", text, re.MULTILINE):
@@ -74,6 +77,42 @@ def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
         mig=Fact(mig[1] == "Enabled", source) if mig and not _ABSENT.match(mig[1]) else None,
         address=_address(address),
     )
+
+
+def read_xml(text: str, source: str = "nvidia-smi -q -x") -> HostFacts:
+    """`nvidia-smi -q -x`, read by its tags so that a cut one is read as far as it goes."""
+    head, *sections = re.split(r"<gpu\b", text)
+    notes: list[Note] = []
+    gpus = tuple(_xml_gpu(section, source, notes) for section in sections)
+    attached = _tag("attached_gpus", head)
+    if attached.isdigit() and int(attached) != len(gpus):
+        notes.append(Note(source, f"announces {attached} GPUs and describes {len(gpus)}: the rest is cut"))
+    return HostFacts(
+        driver=_driver(_tag("driver_version", head), source, notes),
+        gpus=Fact(gpus, source) if gpus or attached == "0" else None,
+        notes=tuple(notes),
+    )
+
+
+def _xml_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
+    name, generation = _tag("product_name", section), _tag("product_architecture", section)
+    memory = re.findall(r"<fb_memory_usage>\s*<total>(\d+) MiB", section)
+    mig = _tag("current_mig", section)
+    if not name:
+        notes.append(Note(source, "gives no name for a GPU"))
+    return GpuFacts(
+        name=Fact(name, source) if name else None,
+        generation=Fact(generation, source) if generation else None,
+        memory_mib=Fact(max(map(int, memory)), source) if memory else None,
+        mig=Fact(mig == "Enabled", source) if mig else None,
+        address=_address(section.partition(">")[0]),
+    )
+
+
+def _tag(name: str, text: str) -> str:
+    found = re.search(rf"<{name}>([^<]*)</{name}>", text)
+    value = html.unescape(found[1]).strip() if found else ""
+    return "" if _ABSENT.match(value) else value
 
 
 def _after(label: str, text: str) -> str:

@@ -11,12 +11,13 @@ from torchsmith.edge.problem import Problem
 from torchsmith.host.document import MARK, read_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_apple import read_sysctl, read_system_profiler
+from torchsmith.host.read_cluster import Node, read_nodes
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
 from torchsmith.host.read_nvidia import ABSENT_TOOL, read_driver_file, read_nvidia_smi
 
 KNOWN = (
-    "lscpu, /proc/cpuinfo, nvidia-smi (-q, -L or --query-gpu=... --format=csv),"
-    " system_profiler, torchsmith host --json"
+    "lscpu, /proc/cpuinfo, nvidia-smi (-q, -q -x, -L or --query-gpu=... --format=csv), system_profiler,"
+    " scontrol show node, kubectl get node -o json, Ansible's setup, torchsmith host --json"
 )
 
 LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
@@ -37,7 +38,8 @@ FORMS = (
     Form("/proc/driver/nvidia/version", r"^NVRM version:", read_driver_file),
     Form(
         "nvidia-smi",
-        r"NVSMI LOG|NVIDIA-SMI|^GPU \d+: |Product Name\s+:|(^|, ?)(compute_cap|driver_version)(,|\s|$)"
+        r"<nvidia_smi_log|NVSMI LOG|NVIDIA-SMI|^GPU \d+: |Product Name\s+:"
+        r"|(^|, ?)(compute_cap|driver_version)(,|\s|$)"
         r"|^(Tesla|NVIDIA|GRID|Quadro) [^:\n]*,|Failed to initialize NVML|No devices were found|"
         + ABSENT_TOOL,
         read_nvidia_smi,
@@ -56,6 +58,9 @@ FORMS = (
 def read_report(text: str, name: str) -> HostFacts:
     """What a text says of a machine; a Problem where no known tool wrote it."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    nodes = read_nodes(text, name)
+    if nodes is not None:
+        return _only(nodes, name)
     forms = [form for form in FORMS if re.search(form.pattern, text, re.MULTILINE)]
     if forms and forms[0].tool == "torchsmith host":
         return read_document(text, name)
@@ -68,8 +73,19 @@ def read_report(text: str, name: str) -> HostFacts:
     return facts if facts != HostFacts() else facts.noting(name, "says nothing that could be used: it is cut")
 
 
-def read_report_file(path: Path) -> HostFacts:
-    """The report in a file. Bytes that are not UTF-8 are replaced: labels may be in any encoding."""
+def _only(nodes: list[Node], name: str) -> HostFacts:
+    if len(nodes) == 1 and not nodes[0].lost:
+        return nodes[0].facts
+    if len(nodes) < 2:
+        raise Problem(f"{name} holds no machine" + "".join(f": {node.lost}" for node in nodes))
+    raise Problem(
+        f"{name} describes {len(nodes)} machines, not one",
+        hint="torchsmith cover takes all of them; scontrol, kubectl and ansible print one by its name",
+    )
+
+
+def report_text(path: Path) -> str:
+    """The text of a report. Bytes that are not UTF-8 are replaced: labels may be in any encoding."""
     try:
         if path.stat().st_size > LARGEST:
             raise Problem(f"{path} is too large to be a report ({path.stat().st_size / 1e6:.0f} MB)")
@@ -78,4 +94,9 @@ def read_report_file(path: Path) -> HostFacts:
         raise Problem(f"cannot read {path}: {error.strerror}") from error
     if not text.strip():
         raise Problem(f"{path} is empty", hint=f"known reports: {KNOWN}")
-    return read_report(text, path.name)
+    return text
+
+
+def read_report_file(path: Path) -> HostFacts:
+    """The report in a file."""
+    return read_report(report_text(path), path.name)
