@@ -41,6 +41,10 @@ CATALOG = builtin_catalog()
         ("NVIDIA Thor", "sm110"),
         ("Orin (nvgpu)", "sm87"),
         ("GRID T4-16Q", "sm75"),
+        ("GRID RTX6000-8Q", "sm75"),
+        ("NVIDIA RTX6000-Ada-48Q", "sm89"),
+        ("rtx4090", "sm89"),
+        ("rtxa6000", "sm86"),
         ("NVIDIA A10-24Q", "sm86"),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "sm90"),
     ],
@@ -53,7 +57,16 @@ def test_a_name_leads_to_its_architecture(name: str, sm: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["NVIDIA RTX 6000", "Tesla K80", "AMD Instinct MI300X", "NVIDIA A1001", "A100 RTX 4090", "T4 L4", ""],
+    [
+        "NVIDIA RTX 6000",
+        "Tesla K80",
+        "AMD Instinct MI300X",
+        "NVIDIA A1001",
+        "A100 RTX 4090",
+        "T4 L4",
+        "rtx6000",
+        "",
+    ],
 )
 def test_a_name_that_is_unclear_leads_nowhere(name: str) -> None:
     assert gpu_of_name(name, CATALOG) is None

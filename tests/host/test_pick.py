@@ -267,3 +267,17 @@ def test_no_hint_leads_to_a_cpu_with_more_than_the_one_that_was_meant(name: str)
     levels = [CATALOG.isas[isa].level for isa in found.isas]
     own = CATALOG.isas[OTHERS[name]].level if OTHERS[name] else 0
     assert max(levels, default=0) <= own
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("Intel(R) Xeon(R) Platinum 8480+", "sapphirerapids"),
+        ("AMD EPYC 9654 96-Core Processor", "zen4"),
+        ("Genoa", "zen4"),
+        ("graviton 3", "neoverse_v1"),
+        ("Sapphire Rapids", "sapphirerapids"),
+    ],
+)
+def test_a_cpu_is_known_by_what_people_call_it(words: str, name: str) -> None:
+    assert find_cpu_name(words, CATALOG) == name

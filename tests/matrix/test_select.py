@@ -52,6 +52,7 @@ def test_words_pick_variants(words: tuple[str, ...], expected: int) -> None:
         ("4090", "RTX 4090 is sm89"),
         ("RTX 4090", "RTX 4090 is sm89"),
         ("zen3", "Zen 3 runs avx, avx2"),
+        ("Genoa", "Zen 4 runs"),
         ("gpu:sm90", "unknown axis 'gpu'"),
         ("sm:", "nothing after sm:"),
         ("sm75", "no variant matches sm75"),

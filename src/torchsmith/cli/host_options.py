@@ -12,8 +12,9 @@ FromOption = Annotated[
     typer.Option(
         "--from",
         metavar="FILE",
-        help="A report about another machine: lscpu, /proc/cpuinfo, nvidia-smi (-q, -L, --format=csv),"
-        " system_profiler, or torchsmith host --json. May be given several times.",
+        help="A report about another machine: lscpu, /proc/cpuinfo, nvidia-smi (-q, -x, -L, --format=csv),"
+        " system_profiler, one node of scontrol, kubectl or Ansible, or torchsmith host --json."
+        " May be given several times.",
     ),
 ]
 SystemOption = Annotated[str, typer.Option("--system", help="Another system: x86_64, aarch64.")]
@@ -27,7 +28,7 @@ FeaturesOption = Annotated[
 ]
 GpuOption = Annotated[
     list[str] | None,
-    typer.Option("--gpu", help="A GPU by name or architecture: 'RTX 4090', '8x H100', sm90, none."),
+    typer.Option("--gpu", help="GPUs by name or architecture: 'RTX 4090', '8x H100 + L4', sm90, none."),
 ]
 DriverOption = Annotated[str, typer.Option("--driver", help="The NVIDIA driver's version: 580.65.06.")]
 LimitOption = Annotated[

@@ -25,9 +25,8 @@ class _Lookup:
     """The catalog's parts in words, and the names already looked up."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.parts = [
-            (_words(part), gpu) for gpu in catalog.gpus.values() for part in (*gpu.parts, *gpu.vgpus)
-        ]
+        self.parts = [(_words(part), gpu) for gpu in catalog.gpus.values() for part in gpu.parts]
+        self.vgpus = [(_words(part), gpu) for gpu in catalog.gpus.values() for part in gpu.vgpus]
         self.seen: dict[str, Gpu | None] = {}
 
     def __call__(self, name: str) -> Gpu | None:
@@ -41,6 +40,13 @@ class _Lookup:
             for part, gpu in self.parts
             for at in range(len(words) - len(part) + 1)
             if words[at : at + len(part)] == part
+        ]
+        # A virtual GPU has its profile behind its name: RTX6000-8Q, where RTX6000 alone may be three GPUs.
+        found += [
+            (range(at, at + len(part) + 1), gpu)
+            for part, gpu in self.vgpus
+            for at in range(len(words) - len(part))
+            if words[at : at + len(part)] == part and re.fullmatch(r"\d+[a-z]*", words[at + len(part)])
         ]
         whole = {
             gpu.sm: gpu

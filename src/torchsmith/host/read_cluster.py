@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Problem, Where
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
 from torchsmith.host.read_cpu import system_of_machine
 
@@ -52,9 +52,9 @@ def load_json(text: str, source: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise Problem(f"{source} is not whole JSON (line {error.lineno}): {error.msg.lower()}") from error
+        raise Problem(f"not valid JSON: {error.msg.lower()}", where=Where(source, error.lineno)) from error
     except RecursionError:
-        raise Problem(f"{source} is nested too deeply") from None
+        raise Problem("brackets are nested too deeply", where=Where(source)) from None
 
 
 def _slurm(text: str, source: str) -> Iterator[Node]:

@@ -7,6 +7,7 @@ import difflib
 import re
 
 from torchsmith.catalog import Catalog, Cpu, Gpu
+from torchsmith.catalog.names import cpu_of_name, product_pattern
 
 FEW = 4  # more answers than this help nobody
 
@@ -29,13 +30,26 @@ def parts_within(name: str, catalog: Catalog) -> list[str]:
 
 
 def find_cpu_by_name(words: str, catalog: Catalog) -> Cpu | None:
-    """The CPU that some words name: zen4, Zen 4, Sapphire Rapids, Graviton3."""
+    """The CPU that some words name: zen4, Zen 4, Sapphire Rapids, Graviton3, EPYC 9654."""
+    found = cpu_of_name(words, catalog)
+    if found is not None and _explains(found, words):
+        return found
     plain = "".join(_words(words))
-    for cpu in catalog.cpus.values():
-        names = (cpu.name, *re.split(r"[,()]| and ", cpu.title))
-        if plain and any("".join(_words(name)) == plain for name in names):
-            return cpu
-    return None
+    same = [cpu for cpu in catalog.cpus.values() if plain in ("".join(_words(name)) for name in _names(cpu))]
+    return same[0] if plain and len({cpu.isas for cpu in same}) == 1 else None
+
+
+def _names(cpu: Cpu) -> list[str]:
+    return [cpu.name, *re.split(r"[,()]| and ", cpu.title), *cpu.also_called]
+
+
+def _explains(cpu: Cpu, words: str) -> bool:
+    """Whether every number of the words is the CPU's: zen 9 is not zen."""
+    bare = re.sub(r"\((?:r|tm)\)", "", words, flags=re.IGNORECASE)
+    if any(product_pattern(product).search(bare) for product in cpu.products):
+        return True
+    own = set(re.findall(r"\d+", " ".join(_names(cpu))))
+    return own.issuperset(re.findall(r"\d+", words))
 
 
 def hardware_hint(words: str, catalog: Catalog) -> str:

@@ -19,7 +19,7 @@ def run(
         typer.Argument(
             metavar="FLEET",
             help="A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
-            " a folder of reports, or the word sample.",
+            " what scontrol, kubectl or Ansible print, a folder of reports, or the word sample.",
         ),
     ],
     selectors: Selectors = None,
