@@ -140,15 +140,15 @@ def test_a_prefix_whose_line_cannot_build_the_cell_is_refused(name: str, code: s
 
 
 MORE = """
-[vllm]
-title = "vLLM"
-attr = "vllm"
+[mix]
+title = "Mix"
+attr = "mix"
 needs = ["pytorch"]
 source = "a test"
 
-[flash-attn]
-title = "FlashAttention"
-attr = "flash-attn"
+[mix-attn]
+title = "MixAttention"
+attr = "mix-attn"
 needs = ["pytorch"]
 source = "a test"
 """
@@ -156,7 +156,7 @@ source = "a test"
 
 def test_a_package_of_the_catalog_in_use_is_a_name() -> None:
     catalog = Catalog([Layer.folder(DATA), Layer({"packages": MORE})])
-    for package in ("vllm", "flash-attn"):
+    for package in ("mix", "mix-attn"):
         name = f"{package}-python313-cuda12_9-sm90-avx512"
         assert Variant.parse(name, catalog).package.name == package
         assert Variant.parse(name, catalog).name == name

@@ -130,8 +130,20 @@ class Subject:
         if self.companion and not self.builds_torch:
             return True
         told = [one.arguments["torch"] for one in self.body.overrides if "torch" in one.arguments]
+        told += [self.body.scoped["torch"]] if "torch" in self.body.scoped else []
         texts = [self.body.syntax.data[one.span.start : one.span.end].decode() for one in told]
         return self.companion and any(text.lstrip("( \n").startswith("import") for text in texts)
+
+    @cached_property
+    def stack(self) -> tuple[Variant, ...]:
+        """The recipe's own variant, and those of its cell that it needs, torch among them."""
+        own = self.variant
+        return tuple(map(own.of, self.catalog.below(own.package))) if own else ()
+
+    @property
+    def brought(self) -> frozenset[Package]:
+        """What the package needs besides torch, which its recipe brings too."""
+        return frozenset(one.package for one in self.stack[:-1] if not one.package.is_torch)
 
     @property
     def embeds_torch(self) -> bool:

@@ -2,6 +2,7 @@
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.check import load_catalog
+from torchsmith.catalog.entry import Limit
 from torchsmith.catalog.facts import (
     Cpu,
     CudaPackage,
@@ -12,7 +13,6 @@ from torchsmith.catalog.facts import (
     Gpu,
     Isa,
     KnownError,
-    Limit,
     Line,
     LineBuild,
     Pin,

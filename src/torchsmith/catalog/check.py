@@ -196,15 +196,23 @@ def _package_faults(
             if line not in catalog.lines:
                 hint = did_you_mean(line, catalog.lines)
                 yield (field,), f"{name} names an unknown line {line!r}", hint
-    if package.gpu_list.by != "torch" and not package.gpu_list.name:
-        yield ("gpu_list",), f"{name}: a GPU list by {package.gpu_list.by} needs its name", 'name = "..."'
-    if package.gpu_list.by == "torch" and not package.needs_torch and name != TORCH:
+    for way in package.gpu_lists:
+        if not way.name:
+            yield ("gpu_list",), f"{name}: a GPU list by {way.by} needs its name", 'name = "..."'
+    if package.core and (package.needs_torch or any(way.by == "argument" for way in package.gpu_lists)):
+        hint = "core is for what compiles without torch, and is told its GPU by a variable or by CMake"
+        yield ("core",), f"{name}: no recipe can override {package.core} inside it", hint
+    if package.needs_torch and package.torch_by == "set" and "." in package.attr:
+        yield ("attr",), f"{name}: {package.attr} lies in a set of its own", 'torch_by = "argument"'
+    if not package.gpu_lists and not package.needs_torch and name != TORCH:
         hint = 'gpu_list = { by = "variable", name = "TORCH_CUDA_ARCH_LIST" }'
         yield ("gpu_list",), f"{name} does not need torch, which could tell it its GPU", hint
-    try:
-        in_range("12.0", package.cuda)
-    except BadValue as fault:
-        yield ("cuda",), f"{name}: {fault}", 'such as ">=12.6,<13"'
+    ranges = [("cuda", package.cuda), *(("limits", limit.cuda) for limit in package.limits.values())]
+    for field, text in (*ranges, *(("torch", text) for text in package.torch.values())):
+        try:
+            in_range("12.0", text)
+        except BadValue as fault:
+            yield (field,), f"{name}: {fault}", 'such as ">=12.6,<13"'
 
 
 def _pin_faults(pin: Pin, catalog: Catalog) -> Iterator[Fault]:

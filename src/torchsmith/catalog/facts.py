@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
-from torchsmith.catalog.entry import Entry
+from torchsmith.catalog.entry import Entry, Limit
 from torchsmith.catalog.package import TORCH, Package
-from torchsmith.catalog.ranges import in_range
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -103,23 +102,6 @@ class Python(Entry, frozen=True, kw_only=True):
     attr: str
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Cells that a pin cannot build though its CUDA knows their GPU; an axis left out means all of it."""
-
-    reason: str
-    cuda: str = ""  # a version range such as ">=13"
-    sms: tuple[Sm, ...] = ()
-    platforms: tuple[Platform, ...] = ()
-
-    def holds(self, cuda: CudaVersion, sm: Sm, platform: Platform) -> bool:
-        """Whether a cell is one of those."""
-        return (
-            in_range(str(cuda), self.cuda)
-            and sm in (self.sms or (sm,))
-            and platform in (self.platforms or (platform,))
-        )
-
-
 class Pin(Entry, frozen=True, kw_only=True):
     """A nixpkgs revision and what recipes find there."""
 
@@ -165,7 +147,9 @@ class StatedRelease:
     digits: tuple[tuple[str, str], ...]  # by package
 
     def of(self, package: str) -> str:
-        return next((digits for name, digits in self.digits if name == package), "")
+        """The digits of a package; those of torch where its own release is not the line's."""
+        digits = dict(self.digits)
+        return digits.get(package, digits.get(TORCH, ""))
 
 
 class Line(Entry, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from torchsmith.catalog.facts import (
     Isa,
     KnownError,
     Line,
+    LineBuild,
     Pin,
     Python,
     Workload,
@@ -96,6 +97,18 @@ class Catalog:
     def torch(self) -> Package:
         """The package that is torch itself."""
         return self.packages[TORCH]
+
+    def release_of(self, package: Package, line: Line, build: LineBuild) -> str:
+        """A package's release in a line: what the line says, or its pin has; empty where neither is known."""
+        pin = self.pins.get(build.pin)
+        return line.version_of(package.name) or (pin.versions.get(package.name, "") if pin else "")
+
+    def below(self, package: Package) -> list[Package]:
+        """A package and everything that it needs, each after its own needs."""
+        found: dict[str, Package] = {}
+        for need in package.needs:
+            found |= {one.name: one for one in self.below(self.packages[need])}
+        return [*found.values(), package]
 
     @cached_property
     def gpus(self) -> dict[Sm, Gpu]:

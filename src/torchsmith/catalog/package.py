@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from torchsmith.catalog.axes import Sm
-from torchsmith.catalog.entry import Entry
+from torchsmith.catalog.entry import Entry, Limit
 
 TORCH = "pytorch"  # the package that is torch itself
 Folder = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
@@ -37,7 +37,13 @@ class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     by: Literal["torch", "variable", "cmake", "argument"] = "torch"
     name: Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = ""
-    form: Literal["9.0", "90"] = "9.0"  # how it spells sm90
+    form: Literal["9.0", "90", "90-real"] = "9.0"  # how it spells sm90; CMake adds PTX to a plain 90
+
+
+class PackageLimit(Limit, frozen=True, kw_only=True):
+    """Cells that a package cannot have, of some lines or all of them."""
+
+    lines: tuple[str, ...] = ()
 
 
 class Package(Entry, frozen=True, kw_only=True, eq=False):
@@ -58,10 +64,15 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     lines: tuple[str, ...] = ()  # that can have it; empty: any that does not say otherwise
     versions: Mapping[str, str] = {}  # its release by line, where the lines do not say it
     hashes: Mapping[str, str] = {}  # of those releases' sources
+    torch: Mapping[str, str] = {}  # the torch releases that each of its own asks for: "0.11.0" = "==2.8.0"
+    torch_by: Literal["set", "argument"] = "set"  # whether what else it uses must see the cell's torch too
+    core: str = ""  # its argument that is what it wraps, where that is what compiles
     cuda: str = ""  # a range of CUDA releases, such as ">=12.6,<13"
+    sms: tuple[Sm, ...] = ()  # that it can compile for; empty: all
     min_sm: Sm | None = None
     max_sm: Sm | None = None
-    gpu_list: GpuList = GpuList()
+    limits: Mapping[str, PackageLimit] = {}  # cells that it cannot have, each with its reason
+    gpu_list: GpuList | tuple[GpuList, ...] = ()  # empty: it compiles for torch.cudaCapabilities
     cpu_flags: bool = True  # it has C or C++ code of its own
     modules: tuple[Module, ...] = ()  # its folders below site-packages, the one to import first
     libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
@@ -83,6 +94,12 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     @property
     def needs_torch(self) -> bool:
         return TORCH in self.needs
+
+    @property
+    def gpu_lists(self) -> tuple[GpuList, ...]:
+        """Every way in which its build is told its GPU, apart from its torch."""
+        told = (self.gpu_list,) if isinstance(self.gpu_list, GpuList) else self.gpu_list
+        return tuple(one for one in told if one.by != "torch")
 
     @property
     def folder(self) -> str:

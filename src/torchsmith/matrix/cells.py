@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from torchsmith.catalog import Catalog, CudaVersion, Gpu, Isa, Line, LineBuild, Pin
+from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.ranges import in_range, version_key
+from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.matrix.variant import Cuda, Flavor, Variant
 
@@ -52,8 +53,10 @@ def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decis
     unknown = tuple(_unknown(variant, catalog))
     if unknown:
         return Rejected(unknown)
-    reasons = [*_toolkit(variant, catalog), *_package(variant)]
+    reasons = [*_toolkit(variant, catalog)]
     chosen = _line(variant, catalog, line)
+    for one in catalog.below(variant.package):
+        reasons.extend(_package(one, variant, chosen, catalog))
     if chosen is None:
         what = f"CUDA {variant.cuda}" if variant.cuda else "the CPU alone"
         kind = "nightly" if variant.flavor else "torch release"
@@ -69,7 +72,7 @@ def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decis
         reasons.extend(_pin(variant, catalog, chosen, build))
     if reasons or build is None:
         return Rejected(tuple(reasons))
-    return Accepted(chosen, tuple(_warnings(variant, catalog, build)))
+    return Accepted(chosen, tuple(_warnings(variant, catalog, chosen, build)))
 
 
 def find_line(catalog: Catalog, name: str) -> Line:
@@ -115,7 +118,7 @@ def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reaso
         yield Reason("line-no-package", f"a wrapper does not build {package}", f"it builds {catalog.torch}")
         return
     having = ", ".join(one.name for one in catalog.packages.values() if line.builds(one))
-    for one in (package, *(catalog.packages[need] for need in package.needs)):
+    for one in catalog.below(package):
         if not line.builds(one):
             whose = "" if one == package else f", which {package} needs"
             yield Reason(
@@ -123,13 +126,24 @@ def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reaso
             )
 
 
-def _package(variant: Variant) -> Iterator[Reason]:
-    """Whether the package can have the cell's target."""
-    package, target = variant.package, variant.target
+def _package(package: Package, variant: Variant, line: Line | None, catalog: Catalog) -> Iterator[Reason]:
+    """Whether a package can have the cell's target: the variant's own, or one that it needs."""
+    target = variant.target
     if not isinstance(target, Cuda):
         if package.needs_cuda:
             yield Reason("package-needs-cuda", f"{package.title} has no build without CUDA")
         return
+    platform = catalog.isas[variant.isa].platform
+    for limit in package.limits.values():
+        ours = line is None or line.name in (limit.lines or (line.name,))
+        if ours and limit.holds(target.version, target.sm, platform):
+            yield Reason("package-limit", f"{package.title}: {limit.reason}")
+    if package.sms and target.sm not in package.sms:
+        having = ", ".join(map(str, package.sms))
+        gpu, known = catalog.gpus[target.sm], catalog.gpus
+        near = [sm for sm in package.sms if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)]
+        hint = f"a build for {near[-1]} runs there" if near else ""
+        yield Reason("package-no-sm", f"{package.title} is compiled for {having}, not {target.sm}", hint)
     if not in_range(str(target.version), package.cuda):
         yield Reason(
             "package-no-cuda", f"{package.title} is built for CUDA {package.cuda}, not {target.version}"
@@ -270,12 +284,31 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
                 yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
 
 
-def _warnings(variant: Variant, catalog: Catalog, build: LineBuild) -> Iterator[Reason]:
+def _warnings(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:
     isa = catalog.isas[variant.isa]
     if isinstance(variant.target, Cuda):
         yield from no_machine(catalog.gpus[variant.target.sm], isa, catalog)
     if build.unproved:
         yield Reason("unproved", build.unproved)
+    for package in catalog.below(variant.package):
+        yield from _torch_fits(package, catalog, line, build)
+
+
+def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:
+    """Whether a package's release asks for the line's torch; nixpkgs builds some that do not."""
+    release = catalog.release_of(package, line, build)
+    asked = package.torch.get(release, "")
+    if line.torch and not in_range(line.torch, asked):
+        fits = [
+            other.name
+            for other in catalog.lines.values()
+            if other.torch and not other.flavor and in_range(other.torch, asked)
+        ]
+        hint = (
+            f"torch {asked.removeprefix('==')} is line {', '.join(fits)}" if fits else "no line here has it"
+        )
+        text = f"{package.title} {release} asks for torch {asked}, and nobody compiled it with {line.torch}"
+        yield Reason("unproved", text, hint)
 
 
 def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:

@@ -257,7 +257,8 @@ let
         };
       make = overrides:
         let
-          set = let prev = base set; in prev // overrides set prev // { override = args: make (args.overrides or (_: _: { })); pkgs = final; };
+          set = let prev = base set; in prev // overrides set prev // { override = args: make (args.overrides or (_: _: { })); inherit overrideScope; pkgs = final; };
+          overrideScope = f: make (self: prev: let changed = overrides self prev; in changed // f self (prev // changed));
         in
         set;
     in

@@ -5,7 +5,7 @@ inside "..." or ''...'', in a comment, or in code (where a list becomes a Nix li
 
     #? fix NAME     the lines up to `#? end`, when the line of the recipe switches the fix on
     #? if NAME      ... when the value is there and true; `#? unless NAME` when it is not; `#? else` between
-    #? each NAME    ... once for every item of a list, as `@item@`
+    #? each NAME    ... once for every item of a list, as `@item@`, or as the values that the item holds
     #? include FILE another template, indented like this line
 
 In the shared layout a value can be an `Expression` of Nix in place of text; it is then interpolated.
@@ -14,11 +14,11 @@ In the shared layout a value can be an `Expression` of Nix in place of text; it 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from torchsmith.edge.nixtext import NixValue, in_comment, in_indented, in_quotes, nix_value
 
@@ -35,7 +35,7 @@ class Expression:
     words: str = ""
 
 
-Value = NixValue | Expression
+Value = NixValue | Expression | Sequence[Mapping[str, "Value"]]
 Values = Mapping[str, Value]
 
 
@@ -230,8 +230,10 @@ def partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> tup
         elif isinstance(part, Hole):
             out.append(part if part.name in later else _fill(part, values))
         elif part.kind == "each":
-            for item in _items(part.name, values):
-                out.extend(partly(part.then, {**values, "item": item}, later))
+            for item in _each(part.name, values):
+                out.extend(
+                    partly(part.then, {**values, **item}, [name for name in later if name not in item])
+                )
         else:
             out.extend(partly(part.then if _holds(part, values) else part.otherwise, values, later))
     return _merged(out)
@@ -269,8 +271,8 @@ def _render(parts: Sequence[Part], values: Values, out: list[str]) -> None:
             value = values.get(part.name)
             out.append(_escaped(value, part.state) if isinstance(value, str) else _fill(part, values))
         elif part.kind == "each":
-            for item in _items(part.name, values):
-                _render(part.then, {**values, "item": item}, out)
+            for item in _each(part.name, values):
+                _render(part.then, {**values, **item}, out)
         else:
             _render(part.then if _holds(part, values) else part.otherwise, values, out)
 
@@ -281,7 +283,13 @@ def _holds(choice: Choice, values: Values) -> bool:
     return bool(values.get(choice.name)) is (choice.kind == "if")
 
 
-def _items(name: str, values: Values) -> Sequence[NixValue]:
+def _each(name: str, values: Values) -> Iterator[Values]:
+    """The values that each item of a list adds."""
+    for item in _items(name, values):
+        yield item if isinstance(item, Mapping) else {"item": item}
+
+
+def _items(name: str, values: Values) -> Sequence[NixValue] | Sequence[Values]:
     value = values.get(name, ())
     if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
         raise TemplateError(f"{name} is no list")
@@ -299,7 +307,7 @@ def _fill(hole: Hole, values: Values) -> str:
     if not isinstance(value, str):
         if hole.state != "code":
             raise TemplateError(f"@{hole.name}@ is no text, and stands only in code")
-        return nix_value(value, hole.indent)
+        return nix_value(cast("NixValue", value), hole.indent)
     return _escaped(value, hole.state)
 
 

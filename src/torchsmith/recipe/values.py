@@ -14,8 +14,10 @@ from torchsmith.catalog import (
     Isa,
     Line,
     LineBuild,
+    Package,
     Pin,
 )
+from torchsmith.catalog.package import GpuList
 from torchsmith.edge.nixtext import NixValue
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor, Variant
@@ -78,9 +80,9 @@ class CellFacts:
         return "-".join([variant.stem, line, variant.python.slug, target, *marks])
 
     @property
-    def dotted(self) -> bool:
-        """Whether the package itself is told its GPU as 9.0."""
-        return self.variant.package.gpu_list.form == "9.0"
+    def members(self) -> list[Package]:
+        """The packages besides torch that the recipe builds or brings, each after what it needs."""
+        return [one for one in self.catalog.below(self.variant.package) if not one.is_torch]
 
     @property
     def jetson(self) -> bool:
@@ -103,7 +105,7 @@ def own_values(facts: CellFacts) -> dict[str, Value]:
             "capability": facts.gpu.sm.capability,
             "gpuTitle": gpu_title(facts.gpu),
             "gpuParts": facts.gpu.title,
-            "gpuTarget": Expression("gpuArchSM") if facts.dotted else str(facts.gpu.sm.number),
+            "smNumber": str(facts.gpu.sm.number),
             "driver": driver_words(facts.gpu, facts.variant, facts.catalog),
             "machines": machine_words(facts.gpu, facts.isa, facts.catalog),
         }
@@ -136,7 +138,7 @@ def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOption
             "gpuTable": table,
             "SM": Expression("gpu.name", "The cell's GPU"),
             "capability": Expression("gpu.capability"),
-            "gpuTarget": Expression("gpuArchSM" if facts.dotted else "sm"),
+            "smNumber": Expression("sm"),
             "gpuTitle": Expression("gpu.title", "the cell's GPU"),
             "gpuParts": Expression("gpu.parts"),
             "driver": Expression("gpu.driver"),
@@ -149,16 +151,10 @@ def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOption
 def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
     """What all cells of a package, line, Python and CUDA have in common."""
     variant, line, pin = facts.variant, facts.line, facts.pin
-    package = variant.package
-    version = line.version_of(package.name)
-    upstream = package.upstream
-    values: dict[str, Value] = {
-        "stem": variant.stem,
+    package, members = variant.package, facts.members
+    stacked = package.needs_torch and (package.torch_by == "set" or len(members) > 1)
+    values: dict[str, Value] = package_values(facts, package) | {
         "torchStem": variant.of(facts.catalog.torch).stem,
-        "label": package.title,
-        "what": f"{package.title} {version}".strip(),
-        "attr": package.attr,
-        "version": version,
         "torch": line.torch,
         "prefix": line.prefix,
         "line": line.name,
@@ -169,24 +165,23 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
         "torchHash": line.hashes.get("pytorch", ""),
         "torchOff": facts.isa.torch_off,
         "jetson": facts.jetson,
-        "fixes": _fixes(facts),
-        "ownSource": upstream is not None and _own_source(facts, version),
-        "sameVersion": version == line.torch,
-        "sourceOwner": upstream.owner if upstream else "",
-        "sourceRepo": upstream.repo if upstream else "",
-        "sourceTag": upstream.tag_of(version) if upstream else "",
-        "sourceHash": line.hashes.get(package.name, ""),
-        "submodules": upstream is not None and upstream.submodules,
-        "ownFlags": package.cpu_flags,
+        "opencvFix": any("opencv-cuda13" in _fixes(facts, one) for one in members),
+        "core": package.core,
     }
+    if stacked:
+        values["stack"] = [
+            package_values(facts, member) | {"set": "pprev", "end": ";", "brought": member != package}
+            for member in members
+        ]
     if pin is not None:
         values |= {"pin.rev": pin.rev, "pin.sha256": pin.sha256}
     if variant.cuda is not None:
         values["cuda"] = str(variant.cuda)
         values["cudaSet"] = facts.build.cuda_set or facts.catalog.cuda[variant.cuda].attr
         values["torchOnGpu"] = package.is_torch or package.needs_torch
-        values["gpuDotted"] = facts.dotted or package.needs_torch
-        values[f"gpu{package.gpu_list.by.capitalize()}"] = package.gpu_list.name
+        forms = {way.form for member in members for way in member.gpu_lists}
+        values["gpuDotted"] = package.is_torch or package.needs_torch or "9.0" in forms
+        values["gpuNumbered"] = bool(forms - {"9.0"})
     for fix in facts.build.fixes:
         for name, patch in facts.catalog.fixes[fix].patches.items():
             values[f"patch.{name}.name"] = patch.name
@@ -251,16 +246,57 @@ def _python_packages(facts: CellFacts) -> str:
     return facts.catalog.pythons[facts.variant.python].attr
 
 
-def _own_source(facts: CellFacts, version: str) -> bool:
+def package_values(facts: CellFacts, package: Package) -> dict[str, Value]:
+    """What a package itself says: its recipe's own, or one that the recipe brings."""
+    line, upstream = facts.line, package.upstream
+    version = line.version_of(package.name)
+    fixes = _fixes(facts, package)
+    ways = package.gpu_lists if facts.variant.cuda else ()
+    told = {by: [_told(way) for way in ways if way.by == by] for by in ("argument", "variable", "cmake")}
+    torch_argument = package.torch_by == "argument" and package.needs_torch
+    return {
+        "set": f"pkgs.{_python_packages(facts)}",
+        "end": "",
+        "stem": facts.variant.of(package).stem,
+        "label": package.title,
+        "what": f"{package.title} {facts.catalog.release_of(package, line, facts.build)}".strip(),
+        "attr": package.attr,
+        "version": version,
+        "lineVersion": bool(version),
+        "fixes": fixes,
+        "torchArgument": torch_argument,
+        "arguments": torch_argument or bool(told["argument"]) or "opencv-cuda13" in fixes,
+        "gpuArguments": told["argument"],
+        "gpuVariables": told["variable"],
+        "gpuFlags": told["cmake"],
+        "gpuFlagNames": "|".join(way.name for way in ways if way.by == "cmake"),
+        "ownSource": upstream is not None and _own_source(facts, package, version),
+        "sameVersion": version == line.torch,
+        "sourceOwner": upstream.owner if upstream else "",
+        "sourceRepo": upstream.repo if upstream else "",
+        "sourceTag": upstream.tag_of(version) if upstream else "",
+        "sourceHash": line.hashes.get(package.name, ""),
+        "submodules": upstream is not None and upstream.submodules,
+        "ownFlags": package.cpu_flags,
+    }
+
+
+def _told(way: GpuList) -> dict[str, Value]:
+    """A name by which a build is told its GPU, and how that spells it."""
+    dotted = way.form == "9.0"
+    target = Expression("gpuArchSM" if dotted else "gpuNumber")
+    return {"gpuName": way.name, "gpuTarget": target, "gpuTail": "" if dotted else way.form[2:]}
+
+
+def _own_source(facts: CellFacts, package: Package, version: str) -> bool:
     """Whether a package that is not torch is of another release than the pin's own."""
-    package, pin = facts.variant.package, facts.pin
+    pin = facts.pin
     if package.is_torch or pin is None or not version:
         return False
     return pin.versions.get(package.name, "") != version
 
 
-def _fixes(facts: CellFacts) -> list[str]:
-    package = facts.variant.package
+def _fixes(facts: CellFacts, package: Package) -> list[str]:
     return [name for name in facts.build.fixes if facts.catalog.fixes[name].serves(package)]
 
 

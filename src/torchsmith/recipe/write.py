@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Pin
+from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Pin
 from torchsmith.edge.nixtext import nix_string
-from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import Filled, Hole, Value, partly, render, template
@@ -43,12 +42,6 @@ def family(facts: CellFacts) -> str:
         return f"nightly-{kind}.nix"
     if facts.build.style == "catalog":
         return "catalog-gpu.nix" if variant.cuda else "catalog-cpu.nix"
-    others = [need for need in variant.package.needs if need != TORCH]
-    if others:
-        raise Problem(
-            f"{variant.package} needs {', '.join(others)}, and recipes bring no other package than torch yet",
-            hint="write its recipes by hand, or leave it out of packages in torchsmith.toml",
-        )
     if not variant.package.is_torch:
         return "companion.nix" if variant.package.needs_torch else "package.nix"
     return "torch-gpu.nix" if variant.cuda else "torch-cpu.nix"
@@ -73,7 +66,7 @@ class RecipeWriter:
             self._begun[key] = partly(template(family(facts)), common_values(facts, self.options) | own, own)
         variant = cell.variant
         # Cells of other packages and Pythons say the same of their GPU and CPU.
-        alike = (variant.target, variant.isa, facts.dotted)
+        alike = (variant.target, variant.isa)
         if alike not in self._filled:
             self._filled[alike] = Filled(own_values(facts))
         body = self._filled[alike].render(self._begun[key], {"cell": variant.cell})

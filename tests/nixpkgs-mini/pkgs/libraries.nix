@@ -95,4 +95,22 @@ in
     }
   ) { };
   ffmpeg = final.ffmpeg_6;
+
+  # Its Python package takes the library from here.
+  onnxruntime = callPackage (
+    { stdenv, config, source, cudaPackages, python3Packages, cudaSupport ? config.cudaSupport }:
+    (if cudaSupport then cudaPackages.backendStdenv else stdenv).mkDerivation {
+      pname = "onnxruntime";
+      version = "1.22.2";
+      src = source "example" "kernels";
+      module = "onnxruntime";
+      library = "libonnxruntime_providers_cuda.so";
+      listName = "CMAKE_CUDA_ARCHITECTURES";
+      cmakeFlags = lib.optionals cudaSupport [ "-DCMAKE_CUDA_ARCHITECTURES:STRING=75;80;90" ];
+      nativeBuildInputs = lib.optionals cudaSupport [ cudaPackages.cuda_nvcc ];
+      buildPhase = "runHook preBuild; PYTHONPATH=${python3Packages.torch.src}/torch/utils /usr/bin/python3 setup.py; runHook postBuild";
+      installPhase = "mkdir -p $out; cp -r build/onnxruntime $out/onnxruntime";
+      meta.platforms = lib.platforms.linux;
+    }
+  ) { };
 }

@@ -52,3 +52,4 @@ in
   torchmix = callPackage ./torchmix.nix { };
   cudasort = callPackage ./cudasort.nix { };
 }
+// import ./stack.nix { inherit lib pkgs; } pfinal

@@ -18,8 +18,9 @@ let
             pytorch = if release.pytorchAlias then pfinal.torch else throw "'pytorch' has been renamed to/replaced by 'torch'";
           };
           extensions = lib.composeManyExtensions ([ aliases ] ++ pkgs.pythonPackagesExtensions ++ [ overrides ]);
+          scope = f: lib.fix f // { overrideScope = g: scope (lib.extends g f); };
         in
-        lib.fix (lib.extends extensions base)
+        scope (lib.extends extensions base)
       ) { pkgs = final; python = self; overrides = _: _: { }; };
 
       self = final.stdenv.mkDerivation {

@@ -51,9 +51,9 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS702", "companion built with another torch")
 def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
-    """A companion is told the torch of its own cell (`override { torch = customPytorch; }`); without that
-    it is built with the pin's, for other GPUs and CPUs."""
-    if not subject.companion:
+    """A companion is told the torch of its own cell (`override { torch = customPytorch; }`, or a package set
+    whose torch that is); without that it is built with the pin's, for other GPUs and CPUs."""
+    if not subject.companion or "torch" in subject.body.scoped:
         return
     told = _own(subject, "override")
     if subject.seen and not any("torch" in one.arguments for one in told):
@@ -99,8 +99,9 @@ def companion_shares_torch(subject: Subject) -> Iterator[Defect]:
     names = [one for one in subject.bound("pname") if isinstance(one.value, str)]
     if len(names) < 2:
         return
+    others = {one.name for one in subject.stack if one.package in subject.brought}
     for one in names[:-1]:
-        if one.value != wanted:
+        if one.value != wanted and one.value not in others:
             fix = rewrite(one.span, wanted)
             words = f"its torch is called {one.value}, the PyTorch recipe's {wanted}"
             yield Defect(words, one.span, fix=fix, sure=subject.convention)

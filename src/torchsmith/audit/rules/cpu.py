@@ -100,10 +100,13 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
         return
     variables = telling + [one for one in attributes if one not in telling]
     listed = [*_lists(subject), *(one for one in subject.body.cpu_flags if one.name == "flags")]
+    if not listed and not variables and subject.torch_from_elsewhere and "torch" in subject.body.scoped:
+        return  # a stack's torch is judged where it is written
     if not listed and not variables:
         yield Defect(f"no cpuFlags for {isa.name} are set", hint=" ".join(isa.flags))
         return
-    times = 2 if subject.embeds_torch else 1
+    compiles = subject.variant is None or subject.variant.package.cpu_flags
+    times = 2 if subject.embeds_torch and compiles else 1
     for variable, what in (("CXXFLAGS", "C++"), ("CFLAGS", "C")):
         if variables.count(variable) < times:
             whose = "torch or its companion" if times > 1 else "the build"
@@ -124,7 +127,7 @@ def torch_parts_suit_the_isa(subject: Subject) -> Iterator[Defect]:
     """Some libraries inside PyTorch run AVX2 code without asking the CPU. A build for less switches them
     off; any other keeps them, because torch is slower without."""
     isa, variant = subject.isa, subject.variant
-    if isa is None or variant is None or subject.wraps_nightly:
+    if isa is None or variant is None or subject.wraps_nightly or subject.torch_from_elsewhere:
         return
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
     off = set()

@@ -163,7 +163,7 @@ def _tag(subject: Subject, source: Source) -> Iterator[Defect]:
     wanted = subject.catalog.torch if for_torch and "python" in source.owner.lower() else None
     if subject.style != "scratch":
         wanted = wanted or variant.package
-        if package != wanted:
+        if package != wanted and package not in subject.brought:
             said = source.fields["repo"]
             yield Defect(f"fetches {said.value}, not the source of {wanted}", said.span)
     owner = source.fields["owner"]

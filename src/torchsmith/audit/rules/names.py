@@ -80,7 +80,7 @@ def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
         yield from _pname_of_other_hands(subject)
         return
     torch = right_pname(variant.of(subject.catalog.torch), line)
-    wanted = {right_pname(variant, line), torch}
+    wanted = {right_pname(one, line) for one in subject.stack}
     said = [one for one in subject.bound("pname") if isinstance(one.value, str)]
     for one in said:
         text = str(one.value)
@@ -168,7 +168,7 @@ def label_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
     if subject.variant is None or subject.line is None:
         return
     torch = subject.variant.of(subject.catalog.torch).name
-    own = {subject.variant.name, torch}
+    own = {one.name for one in (subject.variant, *subject.stack)}
     nightly = subject.variant.name.removesuffix("-wrapper")
     for one in subject.bound("variant"):
         if (

@@ -120,11 +120,11 @@ def result_is_the_package(subject: Subject) -> Iterator[Defect]:
     wrong = [
         one.attr
         for one in subject.catalog.packages.values()
-        if not one.is_torch and one != variant.package and one.name not in variant.package.needs
+        if not one.is_torch and one not in subject.catalog.below(variant.package)
     ]
     for package, override in subject.overrides:
         if package in wrong:
             yield Defect(f"overrides {package} in a recipe of {attr}", override.span)
     own = [one for package, one in subject.overrides if package in (attr, variant.package.name)]
-    if all(one.of.startswith(("pprev.", "pfinal.")) for one in own):
+    if attr not in subject.body.scoped and all(one.of.startswith(("pprev.", "pfinal.")) for one in own):
         yield Defect(f"nothing of {attr} is overridden: the result is not the variant")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from torchsmith.recipe.read.said import Change, Overlay, OverrideKind, Way
@@ -96,6 +96,8 @@ def override_kind(syntax: Syntax, function: Node | None) -> OverrideKind | None:
             return "overrideAttrs"
         case "overridePythonAttrs":
             return "overridePythonAttrs"
+        case "overrideScope":
+            return "overrideScope"
         case _:
             return None
 
@@ -109,13 +111,23 @@ def _way(syntax: Syntax, node: Node) -> Way:
     return override_kind(syntax, node.child_by_field_name("function")) or "set"
 
 
-def _package_overrides(syntax: Syntax, node: Node) -> Node | None:
+def _package_overrides(
+    syntax: Syntax, node: Node, names: Collection[str] = ("overrides", "packageOverrides")
+) -> Node | None:
     """The function in `python3Packages.override { overrides = pfinal: pprev: { ... }; }`."""
     if _way(syntax, node) != "override":
         return None
     argument = body_of(node.child_by_field_name("argument"))
     for one in statements(argument) if argument is not None else ():
         path = one.child_by_field_name("attrpath")
-        if path is not None and syntax.text(path) in ("overrides", "packageOverrides"):
+        if path is not None and syntax.text(path) in names:
             return one.child_by_field_name("expression")
     return None
+
+
+def package_scope(syntax: Syntax, node: Node) -> Node | None:
+    """The function that makes a set of packages of its own: python3Packages.overrideScope, or
+    `python3.override { packageOverrides = ...; }`."""
+    if _way(syntax, node) == "overrideScope":
+        return node.child_by_field_name("argument")
+    return _package_overrides(syntax, node, ("packageOverrides",))

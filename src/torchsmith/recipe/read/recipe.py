@@ -17,7 +17,7 @@ from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.read.fold import ConstantFolder, parsed_file
 from torchsmith.recipe.read.live import dead_parts, is_nixpkgs, is_used, resolved
-from torchsmith.recipe.read.overlays import SETS, body_of, override_kind, read_overlays
+from torchsmith.recipe.read.overlays import SETS, body_of, override_kind, package_scope, read_overlays
 from torchsmith.recipe.read.said import (
     Argument,
     Bound,
@@ -277,11 +277,21 @@ class Recipe:
         return tuple(found)
 
     @cached_property
+    def scoped(self) -> Mapping[str, Said[Value]]:
+        """What a set of Python packages is given for all of it, by overrideScope or packageOverrides."""
+        found: dict[str, Said[Value]] = {}
+        for node in filter(self._alive, self.syntax.calls_with(b"override")):
+            function = package_scope(self.syntax, node)
+            body = body_of(function) if function is not None else None
+            found |= self._fields(body) if body is not None else {}
+        return found
+
+    @cached_property
     def attributes(self) -> Mapping[str, tuple[Said[Value], ...]]:
         """Everything that overrideAttrs sets, by name: environment variables and phases alike."""
         found: dict[str, list[Said[Value]]] = {}
         for override in self.overrides:
-            if override.kind != "override":
+            if override.kind in ("overrideAttrs", "overridePythonAttrs"):
                 for name, said in override.arguments.items():
                     found.setdefault(name, []).append(said)
         return {name: tuple(values) for name, values in found.items()}

@@ -59,8 +59,8 @@ class Pin:
     span: Span
 
 
-OverrideKind = Literal["override", "overrideAttrs", "overridePythonAttrs"]
-Way = Literal["set", "override", "overrideAttrs", "overridePythonAttrs"]
+OverrideKind = Literal["override", "overrideAttrs", "overridePythonAttrs", "overrideScope"]
+Way = Literal["set"] | OverrideKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@
 let
   #? include cells.nix
   #? include pkgs.nix
+  #? include gpu-number.nix
 in
 
 #? if cuda
@@ -20,52 +21,28 @@ in
 assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
 
 #? end
-#? if gpuArgument
+#? if core
+# What compiles is the argument; the Python package wraps it.
+(pkgs.@pythonPackages@.@attr@.override (arguments: {
+  @core@ = arguments.@core@.overrideAttrs (oldAttrs: {
+    #? include package-build.nix
+  });
+})).overrideAttrs (oldAttrs: {
+#? else
+#? if arguments
 (pkgs.@pythonPackages@.@attr@.override {
-  @gpuArgument@ = [ "@gpuTarget@" ];
+  #? each gpuArguments
+  @gpuName@ = [ "@gpuTarget@@gpuTail@" ];
+  #? end
 }).overrideAttrs (oldAttrs: {
 #? else
 pkgs.@pythonPackages@.@attr@.overrideAttrs (oldAttrs: {
 #? end
+#? end
   pname = "@stem@-@cell@";
-  #? if ownSource
-  version = "@version@";
-  src = pkgs.fetchFromGitHub {
-    owner = "@sourceOwner@";
-    repo = "@sourceRepo@";
-    rev = "@sourceTag@";
-    hash = "@sourceHash@";
-    #? if submodules
-    fetchSubmodules = true;
-    #? end
-  };
+  #? unless core
+  #? include package-build.nix
   #? end
-  #? include gpu-flag.nix
-
-  preConfigure = (oldAttrs.preConfigure or "")
-    #? if gpuVariable
-    + ''
-      export @gpuVariable@="@gpuTarget@"
-    ''
-    #? end
-    #? if ownFlags
-    + ''
-      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
-    ''
-    #? if cuda
-    # nvcc hands its host compiler none of these by itself.
-    + ''
-      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
-    ''
-    #? end
-    #? end
-    + ''
-      if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
-        export NIX_BUILD_CORES=${toString maxJobs}
-      fi
-      export MAX_JOBS=$NIX_BUILD_CORES CMAKE_BUILD_PARALLEL_LEVEL=$NIX_BUILD_CORES
-    '';
 
   passthru = oldAttrs.passthru // {
     torchsmith = {

@@ -1,0 +1,5 @@
+#? if gpuNumbered
+
+# The same architecture without its dot.
+gpuNumber = "@smNumber@";
+#? end
