@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.artifact import elves, standin
-from torchsmith.artifact.elf import SYMBOL
+from torchsmith.artifact.elf import MOST_SYMBOLS, SYMBOL
 
 MOST_MEMORY = 512 << 20
 HANGS = 300  # seconds; a guard against waiting for ever, far from what anything takes
@@ -32,14 +33,14 @@ class Ended:
     text: str
 
 
-def verify(path: Path, *words: str, out: int = subprocess.PIPE) -> Ended:
+def verify(path: Path, *words: str, out: int = subprocess.PIPE, memory: int = MOST_MEMORY) -> Ended:
     """`torchsmith verify PATH` in a process that cannot have more memory than it should need."""
     done = subprocess.run(
         [sys.executable, "-m", "torchsmith", "verify", path, *words],
         stdout=out,
         stderr=subprocess.PIPE,
         timeout=HANGS,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory)),
     )
     text = f"{(done.stdout or b'').decode()}{done.stderr.decode()}"
     assert "Traceback" not in text
@@ -207,6 +208,34 @@ def test_more_symbols_than_any_library_has_are_not_read(tmp_path: Path) -> None:
     ended = verify(path)
     assert ended.code == 1
     assert "more than it can have" in ended.text
+
+
+@pytest.mark.long
+def test_as_many_symbols_as_are_read_fit_into_memory(tmp_path: Path) -> None:
+    name = b"_ZN2at6native" + b"f" * 130
+    count = MOST_SYMBOLS - 1
+    path = tmp_path / "libtorch_cpu.so"
+    places = [SYMBOL.pack(1 + index * (len(name) + 1), 0x12, 0, 1, index, 1) for index in range(count)]
+    parts = [
+        elves.Part(".text", b"\xc3" * count, flags=6),
+        elves.Part(".symtab", bytes(SYMBOL.size) + b"".join(places), kind=2, link=3),
+        elves.Part(".strtab", b"\0" + (name + b"\0") * count, kind=3),
+    ]
+    path.write_bytes(elves.Library(parts).build())
+    ended = verify(path)
+    assert (ended.code, "not enough memory" in ended.text) == (0, False)
+
+
+def test_too_little_memory_is_a_finding_and_the_others_are_still_judged(tmp_path: Path) -> None:
+    lib = tmp_path / "torch" / "lib"
+    lib.mkdir(parents=True)
+    named_library(10, b"\0" + b"_ZN2at6native1" * 10_000_000 + b"\0", lib / "libtorch_cpu.so")
+    (lib / "libtorch_cuda.so").write_bytes(GOOD)
+    ended = verify(tmp_path, "--json", memory=128 << 20)
+    report = json.loads(ended.text)["report"]
+    assert ended.code == 1
+    assert any("not enough memory" in check["text"] for check in report["checks"])
+    assert report["gpu"]
 
 
 def test_a_library_that_may_not_be_read_is_one_fault_among_the_answers(

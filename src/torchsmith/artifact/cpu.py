@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
+from operator import attrgetter
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -24,7 +25,7 @@ from torchsmith.artifact.features import (
     outline_atomics,
     x86_uses,
 )
-from torchsmith.artifact.units import Kind, Layout, Place, kind_of, spans_of
+from torchsmith.artifact.units import Kind, Layout, Place, kind_of, spans_of, stands_apart
 
 LONGEST_FUNCTION = 256 << 10
 FEW = 3  # how many examples a report keeps of a kind
@@ -89,6 +90,25 @@ def capability_of(name: bytes) -> str:
 def capability_of_unit(unit: str) -> str:
     found = names().unit.search(unit)
     return found[1] if found else ""
+
+
+class Told(NamedTuple):
+    """What a function's name tells; equal ones are one value, for names are longer than all the rest."""
+
+    own: bool
+    of_own_types: bool
+    apart: bool
+    capability: str
+
+
+def told_by(name: bytes) -> Told:
+    patterns = names()
+    own = bool(patterns.own.match(name))
+    of_own = not own and bool(patterns.of_own_types.match(name))
+    return _one(own, of_own, stands_apart(name), capability_of(name))
+
+
+_one = cache(Told)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -156,20 +176,29 @@ def cpu_code(elf: Elf, library: str) -> CpuCode:
     return _Reading(elf, library).done()
 
 
+def _each_once(rows: list[Function]) -> list[Function]:
+    """Functions by address, local ones first, the last name of each; by plain numbers, to save memory."""
+    rows.sort(key=attrgetter("size"))
+    rows.sort(key=attrgetter("address"))
+    following = iter(rows[1:])
+    kept = [row for row in rows if (after := next(following, None)) is None or after[:2] != row[:2]]
+    kept.sort(key=lambda row: row.unit < 0)
+    kept.sort(key=attrgetter("address"))
+    return kept
+
+
 class _Reading:
     """One look at a library's functions."""
 
     def __init__(self, elf: Elf, library: str) -> None:
         self.elf, self.library = elf, library
         self.functions = functions_of(elf)
-        rows = {(row.address, row.size): row for row in self.functions.rows}
-        self.rows = sorted(rows.values(), key=lambda row: (row.address, row.unit < 0))
-        self.raw = [self.functions.raw_name(row) for row in self.rows]
-        self.spans = spans_of(self.rows, self.raw, len(self.functions.units))
+        self.rows = _each_once(self.functions.rows)
+        self.told = [told_by(self.functions.raw_name(row)) for row in self.rows]
+        self.spans = spans_of(self.rows, [told.apart for told in self.told], len(self.functions.units))
         self.layout = Layout.of(self._places(), self._names_dispatch())
         self.capabilities: set[str] = set()
         self.group = [self._group(index) for index in range(len(self.rows))]
-        self.raw.clear()  # as large as the rest together
         self.outline = frozenset(self._outline())
         self.groups: dict[Group, Tally] = {}
 
@@ -177,8 +206,8 @@ class _Reading:
         """What each unit is; one with a function of PyTorch's own is its own."""
         own = {
             first
-            for (first, last), name in zip(self.spans, self.raw, strict=True)
-            if first == last >= 0 and names().own.match(name)
+            for (first, last), told in zip(self.spans, self.told, strict=True)
+            if first == last >= 0 and told.own
         }
         return [self._place(unit, index in own) for index, unit in enumerate(self.functions.units)]
 
@@ -192,7 +221,7 @@ class _Reading:
     def _names_dispatch(self) -> bool:
         """Whether a library without units has dispatched code nevertheless."""
         plain = ("", dispatch().default)
-        return not self.functions.units and any(capability_of(name) not in plain for name in self.raw)
+        return not self.functions.units and any(told.capability not in plain for told in self.told)
 
     def _outline(self) -> Iterator[int]:
         for section in self.elf.sections if self.elf.machine == "aarch64" else ():
@@ -203,10 +232,9 @@ class _Reading:
 
     def _group(self, index: int) -> Group | None:
         """Whose code a function is; none where it is another project's, or chosen at run time."""
-        row, name = self.rows[index], self.raw[index]
-        own = bool(names().own.match(name) or names().of_own_types.match(name))
+        row, told = self.rows[index], self.told[index]
+        own, capability = told.own or told.of_own_types, told.capability
         place = self.layout.place(*self.spans[index], own)
-        capability = capability_of(name)
         if capability not in ("", dispatch().default) or (row.unit >= 0 and place == "dispatched"):
             self.capabilities.add(capability or capability_of_unit(self.functions.units[row.unit]))
             return None

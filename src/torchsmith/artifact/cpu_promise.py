@@ -102,6 +102,7 @@ class Evidence:
     modern: int  # functions that show any level of the architecture's sets
     legacy: int  # functions written as for the oldest CPU
     halves: bool  # host halves of CUDA units may be among them
+    enough: int  # functions that must show nothing before that tells something
 
     def words(self, machine: Machine) -> str:
         text = f"{self.showing} of {self.functions} functions of {self.place} use {self.telling}"
@@ -120,9 +121,9 @@ def evidence_of(code: Combined | CpuCode, isa: Isa) -> Evidence:
         place = "the library" if tally.functions else WORDS[group]
         halves = group != "c++"
         tally.join(code.groups[group])
-    level = next(group for group in known.evidence if isa.features.intersection(group))
+    level = next(level for level in known.evidence if isa.features.intersection(level.features))
     counts = tally.having
-    telling = max(level, key=lambda feature: counts[feature])
+    telling = max(level.features, key=lambda feature: counts[feature])
     return Evidence(
         place,
         tally.functions,
@@ -131,12 +132,13 @@ def evidence_of(code: Combined | CpuCode, isa: Isa) -> Evidence:
         counts[known.modern],
         counts[known.legacy],
         halves,
+        level.enough,
     )
 
 
 def told_by_instructions(code: Combined, isa: Isa) -> tuple[Status, Evidence]:
     """Whether flags of a set arrived, as far as instructions tell."""
-    found, enough = evidence_of(code, isa), facts(code.machine).enough
+    found, of = evidence_of(code, isa), facts(code.machine).enough_of
     told = found.modern + found.legacy
     least = FEW_LEGACY * told
     # nvcc's host compiler gets no flags as a rule, so that some of these functions may lack them.
@@ -144,7 +146,7 @@ def told_by_instructions(code: Combined, isa: Isa) -> tuple[Status, Evidence]:
         return "wrong", found
     if found.showing:
         return "right", found
-    silent = (found.functions if enough.of == "any" else told) >= enough.functions
+    silent = (found.functions if of == "any" else told) >= found.enough
     return ("wrong" if silent else "note"), found
 
 

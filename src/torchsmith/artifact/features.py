@@ -58,11 +58,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class Enough(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much code tells something by what it does not use."""
+class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Features of which one shows up in code for a set, and how much code tells something by using none."""
 
-    functions: int
-    of: Literal["vector", "any"]
+    features: tuple[str, ...]
+    enough: int
 
 
 class X86(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,11 +70,11 @@ class X86(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     source: str
     baseline: Rule
-    evidence: tuple[tuple[str, ...], ...]
+    evidence: tuple[Level, ...]
     modern: str
     legacy: str
     legacy_words: str
-    enough: Enough
+    enough_of: Literal["vector", "any"]
     rules: tuple[Rule, ...]
     scalar: tuple[Rule, ...]
     implied: dict[str, tuple[str, ...]]
@@ -97,11 +97,11 @@ class Aarch64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """data/aarch64.toml."""
 
     source: str
-    evidence: tuple[tuple[str, ...], ...]
+    evidence: tuple[Level, ...]
     modern: str
     legacy: str
     legacy_words: str
-    enough: Enough
+    enough_of: Literal["vector", "any"]
     rules: tuple[Word, ...]
     implied: dict[str, tuple[str, ...]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -47,25 +48,33 @@ def kind_of(unit: str) -> Kind:
 ELSEWHERE = re.compile(rb"\.cold(\.\d+)?$|_GLOBAL__")  # linkers gather cold code and code of the start apart
 
 
-def spans_of(rows: list[Function], names: list[bytes], units: int) -> list[tuple[int, int]]:
+def stands_apart(name: bytes) -> bool:
+    """Whether a function does not stand where the rest of its unit does."""
+    return bool(ELSEWHERE.search(name))
+
+
+def spans_of(rows: list[Function], apart: Sequence[bool], units: int) -> list[tuple[int, int]]:
     """For each function, by address, the first and last unit it can come from, -1 where that is not known.
 
     A linker lays down object after object. A function between two local ones comes from their unit, or
     from one that was linked between theirs.
     """
     anchors = [
-        row.unit if row.unit >= 0 and not ELSEWHERE.search(name) else -1
-        for row, name in zip(rows, names, strict=True)
+        row.unit if row.unit >= 0 and not elsewhere else -1
+        for row, elsewhere in zip(rows, apart, strict=True)
     ]
     following, after = units - 1, [-1] * len(rows)
     for index in range(len(rows) - 1, -1, -1):
         if anchors[index] >= 0:
             following = anchors[index]
         after[index] = following
-    before, spans = -1, []
+    before, span = -1, (-1, -1)
+    spans: list[tuple[int, int]] = []
     for row, anchor, last in zip(rows, anchors, after, strict=True):
         before = anchor if anchor >= 0 else before
-        spans.append((row.unit, row.unit) if row.unit >= 0 else (before, last))
+        found = (row.unit, row.unit) if row.unit >= 0 else (before, last)
+        span = span if found == span else found  # neighbours share one value
+        spans.append(span)
     return spans
 
 
