@@ -266,6 +266,7 @@ The facts that torchsmith rests on. They live in `src/torchsmith/catalog/data/*.
 
 ## Known build errors
 {errors}
+{(ROOT / "tools" / "own_facts.md").read_text()}
 """
 
 
