@@ -21,7 +21,9 @@ from torchsmith.catalog.proof.checks import check_catalog
 from torchsmith.catalog.proof.readings import Readings, read_tools
 from torchsmith.edge.problem import Problem
 
+# Words for people, and the wheel that a reading was taken from, which is a source.
 PROSE = {
+    "wheel",
     "title",
     "note",
     "source",

@@ -48,6 +48,8 @@ def differences(catalog: Catalog) -> Iterator[str]:
     yield from _numbers(catalog)
     yield from _releases(catalog)
     yield from _pins(catalog)
+    yield from _isas(catalog)
+    yield from _builds(catalog)
 
 
 def _gpus(catalog: Catalog) -> Iterator[str]:
@@ -147,9 +149,43 @@ def _pins(catalog: Catalog) -> Iterator[str]:
             **pin.versions,
             "cudas": [str(cuda) for cuda in pin.cudas],
             "default_cuda": str(pin.default_cuda),
+            "pythons": [str(python) for python in pin.pythons],
+            "min_sm": str(pin.min_sm),
         }
         yield from (
             f"pin {name}: {key} is {said[key]}, not {ours.get(key)}"
             for key in said
             if ours.get(key) != said[key]
         )
+
+
+def _isas(catalog: Catalog) -> Iterator[str]:
+    for name, said in SECOND["isas"].items():
+        isa = catalog.isas[name]
+        ours = (" ".join(isa.flags), " ".join(isa.torch_off), " ".join(isa.beyond_flags))
+        if ours != (said["flags"], said.get("off", ""), said.get("beyond", "")):
+            yield f"{name}: {ours}"
+    for cpu in catalog.cpus.values():
+        if cpu.llvm != SECOND["llvm"].get(cpu.name, cpu.name):
+            yield f"{cpu.name} is called {cpu.llvm} in LLVM"
+        if cpu.archspec not in ("", cpu.name):
+            yield f"{cpu.name} is called {cpu.archspec} in archspec"
+
+
+def _builds(catalog: Catalog) -> Iterator[str]:
+    """Every pinned build has the fixes that its CUDA, its torch and its pin ask for."""
+    needs = SECOND["needs"]
+    for line in catalog.lines.values():
+        for cuda, build in [("", line.cpu), *line.cuda.items()]:
+            if build is None or build.style != "pinned" or build.lacks_pin:
+                continue
+            newer = line.torch != catalog.pins[build.pin].torch
+            wanted = [
+                *(needs["cuda"] if cuda else []),
+                *(needs["cuda13"] if cuda.startswith("13") else []),
+                *(needs["cuda13_at_6a030d5"] if cuda.startswith("13") and build.pin == "6a030d5" else []),
+                *(needs["newer"] if newer else []),
+                *(needs["newer_cuda"] if newer and cuda else []),
+            ]
+            if set(build.fixes) != set(wanted):
+                yield f"{line.name} on CUDA {cuda or 'none'}: fixes {set(build.fixes) ^ set(wanted)}"

@@ -54,6 +54,10 @@ def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCh
         yield FactCheck(fact, tool, outcome, said.why)
         return
     yield _compare(fact, tool, isa.macros, said)
+    for other in isa.other_flags:
+        same = readings.macros(isa.platform, other)
+        if not isinstance(same, Absent):
+            yield _compare(f"{isa.name}: {' '.join(other)}", tool, same, said)
     implied = {
         feature.name
         for feature in catalog.features.values()
