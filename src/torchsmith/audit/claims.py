@@ -36,6 +36,7 @@ ELSEWHERE = re.compile(
 END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]{0,20}:)|\s[—–]\s")
 OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
 OF_GPUS = ("sm", "capability", "generation", "part")
+OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu", "first", "driver")
 NEAR = 120  # characters around a word that tell how it is meant
 BLOCK = 200  # lines of a comment that are read as one text
 REMEMBERED = 2000

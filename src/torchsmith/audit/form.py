@@ -3,14 +3,17 @@ judged once.
 
 Rules hold a recipe against the facts of its cell. Where two recipes differ in nothing but each naming its
 own GPU, instruction set and flags rightly, and all else that rules look at is equal, they get the same
-judgement.
+judgement. What still names some GPU or CPU after that is right in one cell and wrong in the next, so that
+such a recipe is judged on its own.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from torchsmith.audit.claims import OF_A_CELL, vocabulary
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa
 from torchsmith.matrix import Accepted, Variant, assess, try_read
 from torchsmith.recipe.header import LINE
@@ -40,6 +43,7 @@ class Normalizer:
 
     catalog: Catalog
     _known: dict[str, tuple[Key, tuple[str, ...], tuple[str, ...]] | None] = field(default_factory=dict)
+    _naming: dict[str, bool] = field(default_factory=dict)  # by blanked text: whether it still names a cell
 
     def of(self, name: str, text: str, line: str | None) -> NormalizedText | None:
         """The form of a recipe; None where it must be judged on its own."""
@@ -57,6 +61,8 @@ class Normalizer:
             body = f"{before}\0{after}"
         else:
             inner = ""
+        if self._names_a_cell(body):
+            return None
         said = HEADER_CELL.sub("", header[2]) if header else None
         top = before.count("\n") + (2 if header else 1)
         return NormalizedText(body, (*known[0], line, said), top, inner.count("\n"))
@@ -70,7 +76,27 @@ class Normalizer:
         code = COMMENT.sub("", text).replace(variant.name, "\0").replace(f'"{isa.name}"', '"\0"')
         if variant.sm:
             code = code.replace(f'"{variant.sm.number}"', '"\0"').replace(f'"{variant.sm}"', '"\0"')
-        return NormalizedText(code, ("wrapper", isa.platform))
+        return None if self._names_a_cell(code) else NormalizedText(code, ("wrapper", isa.platform))
+
+    def _names_a_cell(self, blanked: str) -> bool:
+        """Whether a text names a GPU or CPU though its own are blanked."""
+        if blanked not in self._naming:
+            if len(self._naming) > MOST:
+                self._naming.clear()
+            claims = vocabulary(self.catalog).pattern.finditer(blanked)
+            self._naming[blanked] = bool(self._cells.search(blanked)) or any(
+                claim.lastgroup in OF_A_CELL for claim in claims
+            )
+        return self._naming[blanked]
+
+    @cached_property
+    def _cells(self) -> re.Pattern[str]:
+        """How code names GPUs, instruction sets and compiler flags."""
+        numbers = {word for sm in self.catalog.gpus for word in (sm.capability, str(sm.number))}
+        gpus = (
+            rf"(?<![\w.])(?:sm_?|compute_?)?(?:{'|'.join(map(re.escape, numbers))})[af]?(?:\+PTX)?(?![\w.])"
+        )
+        return re.compile(rf"{gpus}|\b(?:{'|'.join(map(re.escape, self.catalog.isas))})\b|(?<![\w-])-m[a-z]")
 
     def blank(self, name: str, text: str) -> str:
         """A text without the words that name its own cell."""
@@ -102,13 +128,19 @@ class Normalizer:
         usable = isinstance(decision, Accepted) and decision.usable
         if not reading.canonical or variant.flavor or not usable:
             return (), words, isa.flags
-        key = (variant.stem, variant.python, variant.cuda, isa.platform, isa.torch_off, *_kind(gpu))
-        return key, words, isa.flags
+        key = (variant.stem, variant.python, variant.cuda, isa.platform, isa.torch_off)
+        return (*key, *self._kind(variant, gpu)), words, isa.flags
 
-
-def _kind(gpu: Gpu | None) -> Key:
-    """What rules ask of a GPU besides its name."""
-    return (gpu.platforms, gpu.tegra, gpu.cpus, gpu.never_called) if gpu else ()
+    def _kind(self, variant: Variant, gpu: Gpu | None) -> Key:
+        """What rules ask of a GPU besides its name, and which pins and lines refuse it."""
+        if gpu is None:
+            return ()
+        oldest = [pin.min_sm for pin in self.catalog.pins.values() if pin.min_sm]
+        refused = tuple(gpu.sm < sm for sm in oldest)
+        lines = tuple(
+            name for name in self.catalog.lines if isinstance(assess(variant, self.catalog, name), Accepted)
+        )
+        return gpu.platforms, gpu.tegra, gpu.cpus, gpu.never_called, refused, lines
 
 
 def isa_words(isa: Isa) -> tuple[str, ...]:
