@@ -66,6 +66,42 @@ def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
     assert replaced.old == f"{PKGS}/{CELL}-sm121-armv9-nightly.nix"
 
 
+OTHER_LAYOUTS = {
+    "an unused set of packages": [("{ lib }:", "{ lib, pkgs ? import <nixpkgs> { } }:")],
+    "lib from the unpinned set": [
+        ("{ lib }:", "{ pkgs ? import <nixpkgs> { } }:\nlet inherit (pkgs) lib; in")
+    ],
+    "dotted attributes": [
+        ("config = {\n      allowUnfree = true;", "config.allowUnfree = true;"),
+        (
+            "allowBroken = true; # CUDA 13 is newer than what this nixpkgs allows",
+            "config.allowBroken = true;",
+        ),
+        ("cudaSupport = true;\n    };", "config.cudaSupport = true;"),
+    ],
+    "another name for the pin": [("nixpkgs_pinned", "pkgs")],
+    "a with": [("(nixpkgs_pinned.python3Packages", "with nixpkgs_pinned; (python3Packages")],
+    "the target where it is used": [("gpuTargets = [ gpuArchSM ]", 'gpuTargets = [ "12.0" ]')],
+    "another name for the flags": [("cpuFlags", "simd")],
+}
+
+
+@pytest.mark.parametrize("edits", OTHER_LAYOUTS.values(), ids=OTHER_LAYOUTS)
+def test_the_right_recipe_is_kept_however_it_is_written_and_not_where_it_is_wrong(
+    drifted: Path, edits: list[tuple[str, str]]
+) -> None:
+    file = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
+    text = file.read_text()
+    for old, other in edits:
+        assert old in text
+        text = text.replace(old, other)
+    file.write_text(text)
+    expected = {"keep": 1, "rewrite": 2, "replace": 1, "delete": 2, "create": 40}
+    assert verdicts(plan_workspace(drifted)) == expected
+    file.write_text(text.replace('"12.0"', '"9.0"'))
+    assert verdicts(plan_workspace(drifted)) == expected | {"keep": 0, "rewrite": 3}
+
+
 def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:
     why = {
         Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.why
