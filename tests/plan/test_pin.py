@@ -99,6 +99,9 @@ def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) 
     proposal = propose(workspace, Move("2.9", torch="2.10.0"))
     assert 'torchvision = "0.25.0"' in proposal.facts["lines"]
     assert "RKiZLHBCneMtZKRgTEuW1K7" in proposal.facts["lines"]
+    assert 'prefix = "pytorch210"' in proposal.facts["lines"]
+    moved = proposal.after.catalog.lines["2.9"]
+    assert moved.cuda["13.0"].fixes == proposal.after.catalog.lines["2.10"].cuda["13.0"].fixes
 
 
 def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> None:

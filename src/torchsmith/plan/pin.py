@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin
+from torchsmith.catalog.check import SOURCE
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix.cells import find_line
@@ -25,6 +26,7 @@ from torchsmith.workspace.run import root_of
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
+FROM_SOURCE = (SOURCE, "torch-version")
 REVISION = re.compile(r"[0-9a-f]{40}")
 Facts = dict[str, Any]
 
@@ -120,6 +122,7 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         entry |= {"cuda": builds} if builds else {}
     if move.torch:
         entry |= _release(line, move, catalog)
+        _bring_source(entry, line, move, catalog)
     if not entry:
         raise Problem("nothing to move", hint="give --rev, --torch, or both")
     return facts
@@ -203,9 +206,28 @@ def _release(line: Line, move: Move, catalog: Catalog) -> Facts:
     kept = {name: text for name, text in line.hashes.items() if pairs.get(name) == line.version_of(name)}
     return {
         "torch": move.torch,
+        "prefix": f"{TORCH}{''.join(move.torch.split('.')[:2])}",
         **pairs,
         "hashes": {name: hashes.get(name, kept.get(name, "")) for name in (TORCH, *pairs)},
     }
+
+
+def _bring_source(entry: Facts, line: Line, move: Move, catalog: Catalog) -> None:
+    """Builds at a nixpkgs with another torch take the new one from its source, as its own line does."""
+    known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
+    every: dict[str, LineBuild | None] = {"cpu": line.cpu, **line.cuda}
+    for name, build in every.items():
+        told = entry.get("cpu", {}) if name == "cpu" else entry.get("cuda", {}).get(name, {})
+        pin = catalog.pins.get(told.get("pin", build.pin)) if build else None
+        if build is None or pin is None or pin.torch == move.torch:
+            continue
+        like = (known.cpu if name == "cpu" else known.cuda.get(name)) if known else None
+        fixes = told.get("fixes", list(build.fixes))
+        if SOURCE in fixes:
+            continue
+        fixes = list(like.fixes) if like and like.pin == pin.name else [*fixes, *FROM_SOURCE]
+        place = entry if name == "cpu" else entry.setdefault("cuda", {})
+        place[name] = told | {"fixes": fixes}
 
 
 def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
@@ -213,7 +235,7 @@ def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     builds = {"cpu": line.cpu, **line.cuda}
     pins = {build.pin for name, build in builds.items() if build and build.pin and name in used}
     found = [f"nixpkgs {name}" for name in sorted(pins) if not catalog.pins[name].sha256]
-    own = any("torch-source" in build.fixes for build in (line.cpu, *line.cuda.values()) if build)
+    own = any(SOURCE in build.fixes for build in (line.cpu, *line.cuda.values()) if build)
     return found + [
         f"{one} {line.version_of(one.name)}"
         for one in catalog.packages.values()
