@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help matrix test test-all check lint pages golden facts flips verify-real mutations bench clean
+.PHONY: help matrix test test-all check lint pages golden facts flips verify-real mutations faults bench clean
 
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
@@ -17,6 +17,7 @@ help:
 	@echo "make golden   write the agreed recipes of tests/recipe/golden again"
 	@echo "make pages    write the generated pages again"
 	@echo "make mutations  how many mistakes the audit catches and names, and which it misses"
+	@echo "make faults N=300  kill and starve every writing verb; exit 1 at the first torn file"
 	@echo "make bench    print the table of ratios"
 
 $(VENV)/.installed: pyproject.toml tools/venv.sh
@@ -65,6 +66,9 @@ verify-real: $(VENV)/.test-installed
 
 mutations: $(VENV)/.test-installed
 	$(BIN)/python -m tools.mutations
+
+faults: $(VENV)/.test-installed
+	$(BIN)/python -m tools.faults $(or $(N),300)
 
 bench: $(VENV)/.test-installed
 	$(BIN)/python -m bench

@@ -253,3 +253,12 @@ def test_without_a_workspace_file_there_is_nowhere_to_write(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Problem, match=r"no torchsmith\.toml"):
         generate(GenerateRequest())
+
+
+def test_a_repository_that_a_full_disk_left_half_made_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(
+        'format = 1\n[[matrix]]\npython = ["3.13"]\ncuda = ["cpu"]\nisa = ["avx2"]\n'
+    )
+    (tmp_path / "build-pytorch/.git/refs").mkdir(parents=True)
+    generate(GenerateRequest(workspace=tmp_path))
+    assert git(tmp_path / "build-pytorch", "ls-files")

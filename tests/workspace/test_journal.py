@@ -11,13 +11,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from torchsmith.edge.problem import Problem
 from torchsmith.plan.apply import ApplyRequest, apply_plan
 from torchsmith.plan.pin import Move, carry_out
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.journal import writing
+from torchsmith.workspace.journal import Journal, stopped_halfway, writing
+from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.run import GenerateRequest, generate
 
 KILLS = 50
@@ -264,3 +266,17 @@ def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
         pass
     assert "edited meanwhile and left: a" in writer.recovered
     assert [(tmp_path / name).read_text() for name in ("a", "b", "c")] == ["by hand", "new", "new"]
+
+
+def test_a_workspace_that_a_stop_left_unreadable_is_finished_when_it_is_opened(tmp_path: Path) -> None:
+    whole = 'format = 1\nprofile = "plan"\n'
+    (tmp_path / "torchsmith.toml").write_text("[")
+    os.utime(tmp_path / "torchsmith.toml", (0, 0))
+    (tmp_path / ".torchsmith").mkdir()
+    (tmp_path / ".torchsmith.toml.torchsmith-new").write_text(whole)
+    with pytest.raises(Problem):
+        open_workspace(tmp_path)
+    journal = Journal(verb="pin", decided=True, writes=["torchsmith.toml"], deletes=[])
+    (tmp_path / ".torchsmith/journal.json").write_bytes(msgspec.json.encode(journal))
+    assert open_workspace(tmp_path).profile == "plan"
+    assert not stopped_halfway(tmp_path)

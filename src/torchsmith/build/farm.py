@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -168,10 +169,27 @@ def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
     refused = refusals(builders, jobs)
     if not refused:
         return
-    shown = [f"{name}: {why}" for name, why in list(refused.items())[:6]]
-    more = [f"and {len(refused) - 6} more"] if len(refused) > 6 else []
+    reasons: dict[str, list[str]] = {}
+    for name, why in refused.items():
+        reasons.setdefault(why, []).append(name)
+    shown = [
+        f"{why}: {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+        for why, names in reasons.items()
+    ]
     raise Problem(
-        f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join([*shown, *more]),
-        hint="add a [[builder]] to torchsmith.toml that can, or select other cells",
+        f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(shown),
+        hint=f"add a [[builder]] to torchsmith.toml that can, or {_offer(refused, jobs)}",
         exit=Exit.LACKING,
     )
+
+
+def _offer(refused: Collection[str], jobs: Sequence[Job]) -> str:
+    """What builds the rest: everything but the instruction sets that no builder runs, where that says it."""
+    without = sorted({job.isa for job in jobs if job.name in refused and job.isa})
+    rest = [job for job in jobs if job.recipes and job.name not in refused]
+    if not rest:
+        return "select other cells"
+    by_isa = bool(without) and not any(job.isa in without for job in rest)
+    words = [f"!{isa}" for isa in without] if by_isa else [job.name for job in rest[:3]]
+    more = " ..." if not by_isa and len(rest) > 3 else ""
+    return f"build the other {len(rest)}: {shlex.join(['torchsmith', 'build', *words])}{more}"

@@ -22,7 +22,7 @@ def print_plan(console: Console, plan: BuildPlan) -> None:
     users = Counter(need for job in plan.jobs for need in job.needs)
     if plan.jobs:
         console.print(Text("   hours   memory     disk  job (~: a guess, nobody measured it)", style="cyan"))
-    for job in plan.jobs[:SHOWN]:
+    for job in sorted(plan.jobs, key=lambda one: not one.recipes)[:SHOWN]:  # what was asked for comes first
         cost = plan.of(job)
         hours, memory, disk = (
             f"{'~' if name in cost.guesses else ''}{figure}"

@@ -55,7 +55,7 @@ def carry_out(
     if not as_json:
         print_plan(err(), plan)
     ready.check()
-    with watching(plan, err(), as_json=as_json) as view:
+    with watching(plan, err(), as_json=as_json, slots=ready.limits().total) as view:
         finished = ready.run(view.tell)
     if not as_json:
         _print_end(ready, finished)

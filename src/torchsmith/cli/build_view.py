@@ -17,8 +17,11 @@ from rich.text import Text
 
 from torchsmith.build.events import Event
 from torchsmith.build.plan import BuildPlan
+from torchsmith.cli.remaining import Remaining, cut, moment
 
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
+ORDER = ("done", "running", "waiting", "failed", "skipped")
+NAMED = 24  # columns that a name needs to be told from others: CUDA, GPU and instruction set
 MARKS = {"done": "✓", "failed": "✗", "skipped": "-"}
 
 
@@ -96,8 +99,12 @@ class _Shown:
     started: float
     expected: float
     phase: str = ""
-    steps: str = ""
+    done: int = 0
+    total: int = 0
     builder: str = ""
+
+
+COLUMNS = (("steps", 9), ("elapsed", 11), ("left", 11), ("phase", 9))
 
 
 @dataclass
@@ -106,13 +113,15 @@ class LiveView:
 
     live: Live
     plan: BuildPlan
+    slots: int = 1
     began: float = field(default_factory=time.monotonic)
     running: dict[str, _Shown] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.names = {job.key: job.name for job in self.plan.jobs}
-        self.left = {key: one.seconds for key, one in self.plan.expected.items()}
+        expected = {key: one.seconds for key, one in self.plan.expected.items()}
+        packages = {job.key: job.package for job in self.plan.jobs}
+        self.remaining = Remaining(expected, packages, self.slots)
 
     def tell(self, event: Event) -> None:
         if event.kind == "job-started":
@@ -122,19 +131,25 @@ class LiveView:
         elif event.kind in ("job-ended", "retry"):
             self.running.pop(event.job, None)
             if event.kind == "job-ended":
-                self.left.pop(event.job, None)
+                self._count(event)
             self._past(event)
         elif event.kind == "note" and event.words:
             about = f"{event.name}: " if event.name else ""
             self.live.console.print(Text(f"  {about}{event.words}", style="yellow"))
-        self.counts |= event.counts
         self.live.update(self._table())
+
+    def _count(self, event: Event) -> None:
+        self.counts[event.state] = self.counts.get(event.state, 0) + 1
+        if event.state == "done":
+            self.remaining.finished(event.job, event.seconds)
+        else:
+            self.remaining.dropped(event.job)
 
     def _progress(self, shown: _Shown, event: Event) -> None:
         if event.kind == "phase":
             shown.phase = event.phase.removesuffix("Phase")
         elif event.kind == "steps":
-            shown.steps = f"{event.done}/{event.total}"
+            shown.done, shown.total = event.done, event.total
         else:
             shown.builder = event.builder
 
@@ -149,40 +164,41 @@ class LiveView:
 
     def _table(self) -> Group:
         table = Table(box=None, pad_edge=False, header_style="cyan")
-        for column, width in (("steps", 9), ("elapsed", 12), ("expected", 12), ("phase", 12), ("job", None)):
+        for column, width in COLUMNS:
             table.add_column(column, no_wrap=True, min_width=width)
-        for shown in self.running.values():
-            elapsed = duration(time.monotonic() - shown.started)
-            expected = duration(shown.expected)
-            where = f"{shown.name} on {shown.builder}" if shown.builder else shown.name
-            table.add_row(shown.steps, elapsed, expected, shown.phase, Text(where))
+        table.add_column("job", no_wrap=True)
+        room = self.live.console.width - sum(width + 2 for _, width in COLUMNS)
+        now = time.monotonic()
+        for key, shown in self.running.items():
+            elapsed = now - shown.started
+            left = self.remaining.of(key, elapsed, shown.done, shown.total)
+            steps = f"{shown.done}/{shown.total}" if shown.total else ""
+            where = f" on {shown.builder}" if shown.builder else ""
+            where = where if len(where) + NAMED <= room else ""
+            name = cut(shown.name, room - len(where)) + where
+            table.add_row(steps, duration(elapsed), duration(left), shown.phase[:9], Text(name))
         return Group(table, self._summary())
 
     def _summary(self) -> Text:
-        running = len(self.running)
-        waiting = len(self.left) - running
-        side_by_side = max(1, min(self.plan.share.jobs, len(self.left)))
-        spent = sum(min(time.monotonic() - shown.started, shown.expected) for shown in self.running.values())
-        rest = (sum(self.left.values()) - spent) / side_by_side
-        done = self.counts.get("done", 0)
-        failed = self.counts.get("failed", 0)
-        words = f"{done} done, {running} running, {max(0, waiting)} waiting"
-        words += f", {failed} failed" if failed else ""
-        end = time.strftime("%H:%M", time.localtime(time.time() + rest))
-        return Text(
-            f"{words}; {duration(time.monotonic() - self.began)} so far, end expected about {end}",
-            style="dim",
-        )
+        now = time.monotonic()
+        going = {key: (now - one.started, one.done, one.total) for key, one in self.running.items()}
+        rest = self.remaining.rest(going) if self.remaining.expected else 0.0
+        counts = {"done": 0, "running": len(going)} | self.counts
+        counts["waiting"] = max(0, len(self.remaining.expected) - len(going))
+        words = ", ".join(f"{counts[name]} {name}" for name in ORDER if counts.get(name) or name in ORDER[:3])
+        so_far = f"{duration(now - self.began)} so far"
+        text = f"{words}; {so_far}, {duration(rest)} left, until about {moment(rest, time.time())}"
+        return Text(text, style="dim")
 
 
 @contextmanager
-def watching(plan: BuildPlan, console: Console, *, as_json: bool) -> Iterator[View]:
+def watching(plan: BuildPlan, console: Console, *, as_json: bool, slots: int = 1) -> Iterator[View]:
     """The view that fits: JSON when asked for, live on a terminal, lines elsewhere."""
     if as_json:
         yield JsonView()
     elif console.is_terminal:
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield LiveView(live, plan)
+            yield LiveView(live, plan, slots)
     else:
         yield PlainView(console, {job.key: job.name for job in plan.jobs})
 

@@ -50,8 +50,9 @@ def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
 
 
 def is_repo(folder: Path) -> bool:
-    """Whether a folder is itself the top of a repository."""
-    return (folder / ".git").exists()
+    """Whether a folder is itself the top of a repository; what a full disk left half made is none."""
+    place = folder / ".git"
+    return place.is_file() or all((place / part).exists() for part in ("HEAD", "objects", "refs"))
 
 
 def init(folder: Path) -> None:

@@ -200,9 +200,14 @@ def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer
         yield writer
 
 
+def stopped_halfway(root: Path) -> bool:
+    """Whether a stopped run, or one at work, has left a journal here."""
+    return (root / STATE / FILE).exists()
+
+
 def finish_stopped(root: Path, verb: str) -> str:
     """See to what a stopped run left, before recipes are built or published; what was done, in words."""
-    if not (root / STATE / FILE).exists():
+    if not stopped_halfway(root):
         return ""
     with writing(root, verb) as writer:
         return writer.recovered

@@ -17,6 +17,7 @@ from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.select import choose
+from torchsmith.workspace.journal import finish_stopped, stopped_halfway
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
 FILE = "torchsmith.toml"
@@ -114,6 +115,17 @@ class SettingsFile:
 def open_workspace(path: Path | None, profile: str | None = None) -> Workspace:
     """The workspace at `path`, else the nearest above the current folder, else the embedded default."""
     file = _find(path)
+    try:
+        return _load(file, profile)
+    except Problem:
+        # Of files that belong together a stopped run may have put the first in place, and not the rest.
+        if file == DEFAULT or not stopped_halfway(file.parent):
+            raise
+        finish_stopped(file.parent, "reading")
+        return _load(file, profile)
+
+
+def _load(file: Path, profile: str | None) -> Workspace:
     source = SettingsFile(_shown(file), read_text(file))
     settings = parse_settings(source)
     root = None if file == DEFAULT else file.parent

@@ -1,0 +1,92 @@
+"""A run on a terminal of eighty columns: GPU and instruction set visible, failures at once."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+from rich.live import Live
+
+from torchsmith.build.events import Event
+from torchsmith.build.farm import Builder, require_able
+from torchsmith.build.job import Job
+from torchsmith.build.machine import Share
+from torchsmith.build.plan import BuildPlan
+from torchsmith.cli.build_plan_view import print_plan
+from torchsmith.cli.build_view import LiveView
+from torchsmith.cli.remaining import Remaining, cut, moment
+from torchsmith.edge.problem import Problem
+from torchsmith.record import Expected
+
+NAME = "pytorch-python313-cuda13_0-sm120-avx512vnni"
+X86 = "x86_64-linux"
+
+
+def job(key: str, isa: str = "", recipes: tuple[str, ...] = ()) -> Job:
+    return Job(key, key, (key,), "pytorch", True, X86, recipes=recipes, isa=isa)
+
+
+def plan(*jobs: Job) -> BuildPlan:
+    expected = Expected(seconds=3600.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, steps=0, basis="a guess")
+    return BuildPlan(
+        jobs, {one.key: expected for one in jobs}, cast("Share", SimpleNamespace(jobs=1, cores=1)), 1.0
+    )
+
+
+def shown(view: LiveView) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(view._table())
+    return str(cast("Any", console.file).getvalue())
+
+
+def test_gpu_and_isa_stay_visible_and_failures_count_at_once() -> None:
+    live = Live(console=Console(file=io.StringIO(), width=80), auto_refresh=False)
+    view = LiveView(live, plan(job(NAME), job("b")), slots=2)
+    view.tell(Event(kind="job-started", job=NAME, name=NAME, expected=3600.0))
+    view.tell(Event(kind="building", job=NAME, builder="ssh://builder@arm1.example.org"))
+    view.tell(Event(kind="steps", job=NAME, done=3911, total=7093))
+    text = shown(view)
+    assert "cuda13_0-sm120-avx512vnni" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    view.tell(Event(kind="job-ended", job="b", name="b", state="failed", words="no"))
+    assert "1 failed" in " ".join(shown(view).split())
+
+
+def test_what_is_left_is_learnt_from_steps_and_siblings_and_spread_over_slots() -> None:
+    remaining = Remaining({"a": 100.0, "b": 100.0, "c": 100.0}, dict.fromkeys("abc", "pytorch"), slots=2)
+    assert remaining.rest({}) == 150.0
+    assert remaining.of("a", elapsed=50.0, done=50, total=100) == 50.0
+    assert remaining.of("a", elapsed=50.0, done=1, total=100) == 50.0
+    remaining.finished("a", 300.0)
+    assert remaining.of("b") == 300.0
+    assert remaining.rest({"b": (10.0, 10, 1000)}) == 300.0
+    remaining.dropped("b")
+    assert remaining.rest({}) == 300.0
+
+
+def test_the_end_is_told_with_its_day() -> None:
+    now = 1_800_000_000.0
+    assert len(moment(0.0, now)) == 5
+    assert len(moment(48 * 3600.0, now).split()) == 4
+    assert cut("abcdef", 4) == "…def"
+    assert cut("abc", 4) == "abc"
+
+
+def test_recipes_stand_before_what_they_need() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    print_plan(console, plan(job("magma"), job(NAME, recipes=(NAME,))))
+    text = cast("Any", console.file).getvalue()
+    assert text.index(NAME) < text.index("magma")
+
+
+def test_jobs_that_no_builder_can_take_are_grouped_and_the_rest_is_offered() -> None:
+    here = Builder("", frozenset((X86,)), isas=frozenset(("avx2",)))
+    wrong = [job(f"w{number}", "avx512", (f"w{number}",)) for number in range(9)]
+    with pytest.raises(Problem) as caught:
+        require_able([here], [*wrong, job("r", "avx2", ("r",))])
+    assert caught.value.message.count("\n") == 1, "one reason, one line"
+    assert "and 6 more" in caught.value.message
+    assert "torchsmith build '!avx512'" in caught.value.hint

@@ -1,0 +1,211 @@
+"""`python -m tools.faults [N [VERB]...]`: N faults in writing verbs; exit 1 at the first torn file.
+
+A file is torn when its text is neither the old nor the new one, or when the verb, run again, does not end
+where a run without a fault ends. ENOSPC comes from a tmpfs of a few kilobytes where mounting is allowed
+(`unshare -m`), else it is injected like EIO.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.faults.scenarios import SCENARIOS, Scenario, base, environment, torchsmith
+
+FAULTS = ("kill", "term", "eio", "enospc")
+WEIGHTS = (4, 2, 2, 2)
+DRAFT = (".torchsmith-new", ".new", ".lock")
+OWN = {".git", ".torchsmith"}
+State = dict[str, bytes]
+
+
+@dataclass
+class Pattern:
+    """A scenario's workspace before and after, and how many writes lie between."""
+
+    scenario: Scenario
+    before: Path
+    old: State
+    new: State
+    code: int
+    writes: int
+
+
+@dataclass
+class Tally:
+    """What happened."""
+
+    survived: Counter[str] = field(default_factory=Counter)
+    between: int = 0
+    struck: int = 0
+    litter: int = 0
+
+
+def state(root: Path) -> State:
+    """Every file that a person reads; neither git's own nor the workspace's state."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+        and not path.is_symlink()
+        and not {".git", ".torchsmith"} & set(path.relative_to(root).parts)
+    }
+
+
+def strike(
+    scenario: Scenario, root: Path, env: dict[str, str], fault: str, at: int, log: Path
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tools.faults.child", str(root), fault, str(at), str(log), "--"]
+    top = Path(__file__).parents[2]
+    here = {**env, "PYTHONPATH": f"{top}:{top / 'src'}"}
+    return subprocess.run(
+        [*command, *scenario.words], cwd=root, env=here, capture_output=True, text=True, timeout=300
+    )
+
+
+def learn(scenario: Scenario, start: Path, folder: Path, env: dict[str, str]) -> Pattern:
+    """Run it once without a fault."""
+    before = folder / f"before-{scenario.verb.replace(' ', '')}"
+    shutil.copytree(start, before, symlinks=True)
+    scenario.prepare(before)
+    old = state(before)
+    root = folder / "run"
+    shutil.copytree(before, root, symlinks=True)
+    log = folder / "count"
+    done = strike(scenario, root, env, "none", 0, log)
+    new, writes = state(root), int(log.read_text() or 0)
+    shutil.rmtree(root)
+    assert scenario.verb == "build" or new != old, f"{scenario.verb} writes nothing: {done.stderr}"
+    assert writes > 1, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return Pattern(scenario, before, old, new, done.returncode, writes)
+
+
+def torn(pattern: Pattern, root: Path) -> list[str]:
+    """Files whose text is neither the old nor the new one; drafts are none."""
+    now = state(root)
+    return [
+        path
+        for path, text in now.items()
+        if not path.endswith(DRAFT) and text not in (pattern.old.get(path), pattern.new.get(path))
+    ]
+
+
+def wrong_record(root: Path) -> list[str]:
+    record = root / ".torchsmith/record.sqlite"
+    if not record.exists():
+        return []
+    with sqlite3.connect(record) as database:
+        found = database.execute("pragma integrity_check").fetchone()[0]
+    return [] if found == "ok" else [f"record.sqlite: {found}"]
+
+
+def settle(pattern: Pattern, root: Path, env: dict[str, str]) -> tuple[list[str], int]:
+    """Run the verb again: what is not as it should be, and how many drafts are left."""
+    again = torchsmith(pattern.scenario.words, root, env)
+    now = state(root)
+    litter = [path for path in now if path.endswith(DRAFT) and path not in pattern.new]
+    late = [path for path in pattern.new.keys() | now.keys() if path not in litter]
+    faults = [f"{path} after another run" for path in late if now.get(path) != pattern.new.get(path)]
+    done_before = pattern.scenario.verb == "init" and again.returncode != 0  # it refuses to write over itself
+    if again.returncode != pattern.code and not done_before:
+        faults.append(f"another run ends with {again.returncode}, not {pattern.code}: {again.stderr[-600:]}")
+    if "Traceback" in again.stderr:
+        faults.append(again.stderr[-600:])
+    return faults, len(litter)
+
+
+def trial(
+    pattern: Pattern, fault: str, folder: Path, env: dict[str, str], tally: Tally, mounts: bool
+) -> list[str]:
+    """One fault: what it tore."""
+    root, log = folder / "run", folder / "count"
+    root.mkdir()
+    small = fault == "enospc" and mounts
+    if small:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", root], check=True)
+    try:
+        shutil.copytree(pattern.before, root, symlinks=True, dirs_exist_ok=True)
+        if small:
+            _shrink(root, random.randrange(0, 48))
+        at = random.randint(2, pattern.writes)
+        done = strike(pattern.scenario, root, env, "none" if small else fault, at, log)
+        count = int(log.read_text() or 0)
+        hit = done.returncode != pattern.code if small else count >= at
+        tally.struck += hit
+        tally.between += hit and 1 < count <= pattern.writes
+        faults = torn(pattern, root)
+        if "Traceback" in done.stderr:
+            faults.append(done.stderr[-800:])
+        if small:
+            subprocess.run(["mount", "-o", "remount,size=64m", root], check=True)
+        faults += wrong_record(root)
+        late, litter = settle(pattern, root, env)
+        tally.litter += litter
+        return faults + late + wrong_record(root)
+    finally:
+        if small:
+            subprocess.run(["umount", "-l", root], check=True)
+        shutil.rmtree(root)
+
+
+def _shrink(root: Path, spare_kib: int) -> None:
+    used = shutil.disk_usage(root).used // 1024
+    subprocess.run(["mount", "-o", f"remount,size={used + spare_kib}k", root], check=True)
+
+
+def may_mount() -> bool:
+    """Whether mounts are this process' own; it starts itself again where they are, if that can be had."""
+    if os.environ.get("TORCHSMITH_FAULTS_APART"):
+        return True
+    probe = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
+    allowed = subprocess.run(probe, capture_output=True).returncode == 0
+    if allowed:
+        os.environ["TORCHSMITH_FAULTS_APART"] = "1"
+        os.execvp("unshare", ["unshare", "-m", sys.executable, "-m", "tools.faults", *sys.argv[1:]])
+    return allowed
+
+
+def main() -> int:
+    """N trials over all verbs in turn."""
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    mounts = may_mount()
+    chosen = [one for one in SCENARIOS if one.verb in sys.argv[2:] or not sys.argv[2:]]
+    random.seed(os.environ.get("SEED"))
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="torchsmith-faults-") as name:
+        folder = Path(name)
+        env = environment(folder)
+        os.environ.update(env)
+        start = base(folder, env)
+        patterns = [learn(scenario, start, folder, env) for scenario in chosen]
+        for pattern in patterns:
+            print(f"{pattern.scenario.verb}: {pattern.writes} writes", flush=True)
+        for count in range(number):
+            pattern = patterns[count % len(patterns)]
+            fault = random.choices(FAULTS, WEIGHTS)[0]
+            faults = trial(pattern, fault, folder, env, tally, mounts)
+            if faults:
+                print(f"TORN after {count} faults: {pattern.scenario.verb}, {fault}", *faults, sep="\n  ")
+                return 1
+            tally.survived[fault] += 1
+            if (count + 1) % 25 == 0:
+                print(f"{count + 1} faults, {tally.between} between the first and the last write", flush=True)
+    kinds = ", ".join(f"{fault} {count}" for fault, count in tally.survived.items())
+    full = "a real tmpfs" if mounts else "injected: no mounts here"
+    print(f"{tally.survived.total()} of {number} faults survived ({kinds}; enospc: {full}), no torn file")
+    print(f"{tally.struck} struck, {tally.between} of them between the first and the last write")
+    print(f"{tally.litter} drafts were left behind after another run")
+    return 0 if tally.between * 2 >= number else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
