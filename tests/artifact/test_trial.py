@@ -326,6 +326,8 @@ def test_a_python_above_a_nix_package_is_not_its_own(tmp_path: Path) -> None:
 def test_a_real_store_path_is_not_run_with_the_machines_python(tmp_path: Path) -> None:
     package(tmp_path / "torch-2.10.0" / "lib" / "python3.13" / "site-packages", "")
     added = run(["nix-store", "--add", tmp_path / "torch-2.10.0"], timeout=60)
+    if "daemon-socket/socket: Permission denied" in added.stderr:
+        pytest.skip("this user may not use the machine's Nix store: it is not in the group nix-users")
     assert added.ok, added.stderr
     with pytest.raises(Problem, match="not among the inputs"):
         interpreter_for(Path(added.stdout.strip()), CATALOG)

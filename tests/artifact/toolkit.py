@@ -40,9 +40,17 @@ PTX = """.version {version}
 """
 
 
-@cache
 def wheel(requirement: str) -> Path:
     """The folder of an unpacked wheel; the test is skipped where it cannot be had."""
+    found = _wheel(requirement)
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@cache
+def _wheel(requirement: str) -> Path | str:
+    """The folder, or why there is none: asked once, as a machine without a network takes long to say so."""
     folder = cache_dir() / "wheels" / requirement.replace("==", "-")
     try:
         with exclusive(folder.with_suffix(".lock"), what=requirement, wait_seconds=300):
@@ -51,7 +59,7 @@ def wheel(requirement: str) -> Path:
                     zipfile.ZipFile(download_wheel(requirement, Path(fetched))).extractall(folder)
                 (folder / ".complete").touch()
     except Problem as problem:
-        pytest.skip(problem.message)
+        return problem.message
     return folder
 
 
