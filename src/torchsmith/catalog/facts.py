@@ -92,7 +92,7 @@ class CudaToolkit(Entry, frozen=True, kw_only=True):
     wheel: str = ""  # the PyPI requirement whose ptxas proves the target list
 
     def compiles(self, sm: Sm) -> bool:
-        return any(target.sm == sm for target in self.targets)
+        return sm.number in [target.sm.number for target in self.targets]
 
 
 class Python(Entry, frozen=True, kw_only=True):

@@ -23,8 +23,13 @@ def read_text(path: Path, *, lenient: bool = False) -> str:
 def read_regular(path: str) -> bytes:
     """What a file holds; a link is an error (ELOOP), and a pipe is not waited for."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(handle, "rb", buffering=0) as file:
-        return file.read()
+    try:
+        parts = [os.read(handle, os.fstat(handle).st_size + 1)]
+        while parts[-1]:
+            parts.append(os.read(handle, 1 << 16))
+        return b"".join(parts)
+    finally:
+        os.close(handle)
 
 
 def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:

@@ -221,22 +221,33 @@ def render(parts: Sequence[Part], values: Values) -> str:
     return "".join(out)
 
 
-def partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> tuple[str | Hole, ...]:
+def partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> Begun:
     """Fill what is known now; holes of the names in `later` stay, and everything else becomes plain text."""
-    out: list[str | Hole] = []
+    left = _merged(list(_partly(parts, values, later)))
+    texts = [part if isinstance(part, str) else "" for part in left]
+    return Begun(texts, [(place, part) for place, part in enumerate(left) if isinstance(part, Hole)])
+
+
+def _partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> Iterator[str | Hole]:
     for part in parts:
         if isinstance(part, str):
-            out.append(part)
+            yield part
         elif isinstance(part, Hole):
-            out.append(part if part.name in later else _fill(part, values))
+            yield part if part.name in later else _fill(part, values)
         elif part.kind == "each":
             for item in _each(part.name, values):
-                out.extend(
-                    partly(part.then, {**values, **item}, [name for name in later if name not in item])
-                )
+                rest = [name for name in later if name not in item]
+                yield from _partly(part.then, {**values, **item}, rest)
         else:
-            out.extend(partly(part.then if _holds(part, values) else part.otherwise, values, later))
-    return _merged(out)
+            yield from _partly(part.then if _holds(part, values) else part.otherwise, values, later)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A template with nothing but holes left: its texts, and the places among them that are still empty."""
+
+    texts: list[str]
+    holes: list[tuple[int, Hole]]
 
 
 class Filled(dict[Hole, str]):
@@ -249,18 +260,13 @@ class Filled(dict[Hole, str]):
         text = self[hole] = _fill(hole, self.common)
         return text
 
-    def render(self, parts: Sequence[str | Hole], own: Mapping[str, str]) -> str:
-        """A template that only has holes left, filled with its own words and the common values."""
-        return "".join(
-            [
-                part
-                if isinstance(part, str)
-                else _escaped(own[part.name], part.state)
-                if part.name in own
-                else self[part]
-                for part in parts
-            ]
-        )
+    def render(self, begun: Begun, own: Mapping[str, str]) -> str:
+        """A template filled with its own words and the common values."""
+        texts = begun.texts.copy()
+        for place, hole in begun.holes:
+            name = hole.name
+            texts[place] = _escaped(own[name], hole.state) if name in own else self[hole]
+        return "".join(texts)
 
 
 def _render(parts: Sequence[Part], values: Values, out: list[str]) -> None:

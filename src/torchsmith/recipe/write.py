@@ -9,7 +9,7 @@ from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Pin
 from torchsmith.edge.nixtext import nix_string
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.template import Filled, Hole, Value, partly, render, template
+from torchsmith.recipe.template import Begun, Filled, Value, partly, render, template
 from torchsmith.recipe.values import (
     CellFacts,
     RecipeOptions,
@@ -53,7 +53,7 @@ class RecipeWriter:
     def __init__(self, catalog: Catalog, options: RecipeOptions) -> None:
         self.catalog = catalog
         self.options = options
-        self._begun: dict[str, tuple[str | Hole, ...]] = {}
+        self._begun: dict[str, Begun] = {}
         self._filled: dict[tuple[object, ...], Filled] = {}
 
     def recipe(self, cell: Cell) -> str:

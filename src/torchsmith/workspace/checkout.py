@@ -288,15 +288,20 @@ def package_files(pkgs: Path) -> Iterator[Path]:
     """NAME.nix and NAME/default.nix are packages, a folder without default.nix nests, links are nothing."""
     if not pkgs.is_dir():
         return
+    yield from map(Path, package_paths(str(pkgs)))
+
+
+def package_paths(pkgs: str) -> Iterator[str]:
+    """The same as text, which is quicker."""
     with os.scandir(pkgs) as entries:
         found = sorted((entry for entry in entries if not entry.is_symlink()), key=lambda entry: entry.name)
     for entry in found:
-        if entry.is_file() and entry.name.endswith(".nix"):
-            yield pkgs / entry.name
-        elif entry.is_dir() and (pkgs / entry.name / "default.nix").is_file():
-            yield pkgs / entry.name / "default.nix"
+        if entry.name.endswith(".nix") and entry.is_file():
+            yield entry.path
+        elif entry.is_dir() and os.path.isfile(f"{entry.path}/default.nix"):
+            yield f"{entry.path}/default.nix"
         elif entry.is_dir():
-            yield from package_files(pkgs / entry.name)
+            yield from package_paths(entry.path)
 
 
 def root_of(path: Path) -> Path:

@@ -134,6 +134,8 @@ class Writer:
 
     def _git_add(self, step: GitStep) -> None:
         folder = os.path.join(self.root, step.repo)
+        if not git.is_repo(Path(folder)):
+            git.init(Path(folder))
         gone = {path for path in step.add if not os.path.lexists(f"{folder}/{path}")}
         # Git refuses to be told of a file that is gone and that it never knew.
         gone -= git.known_files(Path(folder)) if gone else set()
@@ -233,18 +235,23 @@ def _staged(target: str) -> str:
     return f"{folder}/.{name}.torchsmith-new"
 
 
-def _mode(target: str) -> int:
+def _mode(target: str) -> int | None:
+    """The mode of a file that there is."""
     try:
         found = os.lstat(target)
     except FileNotFoundError:
-        return 0o644
-    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else 0o644
+        return None
+    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
 
 
-def _write_new(path: str, text: str, mode: int) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-    with open(handle, "wb", buffering=0) as file:
-        rest = memoryview(text.encode())
+def _write_new(path: str, text: str, mode: int | None) -> None:
+    """A new file with the mode of the one that it replaces, else what the user's umask leaves of 0o666."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode or 0o666)
+    try:
+        rest = text.encode()
         while rest:
-            rest = rest[file.write(rest) :]
-        os.fchmod(handle, mode)
+            rest = rest[os.write(handle, rest) :]
+        if mode is not None:
+            os.fchmod(handle, mode)
+    finally:
+        os.close(handle)

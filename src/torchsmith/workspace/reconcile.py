@@ -3,6 +3,7 @@ lets a judge look at the recipes of others first."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from errno import EISDIR, ELOOP
@@ -15,7 +16,7 @@ from torchsmith.matrix import Flavor
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change
-from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile, package_files, recipes_in
+from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile, package_paths, recipes_in
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.wanted import WantedFile, WantedRepo
 
@@ -68,8 +69,9 @@ class _Reconciler:
     def extra(self) -> dict[str, RecipeFile]:
         """Recipes that lie there under a path that is not wanted."""
         folder = self.root / self.repo.name
-        names = (f"{self.repo.name}{str(file)[len(str(folder)) :]}" for file in package_files(folder / PKGS))
-        if all(path in self.wanted for path in names):
+        pkgs = str(folder / PKGS)
+        names = [path[len(pkgs) :] for path in package_paths(pkgs)] if os.path.isdir(pkgs) else []
+        if all(f"{self.repo.name}/{PKGS}{name}" in self.wanted for name in names):
             return {}
         found = {
             one.path.relative_to(self.root).as_posix(): one for one in recipes_in(folder, self.workspace)
