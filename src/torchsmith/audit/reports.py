@@ -135,7 +135,7 @@ class FindingGroup:
         return list(dict.fromkeys(one.where.file for one in self.findings))
 
 
-SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*")
+SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\bthe (?:comment|banner|description)\b")
 
 
 def grouped(findings: Sequence[Finding]) -> list[FindingGroup]:
