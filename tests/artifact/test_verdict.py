@@ -11,6 +11,7 @@ import pytest
 from tests.artifact import elves
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.compare import compare
+from torchsmith.artifact.cpu_promise import clipped
 from torchsmith.artifact.elf import HEADER
 from torchsmith.artifact.inspect import Depth
 from torchsmith.artifact.report import Report, verify
@@ -532,3 +533,11 @@ def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Pa
 def test_an_installed_library_without_what_it_needs_is_wrong(tmp_path: Path) -> None:
     path = site(tmp_path, {"torchvision/image.so": linked("libjpeg.so.8000")})
     assert "wrong" in statuses(verify(path, None, CATALOG, Depth()), "libraries")
+
+
+def test_a_name_that_would_fill_a_screen_keeps_its_two_ends() -> None:
+    name = f"void at::native::kernel<{'at::Tensor const&, ' * 40}bool>(double)"
+    assert len(clipped(name)) < 130
+    assert clipped(name).startswith("void at::native::kernel<")
+    assert clipped(name).endswith("bool>(double)")
+    assert clipped("at::native::add") == "at::native::add"

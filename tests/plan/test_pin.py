@@ -93,6 +93,8 @@ def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> N
     assert 'version = "2.10.1"' in torch
     assert 'hash = "";' in torch
     assert "RKiZLHBCneMtZKRgTEuW1K7" not in torch
+    findings = audit(AuditRequest((workspace / "build-pytorch",))).findings
+    assert "fix-hashes" in next(one.hint for one in findings if one.rule == "TS901")
 
 
 def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) -> None:

@@ -13,6 +13,7 @@ from torchsmith.artifact.flags import Stated, stated
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.catalog import Catalog, Isa
 
+LONGEST_NAME = 120  # characters of a function's name in a line
 A_FEW = 20  # functions that show any level, before units of one kind are judged without the others
 FEW_LEGACY = 0.05  # the share of functions written the old way that inline assembly explains
 A_LIBRARY = 50  # functions that show any level, before a library is judged by itself
@@ -219,7 +220,7 @@ def _within(code: Combined, isa: Isa, catalog: Catalog) -> Iterator[Check]:
         first = next(one for one in shared.sightings[called[0]] if one.caller)
         count = shared.having[first.feature]
         text = f"{count} functions that the linker took from dispatched units need {', '.join(called)},"
-        text += f" and code outside dispatch calls them: {spot(first)}, called by {first.caller}"
+        text += f" and code outside dispatch calls them: {spot(first)}, called by {clipped(first.caller)}"
         yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
     else:
         text = f"none of {judged.functions} functions outside dispatch needs more than {isa.name}"
@@ -232,8 +233,14 @@ def spot(sighting: Sighting) -> str:
     unit = f" of {sighting.unit}" if sighting.unit else ""
     return (
         f"{sighting.feature} instruction {disassembled(sighting)} at +{sighting.offset:#x} in"
-        f" {sighting.function}{unit} ({sighting.library})"
+        f" {clipped(sighting.function)}{unit} ({sighting.library})"
     )
+
+
+def clipped(name: str) -> str:
+    """A function's name for a line of text: templates of C++ can fill a screen, and both ends tell most."""
+    half = LONGEST_NAME // 2
+    return name if len(name) <= LONGEST_NAME else f"{name[:half]} … {name[-half:]}"
 
 
 def disassembled(sighting: Sighting) -> str:
