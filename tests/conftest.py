@@ -19,7 +19,7 @@ PARTS = {
     "cross-gcc": ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++"),
     "ssh": ("sshd", "ssh", "ssh-keygen"),
     "mounts": ("unshare", "mount"),
-    "nix": ("nix-instantiate", "nix-build"),
+    "nix": ("nix-instantiate", "nix-build", "patch"),  # the miniature patches its MAGMA
 }
 
 

@@ -15,6 +15,7 @@ esac
 want gcc gcc
 want git git
 want nix-instantiate nix-bin
+want patch patch
 want sshd openssh-server
 want ssh openssh-client
 [ -n "$need" ] || exit 0

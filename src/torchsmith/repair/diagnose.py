@@ -126,8 +126,10 @@ def _deeper(
 def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[Line]:
     """The lines of the build that failed, also those that Nix repeats after its verdict."""
     name = re.sub(r"^.*/[a-z0-9]{32}-|\.drv$", "", drv)
+    if not name:  # nobody says which failed, as Flox does not: the one that spoke last
+        name = next((told[1] for line in reversed(lines[:end]) if (told := OF_ANOTHER.match(line))), "")
     own = f"{name}> "
-    alone = not any(line.startswith(own) for line in lines) if name else True
+    alone = not drv or not any(line.startswith(own) for line in lines)
     for index, line in enumerate(lines[:end]):
         other = OF_ANOTHER.match(line)
         if line.startswith(own) and name:
