@@ -10,7 +10,7 @@ import pytest
 
 from tests.build.conftest import Place
 from tests.cli.conftest import Call
-from torchsmith.build.events import Event
+from torchsmith.build.events import Event, Tick
 from torchsmith.build.flox_backend import FloxBackend
 from torchsmith.build.job import Job
 from torchsmith.record import open_record
@@ -46,7 +46,7 @@ def job(name: str = "mine") -> Job:
 
 
 def test_a_build_is_told_by_its_links(backend: FloxBackend, tmp_path: Path) -> None:
-    events: list[Event] = []
+    events: list[Event | Tick] = []
     outcome = backend.build(job(), 4, tmp_path / "log", events.append)
     assert outcome.ok
     assert Path(outcome.outputs[0]).name.endswith("mine") or REAL

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.build.backend import Outcome, Tell
-from torchsmith.build.events import Event
+from torchsmith.build.events import Event, JobRetried, Tick
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
 from torchsmith.build.machine import Machine, Share, require_room, share_out
@@ -73,8 +73,8 @@ def go(
     slots: int = 4,
     keep_going: bool = True,
     copier: Copies | None = None,
-) -> tuple[RunSummary, Record, list[Event]]:
-    record, events = open_record(tmp_path), list[Event]()
+) -> tuple[RunSummary, Record, list[Event | Tick]]:
+    record, events = open_record(tmp_path), list[Event | Tick]()
     run = Run(
         jobs=jobs,
         expected={one.key: Expected(60, memory, 1, 1, "a guess") for one in jobs},
@@ -107,7 +107,7 @@ def test_a_compiler_out_of_memory_is_tried_again_with_half_the_cores(tmp_path: P
     finished, _, events = go([job("a")], tmp_path, backend)
     assert finished.state == "done"
     assert [cores for _, cores in backend.started] == [8, 4, 2]
-    assert [event.cores for event in events if event.kind == "retry"] == [4, 2]
+    assert [event.cores for event in events if isinstance(event, JobRetried)] == [4, 2]
 
 
 def test_a_lost_builder_is_tried_again_and_a_compile_error_is_not(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ class Slow(SystemClock):
 
 
 def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(tmp_path: Path) -> None:
-    record, events = open_record(tmp_path), list[Event]()
+    record, events = open_record(tmp_path), list[Event | Tick]()
     backend = Scripted(lambda *_: "error: unexpected end-of-file")
     run = Run(
         jobs=[job("a")],
@@ -242,11 +242,11 @@ def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(tmp_path: 
         clock=Slow(),
     )
     assert run.go().state == "failed"
-    rests = [event.seconds for event in events if event.kind == "retry"]
+    rests = [event.seconds for event in events if isinstance(event, JobRetried)]
     assert len(rests) == ATTEMPTS - 1
     assert all(0.5 * base <= rest <= 1.5 * base for base, rest in zip(BACKOFF, rests, strict=True))
     assert sum(BACKOFF) > 180, "minutes, not seconds"
-    assert not any(event.cores for event in events if event.kind == "retry"), "no cores are claimed"
+    assert not any(event.cores for event in events if isinstance(event, JobRetried)), "no cores are claimed"
 
 
 def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> No
 
 
 def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
-    record, events = open_record(tmp_path), list[Event]()
+    record, events = open_record(tmp_path), list[Event | Tick]()
     backend = Scripted()
     run = Run(
         jobs=[job("a"), job("b", "a")],

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from torchsmith.build.events import Event
+from torchsmith.build.events import JobBuilding, JobEnded, JobStarted, JobSteps
 from torchsmith.build.farm import Builder, require_able
 from torchsmith.build.job import Job
 from torchsmith.build.machine import Share
@@ -45,13 +45,13 @@ def shown(view: LiveView) -> str:
 def test_gpu_and_isa_stay_visible_and_failures_count_at_once() -> None:
     live = Live(console=Console(file=io.StringIO(), width=80), auto_refresh=False)
     view = LiveView(live, plan(job(NAME), job("b")), slots=2)
-    view.tell(Event(kind="job-started", job=NAME, name=NAME, expected=3600.0))
-    view.tell(Event(kind="building", job=NAME, builder="ssh://builder@arm1.example.org"))
-    view.tell(Event(kind="steps", job=NAME, done=3911, total=7093))
+    view.tell(JobStarted(job=NAME, name=NAME, expected=3600.0))
+    view.tell(JobBuilding(job=NAME, derivation="torch", builder="ssh://builder@arm1.example.org"))
+    view.tell(JobSteps(job=NAME, done=3911, total=7093))
     text = shown(view)
     assert "cuda13_0-sm120-avx512vnni" in text
     assert all(len(line) <= 80 for line in text.splitlines())
-    view.tell(Event(kind="job-ended", job="b", name="b", state="failed", words="no"))
+    view.tell(JobEnded(job="b", name="b", state="failed", words="no"))
     assert "1 failed" in " ".join(shown(view).split())
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from torchsmith.build.events import Event
+from torchsmith.build.events import Event, Tick
 from torchsmith.build.job import Job
 
-Tell = Callable[[Event], None]
+Tell = Callable[[Event | Tick], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What happens while a run goes on, as one kind of value for screens, logs and programs."""
+"""What happens while a run goes on, a type for each, for screens, logs and programs."""
 
 from __future__ import annotations
 
@@ -6,37 +6,96 @@ from typing import Literal
 
 import msgspec
 
-EventKind = Literal[
-    "run-started",
-    "job-started",
-    "building",
-    "phase",
-    "steps",
-    "line",
-    "job-ended",
-    "retry",
-    "note",
-    "run-ended",
-]
+from torchsmith.record import RunState
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that happened; fields that do not belong to its kind are left out."""
+class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    at: float = 0.0  # of events that the run itself tells
 
-    kind: EventKind
-    at: float = 0.0
-    job: str = ""
-    name: str = ""
-    state: str = ""
-    derivation: str = ""
-    builder: str = ""
-    phase: str = ""
-    done: int = 0
-    total: int = 0
+
+class RunStarted(_Event, frozen=True, kw_only=True, tag="run-started"):
+    """A run begins; how many jobs it has, by state."""
+
+    counts: dict[str, int]
+
+
+class JobStarted(_Event, frozen=True, kw_only=True, tag="job-started"):
+    """A job was handed to its backend."""
+
+    job: str
+    name: str
     cores: int = 0
     attempt: int = 0
+    expected: float = 0.0  # seconds
+
+
+class JobBuilding(_Event, frozen=True, kw_only=True, tag="building"):
+    """A derivation of a job is being built; `builder` is left out on this machine."""
+
+    job: str
+    derivation: str
+    builder: str = ""
+
+
+class JobPhase(_Event, frozen=True, kw_only=True, tag="phase"):
+    """A derivation of a job entered a phase."""
+
+    job: str
+    derivation: str
+    phase: str
+
+
+class JobSteps(_Event, frozen=True, kw_only=True, tag="steps"):
+    """Ninja has done `done` of `total` steps of a job."""
+
+    job: str
+    done: int = 0
+    total: int = 0
+
+
+class JobEnded(_Event, frozen=True, kw_only=True, tag="job-ended"):
+    """A job is done, has failed for good, or was skipped because what it needs failed."""
+
+    job: str
+    name: str
+    state: Literal["done", "failed", "skipped"]
+    builder: str = ""
     seconds: float = 0.0
-    expected: float = 0.0
     words: str = ""
     outputs: tuple[str, ...] = ()
     counts: dict[str, int] = {}
+
+
+class JobRetried(_Event, frozen=True, kw_only=True, tag="retry"):
+    """A job failed and is tried again: with fewer `cores` at once, or else after `seconds`."""
+
+    job: str
+    name: str
+    words: str
+    attempt: int
+    cores: int = 0
+    seconds: float = 0.0
+
+
+class Remark(_Event, frozen=True, kw_only=True, tag="note"):
+    """Something to know, of a job, a recipe or the run."""
+
+    words: str
+    job: str = ""
+    name: str = ""
+
+
+class RunEnded(_Event, frozen=True, kw_only=True, tag="run-ended"):
+    """A run is over; how many jobs it had, by state."""
+
+    state: RunState
+    counts: dict[str, int]
+
+
+Event = (
+    RunStarted | JobStarted | JobBuilding | JobPhase | JobSteps | JobEnded | JobRetried | Remark | RunEnded
+)
+
+
+class Tick:
+    """Nothing happened for a moment: a screen may be drawn anew. No program is told."""

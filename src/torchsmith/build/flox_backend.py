@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchsmith.build.backend import Outcome, Tell
-from torchsmith.build.events import Event
+from torchsmith.build.events import JobSteps
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
 from torchsmith.edge.problem import Exit, Problem
@@ -103,7 +103,7 @@ class FloxBackend:
                     file.write(f"{text}\n")
                     steps = NINJA.search(text.partition("> ")[2] or text)
                     if steps:
-                        tell(Event(kind="steps", job=job.key, done=int(steps[1]), total=int(steps[2])))
+                        tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
             return running.wait()
         finally:
             running.end()

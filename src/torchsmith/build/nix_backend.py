@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchsmith.build.backend import Outcome, Tell
-from torchsmith.build.events import Event
+from torchsmith.build.events import JobBuilding, JobPhase, JobSteps
 from torchsmith.build.farm import Builder, able, machines_option
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
@@ -97,7 +97,7 @@ class _Watched:
     """A job's events out of Nix' ones: the last builder counts, and steps of the job's own build."""
 
     job: Job
-    tell: Callable[[Event], None]
+    tell: Tell
     builder: str = ""
     killed: bool = False
 
@@ -107,11 +107,11 @@ class _Watched:
             case Building(derivation, builder):
                 if derivation in self.job.targets:
                     self.builder = builder
-                self.tell(Event(kind="building", job=key, derivation=name_of(derivation), builder=builder))
+                self.tell(JobBuilding(job=key, derivation=name_of(derivation), builder=builder))
             case LogPhase(derivation, phase):
-                self.tell(Event(kind="phase", job=key, derivation=name_of(derivation), phase=phase))
+                self.tell(JobPhase(job=key, derivation=name_of(derivation), phase=phase))
             case Steps(derivation, done, total) if derivation in self.job.targets:
-                self.tell(Event(kind="steps", job=key, done=done, total=total))
+                self.tell(JobSteps(job=key, done=done, total=total))
             case Failure(text) | LogLine(_, text) if SIGNALLED.search(text):
                 self.killed = True
             case _:

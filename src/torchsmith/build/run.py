@@ -13,8 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from torchsmith.build.backend import Backend, Outcome, Tell
-from torchsmith.build.events import Event
+from torchsmith.build.events import (
+    Event,
+    JobEnded,
+    JobRetried,
+    JobStarted,
+    Remark,
+    RunEnded,
+    RunStarted,
+    Tick,
+)
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
 from torchsmith.build.schedule import Chains, Task, longest_chain_first
@@ -109,7 +120,7 @@ class Run:
         self.rank = {task.key: index for index, task in enumerate(ranked)}
         self.copying = 0
         self.copies = ThreadPoolExecutor(1, thread_name_prefix="copy")
-        self.events: queue.SimpleQueue[Event | Copied | tuple[Job, Outcome | BaseException]]
+        self.events: queue.SimpleQueue[Event | Tick | Copied | tuple[Job, Outcome | BaseException]]
         self.events = queue.SimpleQueue()
 
     def go(self) -> RunSummary:
@@ -117,7 +128,7 @@ class Run:
         with contextlib.suppress(OSError):
             self.logs.mkdir(parents=True, exist_ok=True)
         self._keep(self._write_down)
-        self._say(kind="run-started", counts=self._counts())
+        self._say(RunStarted(counts=self._counts()))
         pool = ThreadPoolExecutor(max(1, self.limits.total), thread_name_prefix="job")
         state: RunState = "stopped"
         try:
@@ -134,7 +145,7 @@ class Run:
             for one in (pool, self.copies):
                 one.shutdown(wait=True, cancel_futures=True)
             self._keep(lambda: self.record.end_run(self.number, state))
-        self._say(kind="run-ended", state=state, counts=self._counts())
+        self._say(RunEnded(state=state, counts=self._counts()))
         left = [*self.waiting.values(), *(job for job, _, _ in self.running.values())]
         return RunSummary(
             state,
@@ -179,15 +190,14 @@ class Run:
             try:
                 item = self.events.get(timeout=PAUSE)
             except queue.Empty:
-                self.tell(Event(kind="note", at=self.clock.now()))
-                continue
-            if isinstance(item, Event):
-                self.tell(item)
-            elif isinstance(item, Copied):
+                item = Tick()
+            if isinstance(item, Copied):
                 self.copying -= 1
                 self._remark(item.job, item.words)
-            else:
+            elif isinstance(item, tuple):
                 self._ended(*item)
+            else:
+                self.tell(item)
 
     def _giving_up(self) -> bool:
         return bool(self.failed) and not self.keep_going
@@ -227,12 +237,13 @@ class Run:
         self.running[job.key] = (job, self.clock.monotonic(), cores)
         self._keep(lambda: self.record.job_started(self.number, job.key, cores))
         self._say(
-            kind="job-started",
-            job=job.key,
-            name=job.name,
-            cores=cores,
-            attempt=self.attempts[job.key],
-            expected=self.expected[job.key].seconds,
+            JobStarted(
+                job=job.key,
+                name=job.name,
+                cores=cores,
+                attempt=self.attempts[job.key],
+                expected=self.expected[job.key].seconds,
+            )
         )
         log = self.log_of(job)
         with contextlib.suppress(OSError):
@@ -272,14 +283,15 @@ class Run:
         self._ended_as(job, ended)
         self._keep(lambda: self.built(job, outcome))
         self._say(
-            kind="job-ended",
-            job=job.key,
-            name=job.name,
-            state="done",
-            seconds=seconds,
-            outputs=outcome.outputs,
-            builder=outcome.builder,
-            counts=self._counts(),
+            JobEnded(
+                job=job.key,
+                name=job.name,
+                state="done",
+                seconds=seconds,
+                outputs=outcome.outputs,
+                builder=outcome.builder,
+                counts=self._counts(),
+            )
         )
         self._remark(job, outcome.note)
         if self.copier is not None and outcome.outputs:
@@ -297,7 +309,7 @@ class Run:
     def _remark(self, job: Job, words: str) -> None:
         if words:
             self.notes.append(f"{job.name}: {self.redact(words)}")
-            self._say(kind="note", job=job.key, name=job.name, words=self.redact(words))
+            self._say(Remark(job=job.key, name=job.name, words=self.redact(words)))
 
     def _failed(self, job: Job, outcome: Outcome, seconds: float) -> None:
         found = diagnose(outcome.said or read_text(self.log_of(job), lenient=True), self.errors)
@@ -309,9 +321,7 @@ class Run:
             self._again(job, found, outcome)
             return
         self.failed[job.key] = found
-        self._say(
-            kind="job-ended", job=job.key, name=job.name, state="failed", seconds=seconds, words=found.summary
-        )
+        self._say(JobEnded(job=job.key, name=job.name, state="failed", seconds=seconds, words=found.summary))
         self._skip_users(job)
 
     def _again(self, job: Job, found: Diagnosis, outcome: Outcome) -> None:
@@ -325,13 +335,14 @@ class Run:
             self.not_before[job.key] = self.clock.monotonic() + rest
         self.waiting[job.key] = job
         self._say(
-            kind="retry",
-            job=job.key,
-            name=job.name,
-            words=found.summary,
-            attempt=self.attempts[job.key] + 1,
-            cores=self.cores[job.key] if fewer else 0,
-            seconds=rest,
+            JobRetried(
+                job=job.key,
+                name=job.name,
+                words=found.summary,
+                attempt=self.attempts[job.key] + 1,
+                cores=self.cores[job.key] if fewer else 0,
+                seconds=rest,
+            )
         )
         # What is told again must not be taken for the next attempt's own failure.
         log = self.log_of(job)
@@ -347,7 +358,7 @@ class Run:
                 self.skipped[job.key] = self.waiting.pop(job.key)
                 ended = Attempt(state="skipped", error=f"needs {failed.name}, which failed")
                 self._ended_as(job, ended)
-                self._say(kind="job-ended", job=job.key, name=job.name, state="skipped", words=ended.error)
+                self._say(JobEnded(job=job.key, name=job.name, state="skipped", words=ended.error))
 
     def _ended_as(self, job: Job, attempt: Attempt) -> None:
         self._keep(lambda: self.record.job_ended(self.number, job.key, attempt))
@@ -360,7 +371,7 @@ class Run:
             words = f"{problem.message}; builds go on, and the next run writes down what is in the store"
             if words not in self.notes:
                 self.notes.append(words)
-                self._say(kind="note", words=words)
+                self._say(Remark(words=words))
 
     def _counts(self) -> dict[str, int]:
         return {
@@ -371,5 +382,5 @@ class Run:
             "skipped": len(self.skipped),
         }
 
-    def _say(self, **fields: object) -> None:
-        self.tell(Event(at=self.clock.now(), **fields))  # type: ignore[arg-type]
+    def _say(self, event: Event) -> None:
+        self.tell(msgspec.structs.replace(event, at=self.clock.now()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchsmith.build.backend import Tell
-from torchsmith.build.events import Event
+from torchsmith.build.events import Remark
 from torchsmith.build.jobs import outputs_of
 from torchsmith.build.plan import BuildPlan
 from torchsmith.edge.nixtext import nix_value
@@ -37,7 +37,7 @@ def settle(nix: Nix, plan: BuildPlan, options: StoreOptions, results: Path, tell
         assert plan.graph is not None
         derivation = plan.graph.recipes[name]
         if name in plan.fetched:
-            tell(Event(kind="note", name=name, words="fetched from a binary cache"))
+            tell(Remark(name=name, words="fetched from a binary cache"))
         root = results / name
         root.parent.mkdir(parents=True, exist_ok=True)
         done = nix.run(realise_command(nix, [derivation], options, root=root))

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from torchsmith.build.backend import Backend, Outcome, Tell
-from torchsmith.build.events import Event
+from torchsmith.build.events import Remark
 from torchsmith.build.farm import LOCAL, Builder, configured, require_able
 from torchsmith.build.flox_backend import FloxBackend, require_flox
 from torchsmith.build.job import Job
@@ -190,7 +190,7 @@ class Prepared:
         derivations = list(self.plan.graph.recipes.values())
         unkept = keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations")
         if unkept:
-            tell(Event(kind="note", words=unkept))
+            tell(Remark(words=unkept))
         found = settle(self.nix, self.plan, self.options, self.folder / "results", tell)
         notes = [f"{one.name}: {one.failure}" for one in found if one.failure]
         there = [one for one in found if not one.failure]
@@ -200,7 +200,7 @@ class Prepared:
             paths = [path for one in there for path in one.outputs]
             notes += filter(None, [copier.copy([*paths, *long_builds(self.nix, self.plan)])])
         for words in notes:
-            tell(Event(kind="note", words=words))
+            tell(Remark(words=words))
         return notes, tuple(one.name for one in there)
 
     def _built(self, job: Job, outcome: Outcome) -> None:

@@ -15,7 +15,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from torchsmith.build.events import Event
+from torchsmith.build.events import (
+    Event,
+    JobBuilding,
+    JobEnded,
+    JobPhase,
+    JobRetried,
+    JobStarted,
+    JobSteps,
+    Remark,
+    RunStarted,
+    Tick,
+)
 from torchsmith.build.plan import BuildPlan
 from torchsmith.cli.remaining import Remaining, cut, moment
 
@@ -38,17 +49,16 @@ def duration(seconds: float) -> str:
 class View(Protocol):
     """Shows a run as it goes."""
 
-    def tell(self, event: Event) -> None: ...
+    def tell(self, event: Event | Tick) -> None: ...
 
 
 class JsonView:
     """One JSON object a line."""
 
-    def tell(self, event: Event) -> None:
-        if event.kind == "note" and not event.words:
-            return
-        sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
-        sys.stdout.flush()
+    def tell(self, event: Event | Tick) -> None:
+        if not isinstance(event, Tick):
+            sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+            sys.stdout.flush()
 
 
 class PlainView:
@@ -59,38 +69,40 @@ class PlainView:
         self.names = names
         self._tenths: dict[str, int] = {}
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: Event | Tick) -> None:
         words = self._words(event)
         if words:
             self.console.print(Text(words), soft_wrap=True)
 
-    def _words(self, event: Event) -> str:
-        name = event.name or self.names.get(event.job, event.job)
-        match event.kind:
-            case "run-started":
+    def _words(self, event: Event | Tick) -> str:
+        match event:
+            case RunStarted():
                 return f"{event.counts.get('waiting', 0)} jobs"
-            case "job-started":
+            case JobStarted():
                 expected = f", about {duration(event.expected)}" if event.expected >= 1 else ""
                 again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-                return f"{name}: started{again}{expected}"
-            case "steps":
+                return f"{event.name}: started{again}{expected}"
+            case JobSteps():
                 tenth = event.done * 10 // max(event.total, 1)
                 if tenth <= self._tenths.get(event.job, 0):
                     return ""
                 self._tenths[event.job] = tenth
-                return f"{name}: {event.done} of {event.total} steps"
-            case "building" if event.builder:
-                return f"{name}: {event.derivation} on {event.builder}"
-            case "retry":
-                return f"{name}: {event.words}; {_again(event)}"
-            case "job-ended":
+                return f"{self._name(event.job)}: {event.done} of {event.total} steps"
+            case JobBuilding() if event.builder:
+                return f"{self._name(event.job)}: {event.derivation} on {event.builder}"
+            case JobRetried():
+                return f"{event.name}: {event.words}; {_again(event)}"
+            case JobEnded():
                 took = f" in {duration(event.seconds)}" if event.seconds else ""
                 told = f": {event.words}" if event.words else ""
-                return f"{name}: {event.state}{took}{told}"
-            case "note" if event.words:
-                return f"{name}: {event.words}" if name else event.words
+                return f"{event.name}: {event.state}{took}{told}"
+            case Remark():
+                return f"{event.name}: {event.words}" if event.name else event.words
             case _:
                 return ""
+
+    def _name(self, key: str) -> str:
+        return self.names.get(key, key)
 
 
 @dataclass
@@ -102,6 +114,15 @@ class _Shown:
     done: int = 0
     total: int = 0
     builder: str = ""
+
+    def progress(self, event: JobPhase | JobSteps | JobBuilding) -> None:
+        match event:
+            case JobPhase():
+                self.phase = event.phase.removesuffix("Phase")
+            case JobSteps():
+                self.done, self.total = event.done, event.total
+            case JobBuilding():
+                self.builder = event.builder
 
 
 COLUMNS = (("steps", 9), ("elapsed", 11), ("left", 11), ("phase", 9))
@@ -123,43 +144,37 @@ class LiveView:
         packages = {job.key: job.package for job in self.plan.jobs}
         self.remaining = Remaining(expected, packages, self.slots)
 
-    def tell(self, event: Event) -> None:
-        if event.kind == "job-started":
-            self.running[event.job] = _Shown(event.name, time.monotonic(), event.expected)
-        elif event.kind in ("phase", "steps", "building") and event.job in self.running:
-            self._progress(self.running[event.job], event)
-        elif event.kind in ("job-ended", "retry"):
-            self.running.pop(event.job, None)
-            if event.kind == "job-ended":
-                self._count(event)
-            self._past(event)
-        elif event.kind == "note" and event.words:
-            about = f"{event.name}: " if event.name else ""
-            self.live.console.print(Text(f"  {about}{event.words}", style="yellow"))
+    def tell(self, event: Event | Tick) -> None:
+        match event:
+            case JobStarted():
+                self.running[event.job] = _Shown(event.name, time.monotonic(), event.expected)
+            case JobPhase() | JobSteps() | JobBuilding() if event.job in self.running:
+                self.running[event.job].progress(event)
+            case JobEnded():
+                self._ended(event)
+            case JobRetried():
+                self.running.pop(event.job, None)
+                self._print(Text(f"↻ {event.name}: {event.words}; {_again(event)}", style="yellow"))
+            case Remark():
+                about = f"{event.name}: " if event.name else ""
+                self._print(Text(f"  {about}{event.words}", style="yellow"))
+            case _:
+                pass
         self.live.update(self._table())
 
-    def _count(self, event: Event) -> None:
+    def _ended(self, event: JobEnded) -> None:
+        self.running.pop(event.job, None)
         self.counts[event.state] = self.counts.get(event.state, 0) + 1
         if event.state == "done":
             self.remaining.finished(event.job, event.seconds)
         else:
             self.remaining.dropped(event.job)
+        style = STYLES.get(event.state, "")
+        line = Text(f"{MARKS.get(event.state, ' ')} ", style=style)
+        line.append(event.name, style="default").append(f"  {duration(event.seconds)}", style="dim")
+        self._print(line.append(f"  {event.words}" if event.words else "", style=style))
 
-    def _progress(self, shown: _Shown, event: Event) -> None:
-        if event.kind == "phase":
-            shown.phase = event.phase.removesuffix("Phase")
-        elif event.kind == "steps":
-            shown.done, shown.total = event.done, event.total
-        else:
-            shown.builder = event.builder
-
-    def _past(self, event: Event) -> None:
-        if event.kind == "retry":
-            line = Text(f"↻ {event.name}: {event.words}; {_again(event)}", style="yellow")
-        else:
-            line = Text(f"{MARKS.get(event.state, ' ')} ", style=STYLES.get(event.state, ""))
-            line.append(event.name, style="default").append(f"  {duration(event.seconds)}", style="dim")
-            line.append(f"  {event.words}" if event.words else "", style=STYLES.get(event.state, ""))
+    def _print(self, line: Text) -> None:
         self.live.console.print(line, soft_wrap=True)
 
     def _table(self) -> Group:
@@ -203,7 +218,7 @@ def watching(plan: BuildPlan, console: Console, *, as_json: bool, slots: int = 1
         yield PlainView(console, {job.key: job.name for job in plan.jobs})
 
 
-def _again(event: Event) -> str:
+def _again(event: JobRetried) -> str:
     """When and how a job is tried again."""
     if event.cores:
         return f"trying again with {event.cores} cores"
