@@ -13,6 +13,7 @@ from torchsmith.catalog.entry import Entry, Limit
 TORCH = "pytorch"  # the package that is torch itself
 Folder = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 Owner = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+GpuForm = Literal["9.0", "90", "90-real"]  # how sm90 is spelled; CMake adds PTX to a plain 90
 Module = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -37,7 +38,7 @@ class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     by: Literal["torch", "variable", "cmake", "argument"] = "torch"
     name: Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = ""
-    form: Literal["9.0", "90", "90-real"] = "9.0"  # how it spells sm90; CMake adds PTX to a plain 90
+    form: GpuForm = "9.0"
 
 
 class PackageLimit(Limit, frozen=True, kw_only=True):

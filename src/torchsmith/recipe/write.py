@@ -19,6 +19,9 @@ from torchsmith.recipe.values import (
     shared_values,
 )
 
+MARK = "torchsmithPackage"  # what a probe calls a package of the matrix in its derivation
+NO_ATTRIBUTE = "nixpkgs' Python packages have no such attribute; alike: "
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -101,6 +104,20 @@ class RecipeWriter:
             "})\n"
         )
         return with_header(body, about(cell), ".nix")
+
+    def probe(self, cell: Cell, name: str, attr: str) -> str:
+        """A recipe that nobody builds: a package of nixpkgs, and what of the matrix lies below it marked."""
+        facts = CellFacts(cell, self.catalog)
+        others = [one for one in self.catalog.packages.values() if not one.is_torch and one.name != name]
+        values: dict[str, Value] = {
+            "probed": attr,
+            "mark": MARK,
+            "torchName": self.catalog.torch.name,
+            "marks": [{"markAttr": one.attr, "markName": one.name} for one in others if "." not in one.attr],
+            "beginning": attr[:4],
+            "noAttribute": NO_ATTRIBUTE,
+        }
+        return render(template("probe.nix"), common_values(facts, self.options) | own_values(facts) | values)
 
     def cuda_package(self, package: CudaPackage, cuda: CudaVersion, pin: Pin) -> str:
         """A recipe of build-cudatoolkit."""
