@@ -9,12 +9,13 @@ from pathlib import Path
 
 from torchsmith.catalog import Package
 from torchsmith.catalog.check import ATTRIBUTE, PACKAGE_NAME
-from torchsmith.catalog.package import GpuList, Repository
+from torchsmith.catalog.package import GpuList, SourceRepository
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem, did_you_mean, nearest
 from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string
+from torchsmith.nix.evaluate import Evaluate
 from torchsmith.plan.package_entry import NewPackage, entry_text
-from torchsmith.plan.package_probe import Evaluate, Probe, Read, pin_of, probe
+from torchsmith.plan.package_probe import PackageProbe, Read, pin_of, probe
 from torchsmith.recipe.write import NO_ATTRIBUTE
 from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.journal import writing
@@ -36,7 +37,7 @@ class PackageChange:
     edits: tuple[Change, ...]
     repos: tuple[WantedRepo, ...]
     changes: tuple[Change, ...]
-    probes: tuple[Probe, ...] = ()
+    probes: tuple[PackageProbe, ...] = ()
     recovered: str = ""
 
     @property
@@ -66,7 +67,7 @@ class PackageChange:
         }
 
 
-def read_source(words: str, tag: str) -> Repository | None:
+def read_source(words: str, tag: str) -> SourceRepository | None:
     """github:OWNER/REPO as a person gives it."""
     if not words:
         if tag:
@@ -80,7 +81,7 @@ def read_source(words: str, tag: str) -> Repository | None:
     tag = tag or "v{version}"
     if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
         raise Problem(f"--tag {tag!r} is no tag of a release", hint="such as 'v{version}'")
-    return Repository(owner=found[1], repo=found[2].removesuffix(".git"), tag=tag)
+    return SourceRepository(owner=found[1], repo=found[2].removesuffix(".git"), tag=tag)
 
 
 def read_gpu_list(words: Sequence[str]) -> tuple[GpuList, ...]:
@@ -134,7 +135,7 @@ def propose(
     return replace(_change(opened, new.name, texts, adopt=adopt), probes=tuple(probes))
 
 
-def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Probe]) -> None:
+def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
     """A Problem where no nixpkgs of the workspace has the package, or its source is not known."""
     if not probes:
         raise Problem("no cell of this workspace imports a nixpkgs that could be asked")
@@ -165,7 +166,7 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Prob
         )
 
 
-def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[Probe]) -> dict[str, str]:
+def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> dict[str, str]:
     """The workspace's files with the package in them."""
     assert workspace.root is not None
     pins = {pin_of(workspace, one): one.version for one in probes if not one.error and one.version}

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from torchsmith.catalog.package import GpuList, Repository
-from torchsmith.plan.package_probe import Probe, pin_of
+from torchsmith.catalog.package import GpuList, SourceRepository
+from torchsmith.plan.package_probe import PackageProbe, pin_of
 from torchsmith.workspace.load import Workspace
 
 
@@ -18,7 +18,7 @@ class NewPackage:
     name: str
     attr: str = ""  # empty: as its name
     title: str = ""
-    upstream: Repository | None = None
+    upstream: SourceRepository | None = None
     version: str = ""  # empty: the one that each nixpkgs has
     gpu_list: tuple[GpuList, ...] = ()
 
@@ -27,7 +27,7 @@ class NewPackage:
         return self.attr or self.name
 
 
-def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[Probe]) -> str:
+def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> str:
     """A table of TOML, its limits after it."""
     catalog = workspace.catalog
     good = [one for one in probes if not one.error]
@@ -56,13 +56,13 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[Probe]) -
     return "\n".join([*rows, *_limits(workspace, new.name, probes, lines)]) + "\n"
 
 
-def _needs_cuda(probes: Sequence[Probe]) -> bool:
+def _needs_cuda(probes: Sequence[PackageProbe]) -> bool:
     """Whether Nix refuses it wherever there is no CUDA, and not everywhere."""
     without = [one for one in probes if one.cell.variant.cuda is None]
     return bool(without) and all(one.error for one in without)
 
 
-def _gpu_rows(new: NewPackage, good: Iterable[Probe]) -> list[str]:
+def _gpu_rows(new: NewPackage, good: Iterable[PackageProbe]) -> list[str]:
     """How its build is told its GPU: as a person says, or as its derivation holds it."""
     ways = new.gpu_list or tuple(dict.fromkeys(way for one in good for way in one.gpu_lists))
     if not ways:
@@ -71,12 +71,14 @@ def _gpu_rows(new: NewPackage, good: Iterable[Probe]) -> list[str]:
     return [f"gpu_list = {written[0]}" if len(written) == 1 else f"gpu_list = [{', '.join(written)}]"]
 
 
-def _asked(good: Sequence[Probe]) -> str:
+def _asked(good: Sequence[PackageProbe]) -> str:
     cells = dict.fromkeys(one.cell.variant.cell for one in good)
     return ", ".join(list(cells)[:3]) + (f" and {len(cells) - 3} more" if len(cells) > 3 else "")
 
 
-def _limits(workspace: Workspace, name: str, probes: Sequence[Probe], lines: Sequence[str]) -> list[str]:
+def _limits(
+    workspace: Workspace, name: str, probes: Sequence[PackageProbe], lines: Sequence[str]
+) -> list[str]:
     """What Nix refuses of the lines that have it, each with Nix's own error."""
     rows = []
     for one in probes:

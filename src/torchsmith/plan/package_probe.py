@@ -15,7 +15,7 @@ from torchsmith.catalog.package import GpuForm, GpuList
 from torchsmith.edge.files import write_atomic
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation, name_of
-from torchsmith.nix.evaluate import Evaluable, EvaluationRequest, Result
+from torchsmith.nix.evaluate import EvalResult, Evaluate, EvaluationRequest
 from torchsmith.nix.graph import Graph, closure
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import MARK, NO_ATTRIBUTE, RecipeWriter
@@ -29,12 +29,11 @@ FORMS: tuple[tuple[GpuForm, re.Pattern[str]], ...] = (
 )
 TORCH_LIST = "TORCH_CUDA_ARCH_LIST"  # torch's extension builder reads it, and recipes set it from their torch
 CMAKE_LIST = "CMAKE_CUDA_ARCHITECTURES"  # a plain number there brings PTX too
-Evaluate = Callable[[Sequence[Evaluable]], list[Result]]
-Read = Callable[[Sequence[Result]], Graph]
+Read = Callable[[Sequence[EvalResult]], Graph]
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class PackageProbe:
     """A package as one cell's nixpkgs has it, or Nix's own error."""
 
     cell: Cell
@@ -64,7 +63,7 @@ def cells_to_ask(workspace: Workspace) -> list[Cell]:
     return list(found.values())
 
 
-def probe(workspace: Workspace, name: str, attr: str, evaluate: Evaluate, read: Read) -> list[Probe]:
+def probe(workspace: Workspace, name: str, attr: str, evaluate: Evaluate, read: Read) -> list[PackageProbe]:
     """Ask Nix about an attribute, once for every cell to ask; a failure of one costs no other."""
     catalog = workspace.catalog
     writer = RecipeWriter(catalog, RecipeOptions())
@@ -81,20 +80,20 @@ def probe(workspace: Workspace, name: str, attr: str, evaluate: Evaluate, read: 
     return [_probe(cell, result, graph, catalog) for cell, result in zip(cells, results, strict=True)]
 
 
-def pin_of(workspace: Workspace, one: Probe) -> str:
+def pin_of(workspace: Workspace, one: PackageProbe) -> str:
     """The nixpkgs that a cell imports."""
     build = workspace.catalog.lines[one.cell.line].build_for(one.cell.variant.cuda)
     return build.pin if build else ""
 
 
-def _probe(cell: Cell, result: Result, graph: Graph, catalog: Catalog) -> Probe:
+def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> PackageProbe:
     if result.evaluated is None:
-        return Probe(cell, result.cause.message if result.cause else "Nix said nothing")
+        return PackageProbe(cell, result.cause.message if result.cause else "Nix said nothing")
     path = result.evaluated.drv_path
     own, told = graph.derivations[path], variables(graph.derivations[path])
     marks = {graph.derivations[one].env.get(MARK, "") for one in closure(graph.derivations, path)}
     uses = tuple(name for name in catalog.packages if name in marks)
-    return Probe(
+    return PackageProbe(
         cell,
         version=told.get("version", ""),
         uses=uses,
