@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help matrix test test-all check lint pages golden facts flips verify-real mutations faults bench clean
+.PHONY: help matrix test test-all check lint pages golden facts flips verify-real mutations faults load bench clean
 
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
@@ -18,6 +18,7 @@ help:
 	@echo "make pages    write the generated pages again"
 	@echo "make mutations  how many mistakes the audit catches and names, and which it misses"
 	@echo "make faults N=300  kill and starve every writing verb; exit 1 at the first torn file"
+	@echo "make load     1,000 derivations on 16 loopback builders that are killed at random"
 	@echo "make bench    print the table of ratios"
 
 $(VENV)/.installed: pyproject.toml tools/venv.sh
@@ -69,6 +70,9 @@ mutations: $(VENV)/.test-installed
 
 faults: $(VENV)/.test-installed
 	$(BIN)/python -m tools.faults $(or $(N),300)
+
+load: $(VENV)/.test-installed
+	$(BIN)/python -m tools.load $(or $(N),1000) $(or $(BUILDERS),16)
 
 bench: $(VENV)/.test-installed
 	$(BIN)/python -m bench

@@ -23,15 +23,31 @@ class LoopbackBuilder:
 
     name: str
     port: int
+    config: Path
     process: subprocess.Popen[bytes]
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is logged in."""
+        return bool(_descendants(self.process.pid))
 
     def kill(self) -> None:
         """The machine goes away, in the middle of what it does."""
-        for pid in _descendants(self.process.pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        self.process.kill()
+        self._signal(signal.SIGKILL)
         self.process.wait()
+
+    def freeze(self) -> None:
+        """The machine hangs: connections stay open, and nothing answers any more."""
+        self._signal(signal.SIGSTOP)
+
+    def boot(self) -> None:
+        """The machine comes back, after it was killed."""
+        self.process = _sshd(self.config, self.port)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in (self.process.pid, *_descendants(self.process.pid)):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
 
 
 def _descendants(root: int) -> list[int]:
@@ -57,17 +73,25 @@ def _free_port() -> int:
 def _start(folder: Path, name: str, variables: dict[str, str]) -> LoopbackBuilder:
     port = _free_port()
     config = folder / f"{name}.conf"
-    told = " ".join(f"{key}={value}" for key, value in variables.items())
+    # A home without start-up files: those of whoever runs this may not be cut off in the middle.
+    told = " ".join(f"{key}={value}" for key, value in {**variables, "HOME": str(folder)}.items())
     config.write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv {told}\n"
     )
-    process = subprocess.Popen([SSHD, "-D", "-e", "-f", config], stderr=(folder / f"{name}.log").open("wb"))
+    return LoopbackBuilder(name, port, config, _sshd(config, port))
+
+
+def _sshd(config: Path, port: int) -> subprocess.Popen[bytes]:
+    """A daemon that answers."""
+    log = config.with_suffix(".log")
+    with log.open("ab") as told:
+        process = subprocess.Popen([SSHD, "-D", "-e", "-f", config], stderr=told)
     for _ in range(100):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return LoopbackBuilder(name, port, process)
+            return process
         time.sleep(0.05)
-    raise AssertionError((folder / f"{name}.log").read_text())
+    raise AssertionError(log.read_text())
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.anybody import weakened
 from tests.build.conftest import CELL, MINI, Place
 from tests.cli.conftest import Call
 from torchsmith.build.plan import Means
@@ -258,17 +259,9 @@ def test_a_wrong_request_gets_one_clear_message(
     assert "secret" not in answer.err
 
 
-def as_anybody() -> list[str]:
-    """A command prefix under which permissions count, for root too."""
-    if os.geteuid() != 0:
-        return []
-    return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
-
-
 @pytest.mark.parametrize(
     "words", [["status"], ["history"], ["log"], ["build", "--dry-run", "--nixpkgs", str(MINI)]]
 )
-@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root needs setpriv")
 def test_verbs_that_only_tell_work_in_a_workspace_that_nobody_may_write(
     words: list[str], place: Place, nix_here: Path
 ) -> None:
@@ -277,7 +270,7 @@ def test_verbs_that_only_tell_work_in_a_workspace_that_nobody_may_write(
     record.close()
     subprocess.run(["chmod", "-R", "a-w", place.root], check=True)
     try:
-        argv = [*as_anybody(), sys.executable, "-m", "torchsmith", *words, "--workspace", str(place.root)]
+        argv = [*weakened(), sys.executable, "-m", "torchsmith", *words, "--workspace", str(place.root)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         argv[argv.index(words[0]) :] = ["build", "--nixpkgs", str(MINI), "--workspace", str(place.root)]
         refused = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -31,7 +31,8 @@ class Striker:
             places: tuple[object, ...] = args[:1] if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) else ()
         else:
             places = tuple(args[index] for index in WRITES.get(event, ()))
-        if not any(isinstance(one, (str, os.PathLike)) and self.root in os.fspath(one) for one in places):
+        named = [os.fspath(one) for one in places if isinstance(one, (str, os.PathLike))]
+        if not any(self.root in os.path.abspath(one) for one in named):
             return
         self.count += 1
         os.pwrite(self.log, b"%d" % self.count, 0)

@@ -111,6 +111,7 @@ class Run:
         self.attempts = dict.fromkeys(self.waiting, 0)
         self.notes: list[str] = []
         self.not_before: dict[str, float] = {}
+        self.look = 0.0  # when jobs may be startable that were not before
         tasks = [
             Task(job.key, job.name, self.expected[job.key].seconds, job.system, job.needs)
             for job in self.jobs
@@ -181,9 +182,12 @@ class Run:
 
     def _loop(self, pool: ThreadPoolExecutor) -> None:
         while True:
-            if not self._giving_up():
+            now = self.clock.monotonic()
+            if now >= self.look and not self._giving_up():
                 for job in self.startable():
                     self._start(job, pool)
+                rests = (self.not_before.get(key, 0.0) for key in self.waiting)
+                self.look = min((when for when in rests if when > now), default=float("inf"))
             resting = self.not_before.keys() & self.waiting.keys()
             if not self.running and not self.copying and (not resting or self._giving_up()):
                 return
@@ -210,16 +214,14 @@ class Run:
         memory = sum(self._memory(job) for job, _, _ in held)
         count = len(held)
         for job in sorted(self.waiting.values(), key=lambda one: self.rank[one.key]):
+            if count >= self.limits.total:
+                break
             if any(need in self.waiting or need in self.running for need in job.needs):
                 continue
             if self.clock.monotonic() < self.not_before.get(job.key, 0.0):
                 continue
             fits = memory + self._memory(job) <= self.limits.memory_gb or not (held or chosen)
-            if (
-                count >= self.limits.total
-                or used.get(job.system, 0) >= self.limits.slots.get(job.system, 0)
-                or not fits
-            ):
+            if used.get(job.system, 0) >= self.limits.slots.get(job.system, 0) or not fits:
                 continue
             chosen.append(job)
             used[job.system] += 1
@@ -259,6 +261,7 @@ class Run:
 
     def _ended(self, job: Job, outcome: Outcome | BaseException) -> None:
         _, began, _ = self.running.pop(job.key)
+        self.look = 0.0
         seconds = self.clock.monotonic() - began
         if isinstance(outcome, KeyboardInterrupt):
             self.running[job.key] = (job, began, 0)

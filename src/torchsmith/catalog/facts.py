@@ -120,14 +120,14 @@ class Pin(Entry, frozen=True, kw_only=True):
     limits: Mapping[str, Limit] = {}
 
 
-LineStyle = Literal["pinned", "catalog", "nightly"]
+Style = Literal["pinned", "catalog", "nightly"]
 
 
 class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a line is built for one CUDA release, or for the CPU alone."""
 
     pin: str = ""
-    style: LineStyle = "pinned"
+    style: Style = "pinned"
     stability: str = ""  # what `flox build --stability` needs; empty: any
     cuda_set: str = ""  # the package set as recipes name it; empty: the toolkit's own attribute
     fixes: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ class CudaPackage(Entry, frozen=True, kw_only=True):
 ErrorClass = Literal[
     "compile", "memory", "disk", "network", "hash", "store", "builder", "timeout", "runtime", "evaluation"
 ]
-Certainty = Literal["certain", "likely", "guess"]
+Sure = Literal["certain", "likely", "guess"]
 Policy = Literal["retry", "retry-fewer-jobs", "stop"]
 
 
@@ -245,7 +245,7 @@ class KnownError(Entry, frozen=True, kw_only=True):
     cause: str
     cure: str
     says: Literal["build", "nix"] = "build"  # whose line it is; a build may print anything that Nix says
-    sure: Certainty = "certain"
+    sure: Sure = "certain"
     gives_way_to: str = ""  # another entry: where an earlier line shows that, it is the reason
 
 

@@ -27,7 +27,6 @@ VERBS = (
     "plan",
     "apply",
     "align",
-    "package",
     "pin",
     "eval",
     "graph",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-import tempfile
 from pathlib import Path
 
 from torchsmith.edge.problem import Exit, Problem, Where
@@ -33,21 +33,51 @@ def read_regular(path: str) -> bytes:
 
 
 def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Replace a file in one step: a reader, or a crash, sees the old text or the new one."""
+    """Replace a file in one step: a reader, or a crash, sees the old text or the new one.
+
+    A kill leaves its draft behind, and the next write of that file takes it over.
+    """
+    draft = f"{path.parent}/.{path.name}.new"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+        handle = _draft_held(draft)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode())
-                os.fchmod(file.fileno(), mode)
-            os.replace(name, path)
+            os.ftruncate(handle, 0)
+            rest = text.encode()
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            os.fchmod(handle, mode)
+            os.replace(draft, path)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
+                os.unlink(draft)
             raise
+        finally:
+            os.close(handle)
     except OSError as error:
         raise Problem(f"cannot write {path}: {error.strerror}", exit=Exit.LACKING) from error
+
+
+def _draft_held(draft: str) -> int:
+    """A draft that nobody else is writing, open; one that a killed process left is as good as a new one."""
+    while True:
+        try:
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except PermissionError as refused:
+            try:
+                os.unlink(draft)  # somebody else's, whose run was killed
+            except OSError:
+                raise refused from None
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), os.lstat(draft)):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # whoever held it has put it in place
 
 
 def inside(root: Path, relative: str) -> Path:

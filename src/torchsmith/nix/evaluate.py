@@ -48,7 +48,7 @@ class EvaluationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class EvalResult:
+class Result:
     """What a recipe evaluates to, or why it does not."""
 
     name: str
@@ -63,8 +63,7 @@ class EvalResult:
         return self.evaluated is not None
 
 
-Listener = Callable[[EvalResult], None]
-Evaluate = Callable[[Sequence[Evaluable]], list[EvalResult]]
+Listener = Callable[[Result], None]
 
 
 def check_tree(path: Path) -> Path:
@@ -92,7 +91,7 @@ def evaluate(
     alone: bool = False,
     instantiate: bool = False,
     twin: bool = False,
-) -> list[EvalResult]:
+) -> list[Result]:
     """Evaluate recipes; results in the order of the requests.
 
     `addresses` may be downloaded besides nixpkgs at a revision, each whole; nothing else is. `alone` shares
@@ -104,9 +103,9 @@ def evaluate(
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
     if cache is not None:
         identity |= {f"tree {rev}": fingerprints.tree(Path(path)) for rev, path in known_trees.items()}
-    results: dict[str, EvalResult] = {}
+    results: dict[str, Result] = {}
 
-    def done(result: EvalResult) -> None:
+    def done(result: Result) -> None:
         results[result.name] = result
         tell(result)
 
@@ -119,7 +118,7 @@ def evaluate(
             kept = cache.load(keys[request.name], _Kept)
         there = not instantiate or (kept is not None and nix.store_file(kept.evaluated.drv_path).exists())
         if kept is not None and there and _fresh(kept, fingerprints):
-            done(EvalResult(request.name, request.path, 0.0, kept.evaluated, cached=True))
+            done(Result(request.name, request.path, 0.0, kept.evaluated, cached=True))
         else:
             pending.append(request)
 
@@ -128,7 +127,7 @@ def evaluate(
         if cache is not None and outcome.evaluated is not None and job.text is not None:
             read = {str(path): fingerprints.of(path) for path in job.reads}
             cache.keep(keys[job.name], _Kept(outcome.evaluated, read))
-        done(EvalResult(job.name, job.path, outcome.seconds, outcome.evaluated, outcome.cause))
+        done(Result(job.name, job.path, outcome.seconds, outcome.evaluated, outcome.cause))
 
     if pending:
         as_system = nix.current_system if twin else ""

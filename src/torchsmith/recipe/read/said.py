@@ -50,7 +50,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class RecipePin:
+class Pin:
     """A tarball that the recipe takes its packages from."""
 
     url: Said[str]
@@ -64,7 +64,7 @@ Way = Literal["set"] | OverrideKind
 
 
 @dataclass(frozen=True, slots=True)
-class OverlayChange:
+class Change:
     """One package that an overlay changes: `magma`, or `python3Packages.torch`."""
 
     package: str
@@ -76,7 +76,7 @@ class OverlayChange:
 class Overlay:
     """One overlay, in the order of the list."""
 
-    changes: tuple[OverlayChange, ...]
+    changes: tuple[Change, ...]
     text: str
     span: Span
     understood: bool = True  # False for one that another file or a function makes
@@ -96,7 +96,7 @@ class NixpkgsImport:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedSource:
+class Source:
     """A download: the fetcher, what it was told, and the hash with its place."""
 
     fetcher: str
@@ -143,7 +143,7 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildPhase:
+class Phase:
     """Shell code of a build phase; interpolations are filled in where their values are plain."""
 
     name: str

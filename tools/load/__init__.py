@@ -1,0 +1,1 @@
+"""A farm of loopback builders that die while they build a thousand derivations."""
