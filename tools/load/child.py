@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.build.events import Event
+from torchsmith.build.events import Event, Tick
 from torchsmith.build.farm_check import ask_isas
 from torchsmith.build.plan import Means
 from torchsmith.build.start import BuildRequest, prepare, workspace_record
@@ -33,8 +33,8 @@ def build(root: Path, told: Path) -> Cost:
     """What `torchsmith build --jobs 0` does."""
     with told.open("wb") as file, workspace_record(root) as (workspace, record):
 
-        def tell(event: Event) -> None:
-            if event.kind != "note" or event.words:
+        def tell(event: Event | Tick) -> None:
+            if not isinstance(event, Tick):
                 file.write(msgspec.json.encode(event) + b"\n")
 
         request = BuildRequest(workspace=root, means=Means(jobs=0))

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tools.load.child import Cost
-from torchsmith.build.events import Event
+from torchsmith.build.events import Event, JobEnded, JobStarted
 from torchsmith.record import Record, open_record
 
 
@@ -83,7 +83,7 @@ def reckon(root: Path, ledger: Path, told: Path, load: Load, killed: int) -> Res
         load,
         cost,
         killed,
-        sum(event.kind == "job-started" for event in events),
+        sum(isinstance(event, JobStarted) for event in events),
         sum(len(note.begun) - note.ended for note in notes.values()),
         sum(max(0, note.ended - 1) for note in notes.values()),
         faults,
@@ -94,10 +94,10 @@ def _faults(root: Path, record: Record, events: list[Event], notes: dict[str, No
     rows = {row.name: row for row in record.jobs(1)}
     if rows.keys() != notes.keys():
         yield f"{len(rows)} jobs are on record, not {len(notes)}"
-    started = Counter(event.name for event in events if event.kind == "job-started")
+    started = Counter(event.name for event in events if isinstance(event, JobStarted))
     done: dict[str, list[float]] = {name: [] for name in notes}
     for event in events:
-        if event.kind == "job-ended" and event.state == "done":
+        if isinstance(event, JobEnded) and event.state == "done":
             done[event.name].append(event.at)
     for name, note in notes.items():
         row, built = rows.get(name), record.built(name)
