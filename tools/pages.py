@@ -42,6 +42,7 @@ from torchsmith.cli.verbs.diff_drv import DiffDocument
 from torchsmith.cli.verbs.impact import ImpactDocument
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
+from torchsmith.page.document import PageDocument
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.workspace.pages import table
 from torchsmith.workspace.settings import schema
@@ -81,6 +82,7 @@ DOCUMENTS: dict[str, Any] = {
     "eval": eval_view.EvalDocument,
     "eval --values": eval_view.ValuesDocument,
     "graph": graph_view.GraphDocument,
+    "page": PageDocument,
     "diff-drv": DiffDocument,
     "impact": ImpactDocument,
     "build --dry-run": build_plan_view.BuildPlanDocument,

@@ -30,6 +30,7 @@ VERBS = (
     "pin",
     "eval",
     "graph",
+    "page",
     "diff-drv",
     "impact",
     "build",

@@ -20,22 +20,9 @@ def when(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
-def _alive(run: RunRow) -> bool:
-    """Whether the process of a run is still there; after a kill the record still says that it runs."""
-    import os
-
-    try:
-        os.kill(run.process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def standing(run: RunRow) -> str:
     """How a run stands, in words."""
-    if run.state == "running" and not _alive(run):
+    if run.state == "running" and not run.alive:
         return "was killed"
     return {
         "running": "is running",
@@ -64,7 +51,7 @@ def print_status(run: RunRow | None, jobs: Sequence[JobRow]) -> None:
             console.print(Text(f"        {job.outputs[0]}", style="dim"), soft_wrap=True)
     counts = Counter(job.state for job in jobs)
     console.print(", ".join(f"{count} {state}" for state, count in counts.items()))
-    if run.state != "done" and not (run.state == "running" and _alive(run)):
+    if run.state != "done" and not (run.state == "running" and run.alive):
         console.print("torchsmith build --resume goes on with what is left")
 
 

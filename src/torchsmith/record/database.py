@@ -270,6 +270,11 @@ class Record:
         ).fetchone()
         return _typed(found, Built, ("outputs",)) if found else None
 
+    def all_built(self) -> list[Built]:
+        """The newest build of every recipe."""
+        found = self._db.execute("select * from built order by at, rowid")
+        return list({row["name"]: _typed(row, Built, ("outputs",)) for row in found}.values())
+
     def note_proved(self, hashes: Mapping[str, str]) -> None:
         """Sources whose hash was seen to be right."""
         with self._transaction():

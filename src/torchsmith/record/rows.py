@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Literal
 
@@ -23,6 +24,17 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     selection: tuple[str, ...]
     options: dict[str, str]
     process: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process is still there; after a kill the record still says that it runs."""
+        try:
+            os.kill(self.process, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):

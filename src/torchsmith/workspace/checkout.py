@@ -275,6 +275,7 @@ class _Reader:
         others = [*sorted((root / SHARED).glob("*.nix")), *sorted(root.glob("*.nix"))]
         others += [root / name for name in AROUND if (root / name).is_file()]
         pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]
+        others, pages = _not_leading_out(root, others), _not_leading_out(root, pages)
         seen = git.seen_files(root, PKGS)
         recipes = []
         for file in package_files(root / PKGS):
@@ -282,6 +283,11 @@ class _Reader:
             if seen is None or inner in seen:
                 recipes.append(self.recipe(file, root, seen is None or seen[inner]))
         return Repository(root, tuple(recipes), tuple(others), tuple(pages))
+
+
+def _not_leading_out(root: Path, files: Iterable[Path]) -> list[Path]:
+    """Files without links to somewhere else: what those hold is not the repository's."""
+    return [file for file in files if not file.is_symlink() or file.resolve().is_relative_to(root.resolve())]
 
 
 def package_files(pkgs: Path) -> Iterator[Path]:

@@ -1,0 +1,48 @@
+"""What `page` does between its options and the document: which folder, which workspace, which derivations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchsmith.edge.clock import SystemClock
+from torchsmith.edge.problem import Problem
+from torchsmith.nix.graph import Graph
+from torchsmith.page.collect import PageRequest
+from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.load import FILE, Workspace, open_workspace
+
+
+def page_request(
+    folder: Path | None,
+    named: Path | None,
+    profile: str | None,
+    nixpkgs: Sequence[str] | None,
+    evaluate: bool,
+) -> PageRequest:
+    """A folder that is named is shown as it is; a workspace with its matrix; else the default matrix."""
+    if folder is not None and not folder.is_dir():
+        raise Problem(f"there is no folder {folder}")
+    if folder is not None and named is None and (folder / FILE).is_file():
+        named = folder
+    workspace = open_workspace(named, profile)
+    if folder is not None and named is None:
+        root, whole = folder, False
+    elif workspace.root is not None:
+        root, whole = workspace.root, bool(workspace.lines)
+    else:
+        root = Path.cwd()
+        whole = profile is not None or not recipes_in(root)
+    graph = _graph(root, workspace, nixpkgs) if evaluate else None
+    return PageRequest(root, workspace, whole, SystemClock().now(), graph)
+
+
+def _graph(root: Path, workspace: Workspace, nixpkgs: Sequence[str] | None) -> Graph:
+    from torchsmith.cli.eval_view import print_failures
+    from torchsmith.cli.nix_options import evaluation
+    from torchsmith.nix.graph import graph_of
+
+    nix, ask = evaluation(nixpkgs, None, 2.0, 300.0, True, workspace=workspace, instantiate=True)
+    results = ask(recipes_in(root, workspace))
+    print_failures(results)
+    return graph_of(nix, results)

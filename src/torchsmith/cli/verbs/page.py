@@ -1,0 +1,51 @@
+"""`torchsmith page`: the matrix and all that is known of it, on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import NixpkgsOption
+from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
+
+
+def run(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="A repository of anybody; else the workspace."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
+    ] = Path("torchsmith.html"),
+    evaluate: Annotated[
+        bool, typer.Option("--eval", help="Ask Nix for derivations and what they share.")
+    ] = False,
+    nixpkgs: NixpkgsOption = None,
+    workspace: WorkspaceOption = None,
+    profile: ProfileOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write one page that shows the matrix: opens from disk, asks nobody, readable without JavaScript.
+
+    It tells of every cell how it stands, and why: recipe, findings, what it shares, builds and verification.
+    Nothing outside the workspace's folder is read, and nothing is built.
+    """
+    from torchsmith.cli.console import print_json, say
+    from torchsmith.cli.page_run import page_request
+    from torchsmith.edge.files import write_atomic
+    from torchsmith.page.collect import collect
+
+    asked = page_request(folder, workspace, profile, nixpkgs, evaluate)
+    document = collect(asked)
+    if json:
+        print_json(document)
+        return
+    from torchsmith.page.html import page
+
+    text = page(document, asked.workspace.catalog)
+    write_atomic(output, text)
+    say(f"{output}: {len(document.cells)} cells, {len(text.encode()) / 1024:.0f} KiB")

@@ -1,0 +1,260 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  root.classList.add("scripted");
+
+  // An element; text is always text, never markup.
+  const make = (name, attributes, ...children) => {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) element.setAttribute(key, value);
+    element.append(...children.filter((child) => child !== null && child !== undefined));
+    return element;
+  };
+  const words = (text) => text.toLowerCase().match(/[a-z0-9]+/g) || [];
+
+  // ---- search ----
+  const products = [];
+  for (const [sm, names] of Object.entries(data.products.gpu))
+    for (const name of names) products.push({ words: words(name), sms: [sm] });
+  for (const names of data.products.cpu) {
+    const isas = names.at(-1);
+    for (const name of names.slice(0, -1)) products.push({ words: words(name), isas });
+  }
+  const follows = (all, part, at) => part.every((word, index) => all[at + index] === word);
+  const holds = (all, part) => all.some((_, at) => at + part.length <= all.length && follows(all, part, at));
+
+  // The longest run of words that some product's name holds is a product; other words are looked for as they are.
+  const parse = (text) => {
+    const left = text.toLowerCase().trim().split(/\s+/).filter(Boolean);
+    const tests = [];
+    while (left.length) {
+      let taken = 0;
+      for (let size = left.length; size > 0 && !taken; size--) {
+        const asked = words(left.slice(0, size).join(" "));
+        if (!asked.length || (size === 1 && !/\d/.test(left[0]) && asked[0].length < 4)) continue;
+        const named = products.filter(
+          (product) => holds(product.words, asked) || product.words.join("") === asked.join("")
+        );
+        if (!named.length) continue;
+        const sms = new Set(named.flatMap((product) => product.sms || []));
+        const isas = new Set(named.flatMap((product) => product.isas || []));
+        const plain = size === 1 ? left[0] : null;
+        tests.push((cell) => sms.has(cell.g) || isas.has(cell.i) || (plain && cell.text.includes(plain)));
+        taken = size;
+      }
+      if (!taken) {
+        const word = left[0];
+        tests.push((cell) => cell.text.includes(word));
+        taken = 1;
+      }
+      left.splice(0, taken);
+    }
+    return (cell) => tests.every((test) => test(cell));
+  };
+
+  const links = new Map();
+  for (const link of document.querySelectorAll("#matrix .c")) links.set(link.getAttribute("href").slice(1), link);
+  const articles = [...document.querySelectorAll(".story")];
+  data.cells.forEach((cell, index) => {
+    cell.article = articles[index];
+    cell.link = links.get(cell.article.id);
+    cell.text = [cell.n, data.words[cell.p], data.words[cell.t], data.states[cell.s][1]].join(" ").toLowerCase();
+  });
+  const tables = [...document.querySelectorAll("#matrix .grid, #matrix .others")].map((table) => ({
+    table,
+    rows: [...table.querySelectorAll("tbody tr")],
+    home: table.closest(".package"),
+  }));
+  const chosen = new Set();
+  const found = document.getElementById("found");
+  const search = document.getElementById("search");
+
+  const filter = () => {
+    const asked = search.value.trim();
+    const test = parse(asked);
+    let count = 0;
+    for (const cell of data.cells) {
+      cell.on = (!chosen.size || chosen.has(cell.s)) && test(cell);
+      if (cell.on) count++;
+      if (cell.link) cell.link.classList.toggle("off", !cell.on);
+    }
+    const narrowed = asked !== "" || chosen.size > 0;
+    const homes = new Map();
+    for (const { table, rows, home } of tables) {
+      for (const row of rows) row.hidden = narrowed && !row.querySelector(".c:not(.off)");
+      table.hidden = narrowed && !table.querySelector(".c:not(.off)");
+      homes.set(home, (homes.get(home) || false) || !table.hidden);
+    }
+    for (const [home, shown] of homes) home.hidden = !shown;
+    found.textContent = narrowed ? `${count} of ${data.cells.length} cells` : "";
+  };
+  search.addEventListener("input", filter);
+  for (const chip of document.querySelectorAll(".chip"))
+    chip.addEventListener("click", () => {
+      const state = chip.dataset.state;
+      if (!chosen.delete(state)) chosen.add(state);
+      chip.setAttribute("aria-pressed", String(chosen.has(state)));
+      filter();
+    });
+
+  // ---- keyboard: one stop a grid, arrows inside it ----
+  const stops = (table) => [...table.querySelectorAll(".c:not(.off)")].filter((link) => link.offsetParent);
+  for (const { table } of tables)
+    [...table.querySelectorAll(".c")].forEach((link, index) => (link.tabIndex = index ? -1 : 0));
+  const step = (link, key) => {
+    const cellOf = (row, column) => row && row.cells[column] && row.cells[column].querySelector(".c");
+    const place = link.closest("td");
+    if (!place) return null;
+    const row = place.parentElement;
+    const sideways = { ArrowLeft: -1, ArrowRight: 1 }[key];
+    if (sideways) {
+      for (let at = place.cellIndex + sideways; row.cells[at]; at += sideways)
+        if (cellOf(row, at)) return cellOf(row, at);
+      return null;
+    }
+    const sibling = key === "ArrowDown" ? "nextElementSibling" : "previousElementSibling";
+    for (let next = row[sibling]; next; next = next[sibling])
+      if (!next.hidden && cellOf(next, place.cellIndex)) return cellOf(next, place.cellIndex);
+    return null;
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = /^(INPUT|TEXTAREA)$/.test(event.target.tagName);
+    if (event.key === "/" && !typing) {
+      event.preventDefault();
+      search.focus();
+    } else if (event.key === "Escape" && current()) {
+      leave();
+    } else if (/^Arrow/.test(event.key) && event.target.classList.contains("c")) {
+      const table = event.target.closest(".grid, .others");
+      const all = stops(table);
+      const next =
+        step(event.target, event.key) ||
+        (table.matches(".others") && all[all.indexOf(event.target) + (/Down|Right/.test(event.key) ? 1 : -1)]);
+      if (next) {
+        event.preventDefault();
+        event.target.tabIndex = -1;
+        next.tabIndex = 0;
+        next.focus();
+      }
+    }
+  });
+
+  // ---- a cell's story ----
+  const current = () => {
+    const article = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    return article && article.classList.contains("story") ? article : null;
+  };
+  let last = null;
+  const leave = () => {
+    history.pushState(null, "", "#matrix");
+    // Only navigation moves :target, so that the address alone would leave the story open.
+    location.replace("#matrix");
+    if (last) last.focus();
+    last = null;
+  };
+  const copy = (text) => {
+    const button = make("button", { type: "button", class: "copy" }, "copy");
+    button.addEventListener("click", async () => {
+      let done = true;
+      try {
+        await navigator.clipboard.writeText(text);
+      } catch {
+        const area = make("textarea", { readonly: "" });
+        area.value = text;
+        document.body.append(area);
+        area.select();
+        done = document.execCommand("copy");
+        area.remove();
+        button.focus();
+      }
+      button.textContent = done ? "copied" : "select it and copy";
+      setTimeout(() => (button.textContent = "copy"), 2000);
+    });
+    return button;
+  };
+  const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+  const command = (text) => make("div", { class: "command" }, make("pre", {}, make("code", {}, text)), copy(text));
+  const linkTo = (name) => {
+    const cell = byName.get(name);
+    return cell ? make("a", { href: `#${cell.article.id}` }, name) : name;
+  };
+  const byName = new Map(data.cells.map((cell) => [cell.n, cell]));
+  const shares = new Map();
+  data.shared.forEach((build) => build[3].forEach((name) => shares.set(name, [...(shares.get(name) || []), build])));
+
+  const recipe = (cell) => {
+    const code = make("code", {});
+    for (let at = 0; at < cell.r.length; at += 2)
+      for (const line of data.lines.slice(cell.r[at], cell.r[at] + cell.r[at + 1])) {
+        for (let part = 0; part < line.length; part += 2)
+          code.append(line[part] ? make("span", { class: `x-${line[part]}` }, line[part + 1]) : line[part + 1]);
+        code.append("\n");
+      }
+    return make("pre", { tabindex: "0", role: "region", "aria-label": "Recipe" }, code);
+  };
+  const fill = (cell) => {
+    if (cell.filled) return;
+    cell.filled = true;
+    const parts = [];
+    const title = (text) => parts.push(make("h4", {}, text));
+    const name = quoted(cell.n);
+    title("Commands");
+    if (cell.s === "impossible") parts.push(command(`torchsmith explain ${name}`));
+    else if (!cell.f) parts.push(command("torchsmith generate"), command(`torchsmith show ${name}`));
+    else {
+      const plain = cell.n.split("/").pop();
+      parts.push(command(`torchsmith build ${name}`), command(`nix-build ${quoted(cell.f)}`));
+      parts.push(command(`torchsmith verify ${name}`));
+      if (cell.s === "failed") parts.push(command(`torchsmith log ${name}`), command(`torchsmith diagnose ${name}`));
+      if (/^[\w-]+$/.test(plain)) parts.push(command(`flox install ORG/${plain}`));
+    }
+    const builds = (shares.get(cell.n) || []).filter((build) => build[3].length > 1);
+    if (builds.length) {
+      title("What it shares");
+      const items = builds.map((build) => {
+        const others = build[3].filter((other) => other !== cell.n);
+        const item = make("li", {}, `${build[1]}${build[2] ? "" : ", by its text"}, with `);
+        others.slice(0, 12).forEach((other, index) => item.append(index ? ", " : "", linkTo(other)));
+        if (others.length > 12) item.append(` and ${others.length - 12} more`);
+        return item;
+      });
+      parts.push(make("ul", {}, ...items));
+    }
+    const notes = (cell.w || []).map((index) => data.findings[index]).filter((one) => one[1] === "note");
+    if (notes.length) {
+      title("What could be better");
+      parts.push(make("ul", {}, ...notes.map((one) => make("li", {}, make("b", { class: "f-note" }, `${one[0]} `), one[2]))));
+    }
+    if (cell.l) {
+      title("End of its log");
+      const text = cell.l.map((index) => data.words[index]).join("\n");
+      parts.push(make("pre", { class: "log", tabindex: "0", role: "region", "aria-label": "Log" }, text));
+    }
+    if (cell.r) {
+      title("Recipe");
+      parts.push(recipe(cell));
+    }
+    cell.article.append(...parts);
+  };
+  const open = () => {
+    const article = current();
+    if (!article) return;
+    const cell = data.cells[Number(article.dataset.cell)];
+    fill(cell);
+    article.scrollTop = 0;
+    article.querySelector("h3").focus();
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a");
+    if (!link) return;
+    if (link.matches(".c")) last = link;
+    if (link.matches(".close")) {
+      event.preventDefault();
+      leave();
+    }
+  });
+  window.addEventListener("hashchange", open);
+  open();
+})();

@@ -1,0 +1,198 @@
+"""From a workspace, or a repository of other hands, to the document: nothing outside its folder is read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import msgspec
+
+from torchsmith import __version__
+from torchsmith.audit.repo import TORCH_SECTION
+from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix import Cell, Rejected, Variant, assess
+from torchsmith.nix.graph import Graph
+from torchsmith.page.document import PageCell, PageDocument, SharedBuild, State
+from torchsmith.page.findings import Findings, below, read_findings
+from torchsmith.page.past import Past, read_past
+from torchsmith.page.revisions import revisions
+from torchsmith.workspace.checkout import RecipeFile, Repository, discover
+from torchsmith.workspace.load import Workspace
+
+Known = tuple[PageCell, Variant | None]
+OWNERS: dict[str, State] = {"ours": "generated", "edited": "edited", "foreign": "foreign"}
+
+
+@dataclass(frozen=True)
+class PageRequest:
+    """Which folder, what rules it, and the derivations of its recipes where somebody evaluated them."""
+
+    root: Path
+    workspace: Workspace
+    whole: bool  # the workspace's matrix is shown, not only the recipes that lie there
+    made: float
+    graph: Graph | None = None
+
+
+def collect(request: PageRequest) -> PageDocument:
+    """Everything that is known below the folder."""
+    notes: list[str] = []
+    repositories = _repositories(request, notes)
+    recipes = {recipe.name: recipe for one in repositories for recipe in one.recipes}
+    findings = read_findings(request.root, request.workspace.root, repositories)
+    past = read_past(request.root, notes)
+    known = list(_Cells(request, recipes, findings, past).all())
+    return PageDocument(
+        title=request.root.resolve().name if request.workspace.root or recipes else "the default matrix",
+        made=request.made,
+        version=__version__,
+        profile=request.workspace.profile if request.whole else "",
+        cells=(*(cell for cell, _ in known), *_impossible(known, request)),
+        findings=findings.all,
+        shared=tuple(_shared(request.graph, recipes.values())),
+        runs=past.runs,
+        history=tuple(revisions(request.root, [one.root for one in repositories])),
+        notes=tuple(notes),
+    )
+
+
+def _repositories(request: PageRequest, notes: list[str]) -> list[Repository]:
+    """Those below the folder; a link that leads out of it is named and not followed."""
+    try:
+        found = discover([request.root], request.workspace).repositories
+    except Problem:
+        return []  # there is no recipe yet
+    top = request.root.resolve()
+    inside = [one for one in found if one.root.resolve().is_relative_to(top)]
+    notes += [f"{one.root.name} leads outside and is not shown" for one in found if one not in inside]
+    return inside
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of the matrix and of recipes beside it, each with its state."""
+
+    request: PageRequest
+    recipes: Mapping[str, RecipeFile]
+    findings: Findings
+    past: Past
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.request.workspace.catalog
+
+    def all(self) -> Iterator[Known]:
+        wanted = self.request.workspace.matrix.cells if self.request.whole else ()
+        for cell in wanted:
+            yield self._cell(cell.name, cell.variant, cell.line, cell), cell.variant
+        names = {cell.name for cell in wanted}
+        for name, recipe in self.recipes.items():
+            if name not in names:
+                yield self._cell(name, recipe.variant, recipe.release.line, None), recipe.variant
+
+    def _cell(self, name: str, variant: Variant | None, line: str, wanted: Cell | None) -> PageCell:
+        recipe = self.recipes.get(name)
+        file = below(self.request.root, recipe.path) if recipe else ""
+        graph = self.request.graph
+        derivation = graph.recipes.get(name, "") if graph else ""
+        own = self.past.of(name, recipe, derivation)
+        state, why = self._state(recipe, own.state, file)
+        cell = PageCell(
+            name=name,
+            state=state,
+            why=(*why, *own.why, *self._warnings(variant, line, wanted)),
+            line=line,
+            owner=recipe.owner if recipe else "",
+            file=file,
+            derivation=derivation or own.derivation,
+            outputs=own.outputs,
+            findings=self.findings.of(file),
+            build=own.build,
+            verified=own.verified,
+            sizes=own.sizes,
+            recipe=(recipe.text or "") if recipe else "",
+        )
+        return _with_axes(cell, variant, self.catalog) if variant else cell
+
+    def _state(self, recipe: RecipeFile | None, past: State | None, file: str) -> tuple[State, list[str]]:
+        if past in ("building", "failed", "wrong"):
+            return past, []
+        errors = self.findings.errors(file)
+        if errors:
+            return "wrong", [f"the audit found {'an error' if errors == 1 else f'{errors} errors'}"]
+        if past is not None:
+            return past, []
+        if recipe is None:
+            return "wanted", []
+        return OWNERS[recipe.owner], [] if recipe.known else ["git does not know its file, so Flox cannot"]
+
+    def _warnings(self, variant: Variant | None, line: str, wanted: Cell | None) -> Iterator[str]:
+        if wanted is not None:
+            yield from map(str, wanted.warnings)
+        elif variant is not None:
+            decision = assess(variant, self.catalog, line if line in self.catalog.lines else None)
+            yield from map(str, decision.reasons if isinstance(decision, Rejected) else decision.warnings)
+
+
+def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:
+    line, isa = catalog.lines.get(cell.line), catalog.isas.get(variant.isa)
+    return msgspec.structs.replace(
+        cell,
+        package=variant.package.name,
+        version=line.version_of(variant.package.name) if line else "",
+        python=str(variant.python),
+        cuda=str(variant.cuda or ""),
+        sm=str(variant.sm or ""),
+        isa=variant.isa,
+        system=isa.platform if isa else "",
+        flavor=variant.flavor.value,
+    )
+
+
+def _impossible(cells: Iterable[Known], request: PageRequest) -> Iterator[PageCell]:
+    """Cells that the grids have room for and that cannot be, each with its reasons."""
+    catalog = request.workspace.catalog
+    left = {one.variant: one.reasons for one in request.workspace.matrix.left_out} if request.whole else {}
+    grids: dict[tuple[object, ...], dict[Variant, str]] = {}
+    for cell, variant in cells:
+        if variant is not None:
+            key = (variant.package, variant.python, variant.cuda, variant.flavor, variant.release, cell.line)
+            grids.setdefault(key, {})[variant] = cell.line
+    for own in grids.values():
+        isas = dict.fromkeys(variant.isa for variant in own)
+        targets = dict.fromkeys(variant.target for variant in own)
+        first, line = next(iter(own.items()))
+        for target, isa in product(targets, isas):
+            variant = replace(first, target=target, isa=isa)
+            if variant in own:
+                continue
+            decision = assess(variant, catalog, line if line in catalog.lines else None)
+            reasons = left.get(variant) or (decision.reasons if isinstance(decision, Rejected) else ())
+            if reasons:
+                cell = PageCell(
+                    name=variant.name, state="impossible", why=tuple(map(str, reasons)), line=line
+                )
+                yield _with_axes(cell, variant, catalog)
+
+
+def _shared(graph: Graph | None, recipes: Iterable[RecipeFile]) -> Iterator[SharedBuild]:
+    """Long builds by derivation; without derivations the torch that recipes have in common by their text."""
+    if graph is not None:
+        for one in graph.heavy:
+            yield SharedBuild(one.kind, one.derivation.name, one.users, sure=True)
+        return
+    sections: dict[str, list[RecipeFile]] = {}
+    for recipe in recipes:
+        found = TORCH_SECTION.search(recipe.text or "")
+        if found:
+            plain = re.sub(r"^[ \t]+", "", found[0], flags=re.MULTILINE)
+            sections.setdefault(hashlib.sha256(plain.encode()).hexdigest(), []).append(recipe)
+    for own in sections.values():
+        first = own[0].variant
+        name = f"torch of {first.cell}" if first else "torch"
+        yield SharedBuild("torch", name, tuple(recipe.name for recipe in own), sure=False)

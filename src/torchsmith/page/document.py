@@ -1,0 +1,149 @@
+"""The data of the page: a workspace, its cells and what is known of each, as one document."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+# From the least to the most: where several are true of a cell, the order of STATES decides.
+State = Literal[
+    "impossible",
+    "building",
+    "failed",
+    "wrong",
+    "published",
+    "verified",
+    "built",
+    "edited",
+    "foreign",
+    "generated",
+    "wanted",
+]
+STATES: dict[State, tuple[str, str, str]] = {
+    "wanted": ("○", "wanted", "asked for, and no recipe lies there yet"),
+    "generated": ("●", "generated", "its recipe is as torchsmith wrote it"),
+    "foreign": ("◇", "by hand", "its recipe was written by somebody else"),
+    "edited": ("✎", "hand-edited", "its recipe was generated and changed by hand"),
+    "wrong": ("✗", "wrong", "the audit found an error, or its build is not what its name says"),
+    "building": ("▶", "building", "a run is at work on it"),
+    "failed": ("!", "failed", "its last build failed, or what it needs did"),
+    "built": ("■", "built", "it was built, and is as it was then"),
+    "verified": ("✓", "verified", "it was built, and its libraries hold what its name says"),
+    "published": ("★", "published", "it was published"),
+    "impossible": ("–", "impossible", "it cannot be built, or nobody could use it"),
+}
+
+
+class PageFinding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the audit says of some cells: the same words once, with the cells and lines they are about."""
+
+    rule: str
+    title: str
+    severity: str
+    sure: str
+    message: str
+    hint: str = ""
+    places: tuple[tuple[str, int], ...] = ()  # file below the workspace, and line; 0 is the whole file
+
+
+class PageBuild(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The last build of a cell, as the record has it."""
+
+    run: int
+    state: str
+    started: float = 0.0
+    seconds: float = 0.0
+    builder: str = ""
+    error: str = ""
+    log: tuple[str, ...] = ()  # its last lines
+
+
+class PageSizes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The GPU code of a build by architecture, in bytes; `used` is what the cell's own GPU runs."""
+
+    targets: dict[str, int]
+    used: tuple[str, ...] = ()
+
+
+class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A cell of the matrix, or a recipe whose name says which cell it is."""
+
+    name: str
+    state: State
+    why: tuple[str, ...] = ()  # of its state, and what to be warned of
+    package: str = ""
+    version: str = ""
+    python: str = ""
+    cuda: str = ""  # empty: for the CPU alone
+    sm: str = ""
+    isa: str = ""
+    system: str = ""
+    line: str = ""
+    flavor: str = ""
+    owner: str = ""  # ours, edited or foreign; empty where there is no recipe
+    file: str = ""  # below the workspace
+    derivation: str = ""
+    outputs: tuple[str, ...] = ()
+    findings: tuple[int, ...] = ()  # of the document's, by place
+    build: PageBuild | None = None
+    verified: str = ""  # what verification said; empty where it said nothing
+    sizes: PageSizes | None = None
+    recipe: str = ""
+
+
+class SharedBuild(msgspec.Struct, frozen=True):
+    """A long build below several recipes, or a torch that recipes have in common by their text."""
+
+    kind: str
+    name: str
+    users: tuple[str, ...]
+    sure: bool  # by derivation; otherwise by equal text
+
+
+class PageJob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A job of a run: seconds since the run began."""
+
+    name: str
+    state: str
+    start: float
+    end: float
+    builder: str = ""
+
+
+class PageRun(msgspec.Struct, frozen=True):
+    """A run of the record."""
+
+    id: int
+    state: str
+    started: float
+    seconds: float
+    jobs: tuple[PageJob, ...]
+
+
+class PageRevision(msgspec.Struct, frozen=True):
+    """A commit that changed recipes, and how many there were after it."""
+
+    repository: str
+    revision: str
+    at: float
+    subject: str
+    added: int
+    changed: int
+    deleted: int
+    recipes: int
+
+
+class PageDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A workspace as the page shows it."""
+
+    title: str
+    made: float  # when, in seconds since 1970
+    version: str  # of torchsmith
+    profile: str
+    cells: tuple[PageCell, ...]
+    findings: tuple[PageFinding, ...]
+    shared: tuple[SharedBuild, ...]
+    runs: tuple[PageRun, ...]
+    history: tuple[PageRevision, ...]
+    notes: tuple[str, ...] = ()  # what could not be read, and why

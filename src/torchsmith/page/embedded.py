@@ -1,0 +1,87 @@
+"""What the page's script reads: the document made small, since cells say nearly the same."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import msgspec
+
+from torchsmith.catalog import Catalog
+from torchsmith.page.document import STATES, PageCell, PageDocument
+from torchsmith.page.highlight import PackedRecipes
+from torchsmith.page.markup import FORBIDDEN, Markup
+
+
+class _Words:
+    """Texts that occur often, each once."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._places: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        if text not in self._places:
+            self._places[text] = len(self.all)
+            self.all.append(text)
+        return self._places[text]
+
+
+def embedded(document: PageDocument, catalog: Catalog) -> dict[str, Any]:
+    """The document as the script takes it."""
+    recipes, words = PackedRecipes(), _Words()
+    cells = [_cell(cell, recipes, words) for cell in document.cells]
+    return {
+        "states": {state: list(words_) for state, words_ in STATES.items()},
+        "cells": cells,
+        "words": words.all,
+        "lines": recipes.lines,
+        "findings": [_finding(document, number) for number in range(len(document.findings))],
+        "shared": [[one.kind, one.name, int(one.sure), one.users] for one in document.shared],
+        "products": products(catalog),
+    }
+
+
+def _finding(document: PageDocument, number: int) -> list[Any]:
+    one = document.findings[number]
+    return [one.rule, one.severity, one.message, one.hint]
+
+
+def _cell(cell: PageCell, recipes: PackedRecipes, words: _Words) -> dict[str, Any]:
+    """A cell; what the page itself already tells of it is left out."""
+    more: dict[str, Any] = {
+        "n": cell.name,
+        "s": cell.state,
+        "p": words(cell.package),
+        "g": cell.sm,
+        "i": cell.isa,
+        "t": words(f"{cell.cuda and f'cuda {cell.cuda}'} {cell.line} {cell.flavor} {cell.system}"),
+        "f": cell.file,
+        "r": recipes.add(cell.recipe) if cell.recipe else None,
+        "w": list(cell.findings),
+        "l": [words(line) for line in cell.build.log] if cell.build else None,
+    }
+    return {key: value for key, value in more.items() if value not in (None, "", [])}
+
+
+def products(catalog: Catalog) -> dict[str, Any]:
+    """Products by the axis value that serves them, for the search."""
+    return {
+        "gpu": {gpu.name: [*gpu.parts, *gpu.also_called, gpu.generation] for gpu in catalog.gpus.values()},
+        "cpu": [[cpu.name, cpu.title, *cpu.also_called, list(cpu.isas)] for cpu in catalog.cpus.values()],
+    }
+
+
+def as_script_data(data: object) -> Markup:
+    """JSON for a <script> of data: nothing in it can end the element or begin a comment."""
+    text = msgspec.json.encode(data, enc_hook=str).decode()
+    text = FORBIDDEN.sub("\ufffd", text)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def source_hash(text: str) -> str:
+    """How a content security policy names a script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,217 @@
+"""The page as one HTML file: no request to anywhere, a policy that allows its own script alone."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+
+from torchsmith.catalog import Catalog
+from torchsmith.page.document import STATES, PageCell, PageDocument
+from torchsmith.page.embedded import as_script_data, embedded, source_hash
+from torchsmith.page.markup import Child, Markup, tag
+from torchsmith.page.stories import address, stories
+from torchsmith.page.views import views
+
+ASSETS = files("torchsmith.page") / "assets"
+
+
+def page(document: PageDocument, catalog: Catalog) -> str:
+    """The whole file."""
+    style = (ASSETS / "page.css").read_text()
+    script = (ASSETS / "page.js").read_text()
+    policy = (
+        f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)};"
+        " base-uri 'none'; form-action 'none'"
+    )
+    head = (
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{document.title}: build matrix"),
+        tag("style", Markup(style)),
+    )
+    sections = list(views(document, catalog))
+    body = (
+        tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
+        _header(document, [(name, title) for name, title, _ in sections]),
+        tag("main", _matrix(document, catalog), [_section(*one) for one in sections]),
+        tag("div", stories(document, catalog), id="stories"),
+        _footer(document),
+        tag("script", as_script_data(embedded(document, catalog)), type="application/json", id="data"),
+        tag("script", Markup(script)),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
+
+
+def _header(document: PageDocument, sections: Sequence[tuple[str, str]]) -> Markup:
+    real = [cell for cell in document.cells if cell.state != "impossible"]
+    counts = Counter(cell.state for cell in document.cells)
+    chips = [
+        tag(
+            "li",
+            tag(
+                "button",
+                _sign(state),
+                f" {title} ",
+                tag("b", str(counts[state])),
+                type="button",
+                class_=f"chip s-{state}",
+                data_state=state,
+                aria_pressed="false",
+                title=about,
+            ),
+        )
+        for state, (_, title, about) in STATES.items()
+        if counts[state]
+    ]
+    links = [tag("a", title, href=f"#{name}") for name, title in (("matrix", "Matrix"), *sections)]
+    other = sum(not cell.package for cell in document.cells)
+    words = f"{len(real) - other} cells" + (f", {other} other recipes" if other else "")
+    words += f", profile {document.profile}" if document.profile else ""
+    return tag(
+        "header",
+        tag("h1", document.title),
+        tag("p", words, class_="about"),
+        [tag("p", note, class_="note") for note in document.notes],
+        tag("nav", links, aria_label="Views"),
+        tag("ul", chips, class_="chips", aria_label="States"),
+    )
+
+
+def _sign(state: str) -> Markup:
+    return tag("span", STATES[state][0], class_="sign", aria_hidden="true")  # type: ignore[index]
+
+
+def _section(name: str, title: str, content: Child) -> Markup:
+    return tag(
+        "section", tag("h2", title, id=f"{name}-title"), content, id=name, aria_labelledby=f"{name}-title"
+    )
+
+
+def _matrix(document: PageDocument, catalog: Catalog) -> Markup:
+    search = tag(
+        "div",
+        tag("label", "Find a GPU, CPU, package or name ", for_="search"),
+        tag(
+            "input",
+            type="search",
+            id="search",
+            placeholder="RTX 4090, Zen 4, sm90 avx512, failed",
+            autocomplete="off",
+            spellcheck="false",
+            list="products",
+        ),
+        tag("span", id="found", role="status"),
+        tag("datalist", [tag("option", value=name) for name in _products(catalog)], id="products"),
+        class_="search js",
+    )
+    grids = [_package(name, cells, catalog) for name, cells in _packages(document.cells).items()]
+    others = [cell for cell in document.cells if not cell.package]
+    return tag("section", tag("h2", "Matrix", id="matrix-title"), search, grids, _others(others), id="matrix")
+
+
+def _products(catalog: Catalog) -> Iterator[str]:
+    seen: dict[str, None] = {}
+    for gpu in catalog.gpus.values():
+        seen |= dict.fromkeys(gpu.parts)
+    for cpu in catalog.cpus.values():
+        seen[cpu.title] = None
+    yield from seen
+
+
+def _packages(cells: Iterable[PageCell]) -> Mapping[str, list[PageCell]]:
+    found: dict[str, list[PageCell]] = {}
+    for cell in cells:
+        if cell.package:
+            found.setdefault(cell.package, []).append(cell)
+    return found
+
+
+def _package(name: str, cells: Sequence[PageCell], catalog: Catalog) -> Markup:
+    grids: dict[tuple[str, ...], list[PageCell]] = {}
+    for cell in cells:
+        key = (cell.version, cell.line, cell.python, cell.cuda, cell.flavor)
+        grids.setdefault(key, []).append(cell)
+    order = sorted(grids, key=lambda key: (not key[3], key))  # what needs no GPU comes last
+    package = catalog.packages.get(name)
+    tables = [
+        _grid(own, package.title if package else name, catalog) for own in map(grids.__getitem__, order)
+    ]
+    return tag(
+        "section",
+        tag("h3", package.title if package else name),
+        tag("div", tables, class_="grids"),
+        class_="package",
+    )
+
+
+def _grid(cells: Sequence[PageCell], title: str, catalog: Catalog) -> Markup:
+    first = cells[0]
+    target = f"CUDA {first.cuda}" if first.cuda else "CPU alone"
+    words = [
+        first.version or f"line {first.line or 'unknown'}",
+        target,
+        f"Python {first.python}",
+        first.flavor,
+    ]
+    isas = [isa for isa in catalog.isas if any(cell.isa == isa for cell in cells)]
+    isas += sorted({cell.isa for cell in cells} - set(isas))
+    sms = sorted({cell.sm for cell in cells}, key=lambda sm: (len(sm), sm))
+    places = {(cell.sm, cell.isa): cell for cell in cells}
+    head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
+    rows = [tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa))) for isa in isas]) for sm in sms]
+    caption = tag("caption", tag("span", f"{title} ", class_="vh"), ", ".join(filter(None, words)))
+    return tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
+
+
+def _broken(isa: str) -> Child:
+    """A long name may break after its digits: avx512 bf16."""
+    found = re.fullmatch(r"([a-z]+\d+)(_?\w+)", isa)
+    return (found[1], tag("wbr"), found[2]) if found and not found[2].isdigit() else isa
+
+
+def _row_head(sm: str, catalog: Catalog) -> Markup:
+    gpu = next((one for one in catalog.gpus.values() if one.name == sm), None)
+    return tag("th", sm or "none", tag("small", gpu.title) if gpu else None, scope="row")
+
+
+def _place(cell: PageCell | None) -> Markup:
+    if cell is None:
+        return tag("td", class_="none")
+    sign, title, _ = STATES[cell.state]
+    warned = " warned" if cell.why and cell.state not in ("impossible", "failed", "wrong") else ""
+    label = f"{cell.name}: {title}{', with a warning' if warned else ''}"
+    link = tag("a", sign, href=f"#{address(cell.name)}", class_=f"c s-{cell.state}{warned}", aria_label=label)
+    return tag("td", link)
+
+
+def _others(cells: Sequence[PageCell]) -> Markup | None:
+    if not cells:
+        return None
+    items = [
+        tag(
+            "li",
+            tag(
+                "a",
+                _sign(cell.state),
+                f" {cell.name}",
+                href=f"#{address(cell.name)}",
+                class_=f"c s-{cell.state}",
+            ),
+        )
+        for cell in cells
+    ]
+    return tag("section", tag("h3", "Other recipes"), tag("ul", items, class_="others"), class_="package")
+
+
+def _footer(document: PageDocument) -> Markup:
+    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made))
+    return tag(
+        "footer",
+        tag("p", f"Made by torchsmith {document.version} on {made}."),
+    )

@@ -1,0 +1,194 @@
+"""What the record of a workspace says of its cells: runs, last builds, verification, publishing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from torchsmith.edge.files import inside, read_regular
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.secrets import redactor
+from torchsmith.nix.sources import source_hash
+from torchsmith.page.document import PageBuild, PageJob, PageRun, PageSizes, State
+from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
+from torchsmith.record.database import FILE
+from torchsmith.workspace.checkout import RecipeFile
+from torchsmith.workspace.journal import STATE
+
+RUNS = 10  # that are looked through
+DRAWN = 3  # that are drawn
+TAIL, TAIL_FAILED = 6, 40  # lines of a log
+LONGEST = 400  # characters of a line
+LOG_READ = 1 << 18  # bytes of a log's end
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f\x7f]")
+REPORTS = "reports"  # what `verify NAME` writes, for the sizes
+
+
+@dataclass(frozen=True)
+class CellPast:
+    """What happened to one cell."""
+
+    state: State | None = None
+    why: tuple[str, ...] = ()
+    derivation: str = ""
+    outputs: tuple[str, ...] = ()
+    build: PageBuild | None = None
+    verified: str = ""
+    sizes: PageSizes | None = None
+
+
+@dataclass(frozen=True)
+class Past:
+    """A workspace's record, read once."""
+
+    root: Path
+    runs: tuple[PageRun, ...] = ()
+    jobs: Mapping[str, JobRow] = field(default_factory=dict)  # the last attempt at each
+    alive: int = 0  # the run that is at work
+    built: Mapping[str, Built] = field(default_factory=dict)
+    verdicts: Mapping[str, VerificationRow] = field(default_factory=dict)
+    published: Mapping[str, Published] = field(default_factory=dict)
+
+    def of(self, name: str, recipe: RecipeFile | None, derivation: str = "") -> CellPast:
+        """What happened to a cell, and whether that was with the recipe as it is now."""
+        job, built = self.jobs.get(name), self.built.get(name)
+        build = self._build(job) if job else None
+        if job and job.state == "running" and job.run == self.alive:
+            return CellPast("building", (), job.key, build=build)
+        later = built is None or (job is not None and (job.ended or 0) > built.at)
+        if job and job.state in ("failed", "skipped") and later:
+            why = job.error or ("what it needs failed" if job.state == "skipped" else "")
+            return CellPast("failed", (why,) if why else (), _derivation(job.key), build=build)
+        if built is None or not built.outputs:
+            return CellPast(build=build)
+        past = CellPast("built", (), built.derivation, built.outputs, build)
+        return self._judged(past, name, recipe, built, derivation)
+
+    def _judged(
+        self, past: CellPast, name: str, recipe: RecipeFile | None, built: Built, derivation: str
+    ) -> CellPast:
+        changed = _changed(recipe, built, derivation)
+        if changed:
+            return replace(past, state=None, why=(changed,))
+        verdict = self.verdicts.get(built.outputs[0])
+        published = self.published.get(name)
+        words = ""
+        state: State = "published" if published else "built"
+        if verdict is not None and verdict.derivation == built.derivation:
+            words = verdict.detail or ("it is what its name promises" if verdict.ok else "it is not right")
+            if not verdict.ok:
+                return replace(past, state="wrong", why=(f"its build is not right: {words}",))
+            state = "published" if published else "verified"
+        why = (f"published to {published.org} from {published.revision[:12]}",) if published else ()
+        sizes = self._sizes(name)
+        return replace(past, state=state, why=why, verified=words, sizes=sizes)
+
+    def _build(self, job: JobRow) -> PageBuild:
+        failed = job.state in ("failed", "lost")
+        return PageBuild(
+            run=job.run,
+            state=job.state,
+            started=job.started or 0.0,
+            seconds=job.seconds,
+            builder=job.builder,
+            error=job.error,
+            log=self._tail(job.log, TAIL_FAILED if failed else TAIL) if job.attempts else (),
+        )
+
+    def _tail(self, log: str, lines: int) -> tuple[str, ...]:
+        """The last lines of a log below the workspace; what lies elsewhere is not read."""
+        if not log:
+            return ()
+        try:
+            path = inside(self.root, str(Path(log).absolute()))
+            data = read_regular(str(path))[-LOG_READ:]
+        except (Problem, OSError):
+            return ()
+        plain = ESCAPES.sub("", data.decode(errors="replace").replace("\r", "\n"))
+        redact = redactor()
+        kept = [redact(line)[:LONGEST] for line in plain.split("\n") if line.strip()]
+        return tuple(kept[-lines:])
+
+    def _sizes(self, name: str) -> PageSizes | None:
+        """What `verify` kept of the GPU code of a build."""
+        try:
+            path = inside(self.root, f"{STATE}/{REPORTS}/{name}.json")
+            return msgspec.json.decode(read_regular(str(path)), type=PageSizes)
+        except (Problem, OSError, msgspec.MsgspecError):
+            return None
+
+
+def _derivation(key: str) -> str:
+    return key if key.endswith(".drv") else ""
+
+
+def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
+    """Why what was built is not what lies there now; by derivation where it is known, else by text."""
+    if recipe is None:
+        return "it was built, and its recipe is gone"
+    if derivation and built.derivation:
+        return "" if derivation == built.derivation else "its derivation changed since it was built"
+    if built.source and source_hash(recipe.path) != built.source:
+        return "its recipe, or a file that it reads, changed since it was built"
+    return ""
+
+
+def read_past(root: Path, notes: list[str]) -> Past:
+    """The record below a folder; none where there is none, or where it cannot be read."""
+    file = root / STATE / FILE
+    try:
+        if not inside(root, f"{STATE}/{FILE}").is_file():
+            return Past(root)
+        record = open_record(root, read_only=True)
+    except Problem as problem:
+        notes.append(problem.message if "outside" in problem.message else f"{file.name}: {problem.message}")
+        return Past(root)
+    try:
+        return _read(root, record)
+    except (Problem, msgspec.MsgspecError, ValueError) as error:
+        notes.append(f"{FILE} cannot be read: {error}")
+        return Past(root)
+    finally:
+        record.close()
+
+
+def _read(root: Path, record: Record) -> Past:
+    runs = record.runs(RUNS)
+    jobs: dict[str, JobRow] = {}
+    drawn: list[PageRun] = []
+    for run in runs:
+        own = record.jobs(run.id)
+        for job in own:
+            if job.attempts or job.state == "skipped":
+                jobs.setdefault(job.name, job)
+        if len(drawn) < DRAWN and any(job.started for job in own):
+            drawn.append(_run(run, own))
+    published: dict[str, Published] = {}
+    for one in record.published():
+        published.setdefault(one.name, one)
+    built = {one.name: one for one in record.all_built()}
+    outputs = [one.outputs[0] for one in built.values() if one.outputs]
+    verdicts = {output: verdict for output in outputs if (verdict := record.verdict(output))}
+    alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
+    return Past(root, tuple(drawn), jobs, alive, built, verdicts, published)
+
+
+def _run(run: RunRow, jobs: list[JobRow]) -> PageRun:
+    ends = [one.ended for one in jobs if one.ended]
+    last = max([*ends, run.started])
+    rows = tuple(
+        PageJob(
+            job.name,
+            job.state,
+            max(0.0, job.started - run.started),
+            max(0.0, (job.ended or last) - run.started),
+            job.builder,
+        )
+        for job in jobs
+        if job.started
+    )
+    return PageRun(run.id, run.state, run.started, last - run.started, rows)

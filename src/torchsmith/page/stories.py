@@ -1,0 +1,94 @@
+"""A cell's story as far as it can be read without JavaScript; the script adds recipe, log and commands."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+from torchsmith.catalog import Catalog
+from torchsmith.page.document import STATES, PageBuild, PageCell, PageDocument
+from torchsmith.page.markup import Child, Markup, tag
+
+PLAIN = re.compile(r"[A-Za-z0-9_./-]{1,120}")
+
+
+def address(name: str) -> str:
+    """The fragment of a cell; a name with odd signs is told by their numbers."""
+    return "cell-" + (name if PLAIN.fullmatch(name) else name.encode(errors="replace").hex()[:200])
+
+
+def stories(document: PageDocument, catalog: Catalog) -> Iterator[Markup]:
+    """An article for each cell."""
+    for number, cell in enumerate(document.cells):
+        yield _story(number, cell, document, catalog)
+
+
+def _story(number: int, cell: PageCell, document: PageDocument, catalog: Catalog) -> Markup:
+    sign, title, about = STATES[cell.state]
+    why = dict.fromkeys(cell.why)
+    return tag(
+        "article",
+        tag("a", "×", href="#matrix", class_="close", aria_label="Close"),
+        tag("h3", cell.name, id=f"h{number}", tabindex="-1"),
+        tag("p", tag("b", f"{sign} {title}", class_=f"s-{cell.state}"), f" {about}"),
+        tag("ul", [tag("li", words) for words in why], class_="why") if why else None,
+        tag("dl", [(tag("dt", label), tag("dd", value)) for label, value in _facts(cell, catalog) if value]),
+        _findings(cell, document),
+        id=address(cell.name),
+        class_="story",
+        data_cell=number,
+        aria_labelledby=f"h{number}",
+    )
+
+
+def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
+    gpu = next((one for one in catalog.gpus.values() if one.name == cell.sm), None)
+    isa = catalog.isas.get(cell.isa)
+    yield "package", f"{cell.package} {cell.version}".strip()
+    yield "GPU", f"{cell.sm}: {', '.join(gpu.parts)}" if gpu else cell.sm
+    yield "CPU", f"{isa.title} ({isa.platform})" if isa else cell.isa
+    yield "CUDA", cell.cuda
+    yield "recipe", tag("code", cell.file) if cell.file else ""
+    yield "derivation", tag("code", cell.derivation) if cell.derivation else ""
+    yield "result", tag("code", cell.outputs[0]) if cell.outputs else ""
+    if cell.build:
+        yield "last build", _build(cell.build)
+    yield "verified", cell.verified
+    if cell.sizes:
+        total = sum(cell.sizes.targets.values())
+        used = sum(size for target, size in cell.sizes.targets.items() if target in cell.sizes.used)
+        yield "GPU code", f"{mebibytes(total)}, of which its GPU uses {mebibytes(used)}"
+
+
+def _build(build: PageBuild) -> str:
+    parts = [f"{build.state} in run {build.run}"]
+    if build.started:
+        parts.append(time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(build.started)))
+    if build.seconds:
+        parts.append(f"took {duration(build.seconds)}")
+    if build.builder:
+        parts.append(f"on {build.builder}")
+    return ", ".join(parts) + (f": {build.error}" if build.error else "")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 1 else "less than 1 s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def mebibytes(size: int) -> str:
+    return f"{size / 2**20:.0f} MiB" if size >= 10 * 2**20 else f"{size / 2**20:.1f} MiB"
+
+
+def _findings(cell: PageCell, document: PageDocument) -> Markup | None:
+    told = [document.findings[number] for number in cell.findings]
+    items = [
+        tag("li", tag("b", f"{one.severity} {one.rule} ", class_=f"f-{one.severity}"), one.message)
+        for one in told
+        if one.severity != "note"
+    ]
+    return tag("div", tag("h4", "Findings"), tag("ul", items)) if items else None

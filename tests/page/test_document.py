@@ -1,0 +1,230 @@
+"""The document says of every cell how it stands, from what lies in a folder and from nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call, call
+from torchsmith.page.collect import PageRequest, collect
+from torchsmith.page.document import PageCell, PageDocument
+from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.run import GenerateRequest, generate
+
+__all__ = ["call"]
+SETTINGS = """
+format = 1
+usable = true
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0"]
+sm = ["sm110", "sm90"]
+isa = ["avx2", "armv8_2"]
+packages = ["pytorch", "torchvision"]
+"""
+FIRST = "pytorch-python313-cuda13_0-sm90-avx2"
+
+
+@pytest.fixture
+def builds(tmp_path: Path) -> Path:
+    folder = tmp_path / "builds"
+    folder.mkdir()
+    (folder / "torchsmith.toml").write_text(SETTINGS)
+    return folder
+
+
+def document(folder: Path, *, whole: bool = True) -> PageDocument:
+    workspace = open_workspace(folder if whole else None)
+    return collect(PageRequest(folder, workspace, whole, made=0.0))
+
+
+def cells(folder: Path) -> dict[str, PageCell]:
+    return {cell.name: cell for cell in document(folder).cells}
+
+
+def generated(folder: Path) -> Path:
+    generate(GenerateRequest(workspace=folder))
+    return folder
+
+
+def recipe(folder: Path, name: str = FIRST) -> Path:
+    return folder / f"build-pytorch/.flox/pkgs/{name}.nix"
+
+
+def test_before_anything_is_written_cells_are_wanted_or_impossible(builds: Path) -> None:
+    found = cells(builds)
+    assert found[FIRST].state == "wanted"
+    thor = found["pytorch-python313-cuda13_0-sm110-avx2"]
+    assert thor.state == "impossible"
+    assert thor.why
+
+
+def test_a_recipe_is_generated_edited_or_of_other_hands(builds: Path) -> None:
+    generated(builds)
+    assert cells(builds)[FIRST].state == "generated"
+    text = recipe(builds).read_text()
+    recipe(builds).write_text(text + "# a word\n")
+    assert cells(builds)[FIRST].state == "edited"
+    recipe(builds).write_text(text.partition("\n")[2])
+    assert cells(builds)[FIRST].state == "foreign"
+
+
+def test_a_recipe_with_an_error_is_wrong_and_says_which(builds: Path) -> None:
+    generated(builds)
+    recipe(builds).write_text(recipe(builds).read_text().replace('"9.0"', '"8.0"'))
+    found = document(builds)
+    cell = next(cell for cell in found.cells if cell.name == FIRST)
+    assert cell.state == "wrong"
+    assert "error" in {found.findings[number].severity for number in cell.findings}
+
+
+def job(name: str, log: Path) -> JobRow:
+    return JobRow(
+        run=1, key=f"/nix/store/x-{name}.drv", name=name, package="torch", gpu=True, system="x86_64-linux",
+        targets=(), state="waiting", log=str(log),
+    )  # fmt: skip
+
+
+def record_of(folder: Path, log: Path, *attempts: Attempt) -> None:
+    record = open_record(folder)
+    run = record.start_run("nix", (), {})
+    record.add_jobs([job(FIRST, log)])
+    record.job_started(run, f"/nix/store/x-{FIRST}.drv", 2)
+    for attempt in attempts:
+        record.job_ended(run, f"/nix/store/x-{FIRST}.drv", attempt)
+    record.close()
+
+
+def test_a_failed_build_has_its_error_and_the_end_of_its_log(builds: Path) -> None:
+    generated(builds)
+    log = builds / ".torchsmith/logs/1/a.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("one\n\x1b[31mtwo\x1b[0m\n")
+    record_of(builds, log, Attempt(state="failed", error="it was killed"))
+    cell = cells(builds)[FIRST]
+    assert cell.state == "failed"
+    assert cell.why[0] == "it was killed"
+    assert cell.build
+    assert cell.build.log == ("one", "two")
+
+
+def test_a_run_at_work_is_building_and_a_killed_one_is_not(builds: Path) -> None:
+    generated(builds)
+    record_of(builds, builds / "none.log")
+    assert cells(builds)[FIRST].state == "building"
+    file = builds / ".torchsmith/record.sqlite"
+    with sqlite3.connect(file) as database:
+        database.execute("update runs set process = 4194305")
+    assert cells(builds)[FIRST].state == "generated"
+
+
+def test_a_build_counts_until_its_recipe_changes(builds: Path) -> None:
+    from torchsmith.nix.sources import source_hash
+
+    generated(builds)
+    record = open_record(builds)
+    output = "/nix/store/x-torch"
+    record.note_built(
+        Built(
+            name=FIRST, derivation="/nix/store/x.drv", source=source_hash(recipe(builds)), outputs=(output,)
+        )
+    )
+    assert cells(builds)[FIRST].state == "built"
+    record.note_verdict(VerificationRow(output=output, name=FIRST, ok=True, derivation="/nix/store/x.drv"))
+    assert cells(builds)[FIRST].state == "verified"
+    record.note_published(FIRST, "org", "0123456789ab")
+    assert cells(builds)[FIRST].state == "published"
+    record.note_verdict(
+        VerificationRow(output=output, name=FIRST, ok=False, detail="no sm90", derivation="/nix/store/x.drv")
+    )
+    assert cells(builds)[FIRST].state == "wrong"
+    recipe(builds).write_text(recipe(builds).read_text() + "# a word\n")
+    assert cells(builds)[FIRST].state == "edited"
+    assert any("changed since it was built" in why for why in cells(builds)[FIRST].why)
+    record.close()
+
+
+def test_companions_share_the_torch_of_their_cell(builds: Path) -> None:
+    generated(builds)
+    shared = {one.users for one in document(builds).shared}
+    assert (FIRST, FIRST.replace("pytorch", "torchvision")) in shared
+
+
+def test_a_repository_without_a_torchsmith_file_shows_what_lies_there(builds: Path) -> None:
+    generated(builds)
+    found = document(builds / "build-pytorch", whole=False)
+    assert FIRST in {cell.name for cell in found.cells}
+    assert {cell.package for cell in found.cells} == {"pytorch"}
+
+
+SECRET = "what-lies-outside"
+
+
+def test_nothing_outside_the_folder_is_read(builds: Path, tmp_path: Path) -> None:
+    generated(builds)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.log").write_text(f"{SECRET}\n")
+    (outside / "page.md").write_text(f"pytorch-python313-cuda13_0-sm90-avx2 is for L40S (SM90) {SECRET}\n")
+    generated_elsewhere = outside / "build-other/.flox/pkgs"
+    generated_elsewhere.mkdir(parents=True)
+    (generated_elsewhere / "pytorch-python313-cpu-avx2.nix").write_text(f"# {SECRET}\n{{}}\n")
+    (builds / "build-other").symlink_to(outside / "build-other")
+    (builds / "build-pytorch/NOTES.md").symlink_to(outside / "page.md")
+    (builds / "build-pytorch/.flox/pkgs/linked.nix").symlink_to(outside / "secret.log")
+    record_of(builds, outside / "secret.log", Attempt(state="failed", error="no"))
+    opened: list[str] = []
+    watch(opened)
+    found = document(builds)
+    watched.clear()
+    assert SECRET not in str(found)
+    assert "build-other leads outside and is not shown" in found.notes
+    assert [path for path in opened if path.startswith(str(builds))]
+    assert not [path for path in opened if path.startswith(str(outside))]
+
+
+watched: list[list[str]] = []
+hooked: list[bool] = []
+
+
+def watch(into: list[str]) -> None:
+    """Every file that Python opens from now on."""
+    import sys
+
+    def hook(event: str, args: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(args[0], str | bytes | os.PathLike):
+            for one in watched:
+                one.append(os.fsdecode(args[0]))
+
+    if not hooked:
+        sys.addaudithook(hook)  # which cannot be taken away again
+        hooked.append(True)
+    watched.append(into)
+
+
+def test_a_damaged_record_is_said_and_the_rest_is_shown(builds: Path) -> None:
+    generated(builds)
+    (builds / ".torchsmith").mkdir(exist_ok=True)
+    (builds / ".torchsmith/record.sqlite").write_bytes(b"no database at all, but long enough to be read" * 50)
+    found = document(builds)
+    assert found.notes
+    assert found.cells
+
+
+def test_json_holds_the_document(builds: Path, call: Call) -> None:
+    generated(builds)
+    told = json.loads(call("page", "-w", str(builds), "--json").out)
+    assert told["format"] == 1
+    assert FIRST in {cell["name"] for cell in told["cells"]}
+
+
+def test_a_folder_that_is_not_there_is_a_problem(call: Call, tmp_path: Path) -> None:
+    answer = call("page", str(tmp_path / "nowhere"))
+    assert answer.code == 2
+    assert "nowhere" in answer.err
