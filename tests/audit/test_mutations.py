@@ -7,8 +7,19 @@ import random
 import pytest
 
 from tools.mutations.generic import generic
-from tools.mutations.harness import Outcome, findings_of, key_of, missed, right_recipes, run, share
-from tools.mutations.mistake import Mistake
+from tools.mutations.harness import (
+    OTHER_HANDS,
+    Outcome,
+    changing,
+    findings_of,
+    known_of,
+    missed,
+    right_recipes,
+    run,
+    share,
+    written_by_others,
+)
+from tools.mutations.mistake import Mistake, Right
 from tools.mutations.realistic import realistic
 
 GOAL = 0.98
@@ -16,16 +27,16 @@ SAMPLE = 700
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[str, set[str]]:
-    return {one.name: {key_of(found) for found in findings_of(one.name, one.text)} for one in right_recipes()}
+def known() -> dict[Right, set[str]]:
+    return known_of(right_recipes())
 
 
-def sample(mistakes: list[Mistake], known: dict[str, set[str]]) -> list[Outcome]:
+def sample(mistakes: list[Mistake], known: dict[Right, set[str]]) -> list[Outcome]:
     return list(run(random.Random(1).sample(mistakes, SAMPLE), known))
 
 
 @pytest.mark.long
-def test_realistic_mistakes_are_caught_and_named(known: dict[str, set[str]]) -> None:
+def test_realistic_mistakes_are_caught_and_named(known: dict[Right, set[str]]) -> None:
     outcomes = sample([one for right in right_recipes() for one in realistic(right)], known)
     caught, named = share(outcomes)
     assert caught > GOAL, missed(outcomes)
@@ -33,12 +44,20 @@ def test_realistic_mistakes_are_caught_and_named(known: dict[str, set[str]]) -> 
 
 
 @pytest.mark.long
-def test_generic_mistakes_are_caught_and_named(known: dict[str, set[str]]) -> None:
+def test_generic_mistakes_are_caught_and_named(known: dict[Right, set[str]]) -> None:
     chosen = random.Random(2)
     outcomes = sample([one for right in right_recipes() for one in generic(right, chosen)], known)
     caught, named = share(outcomes)
     assert caught > GOAL, missed(outcomes)
     assert named > GOAL - 0.01, [one.mistake.what for one in outcomes if not one.named][:9]
+
+
+def test_mistakes_in_recipes_of_other_hands_are_caught() -> None:
+    others = written_by_others([OTHER_HANDS])
+    outcomes = list(run(changing(others), known_of(others)))
+    caught, _ = share(outcomes)
+    assert len(outcomes) > 150
+    assert caught > 0.95, missed(outcomes)
 
 
 def test_the_recipes_that_mistakes_are_made_in_are_right() -> None:

@@ -12,6 +12,7 @@ from tools.mutations.realistic import realistic
 from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import all_rules
 from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.catalog import builtin_catalog
 from torchsmith.workspace.run import GenerateRequest, generate
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
@@ -67,12 +68,16 @@ CHANGES = [
     ("TS411", FLOX, "cudaPackages = cudaPackages_12_8;\n    gpuTargets", "gpuTargets"),
     ("TS412", NAME, "cudaSupport = true;\n      gpu", "cudaSupport = true; cudnnSupport = false;\n      gpu"),
     ("TS501", NAME, '"-mfma"', '"-mfma" "-mavx512fp16"'),
+    ("TS501", "pytorch-python313-cuda13_0-sm120-avx", '"-mavx"', ""),
     ("TS502", NAME, 'export CXXFLAGS="${toString cpuFlags} ', 'export CXXFLAGS="'),
     ("TS503", NAME, "${toString cpuFlags}", "-march=native"),
     ("TS504", "pytorch-python313-cuda13_0-sm120-avx", "USE_FBGEMM = 0;", ""),
     ("TS505", NAME, 'platforms = [ "x86_64-linux" ]', 'platforms = [ "aarch64-linux" ]'),
     ("TS506", NAME, "export CFLAGS", "export USE_CUDNN=0\n        export CFLAGS"),
     ("TS601", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, SM90."),
+    ("TS601", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, or other SM90 GPUs."),
+    ("TS908", NAME, 'owner = "pytorch";', ""),
+    ("TS908", NAME, 'rev = "v${version}";', ""),
     ("TS602", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX2 CPUs, CUDA 13.0."),
     ("TS603", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, CUDA 12.8."),
     ("TS604", NAME, "# PyTorch 2.10.0, Python 3.13", "# PyTorch 2.9.1, Python 3.13"),
@@ -156,6 +161,50 @@ def test_recipes_that_take_their_packages_from_flox_are_judged_in_their_own_styl
     assert {one.rule for one in told if one.severity.value != "note"} == {"TS407"}
 
 
+BY_HAND = """{{ pkgs ? import <nixpkgs> {{ }} }}:
+let
+  pinned = import (builtins.fetchTarball {{
+    url = "https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz";
+  }}) {{ config = {{ allowUnfree = true; cudaSupport = true; }}; }};
+  cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ];
+in (pinned.python3Packages.torch.override {{
+  cudaSupport = true;
+  gpuTargets = [ "{sm}" ];
+}}).overrideAttrs (old: {{
+  pname = "torch-for-us";
+  preConfigure = ''
+    export CXXFLAGS="${{toString cpuFlags}}" CFLAGS="${{toString cpuFlags}}"{more}
+  '';
+  meta = old.meta // {{ platforms = [ "x86_64-linux" ]; }};
+}})
+"""
+
+
+def test_a_release_that_only_a_few_are_left_at_is_noticed(tmp_path: Path) -> None:
+    pins = {pin.torch: pin.rev for pin in builtin_catalog().pins.values()}
+    (pkgs := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    for sm in ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1", "8.7"):
+        rev = pins["2.8.0"] if sm == "8.9" else pins["2.9.1"]
+        name = f"pytorch-python313-cuda12_9-sm{sm.replace('.', '')}-avx2.nix"
+        (pkgs / name).write_text(BY_HAND.format(rev=rev, sm=sm, more=""))
+    left = found(tmp_path)["TS211"]
+    assert [Path(one.where.file).stem for one in left] == ["pytorch-python313-cuda12_9-sm89-avx2"]
+
+
+def test_a_version_that_the_source_of_the_pin_is_not_is_noticed() -> None:
+    known = next(pin for pin in builtin_catalog().pins.values() if pin.name == "0182a36")
+    name, more = "pytorch-python313-cuda12_9-sm90-avx2", '\n    echo "2.10.0" > version.txt'
+    told = {
+        text: [
+            one.rule
+            for one in findings_of(name, BY_HAND.format(rev=known.rev, sm="9.0", more=text), Path("/x"))
+        ]
+        for text in ("", more)
+    }
+    assert "TS803" not in told[""]
+    assert "TS803" in told[more]
+
+
 def test_overlays_out_of_order_are_noticed() -> None:
     (swapped,) = run(
         [
@@ -165,7 +214,7 @@ def test_overlays_out_of_order_are_noticed() -> None:
             for one in realistic(right)
             if "last" in one.what
         ],
-        {NAME: set()},
+        {right: set() for right in right_recipes()},
     )
     assert "TS302" in swapped.rules
 
@@ -360,8 +409,10 @@ def test_derivations_say_for_which_gpu_and_system_they_are(workspace: Path) -> N
     torch = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx512.nix"
     edit(torch, 'system = "x86_64-linux";', 'system = builtins.head [ "aarch64-linux" ];')
     edit(torch, 'platforms = [ "x86_64-linux" ]', 'platforms = [ "aarch64-linux" ]')
+    phases = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
+    edit(phases, "gpuTargets = [ gpuArchSM ];", 'gpuTargets = map (x: x) [ "9.0" ];')
     rules = found(workspace, evaluate=True, trees={"default": MINI})
-    assert [Path(one.where.file).stem for one in rules["TS422"]] == [VISION]
+    assert sorted(Path(one.where.file).stem for one in rules["TS422"]) == [NAME, VISION]
     assert [Path(one.where.file).stem for one in rules["TS222"]] == [torch.stem]
 
 

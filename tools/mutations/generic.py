@@ -76,7 +76,8 @@ def _made(
     text = b"".join([*out, data[at:]]).decode()
     first = data.count(b"\n", 0, parts[0][0]) + 1
     last = first + parts[0][2].count("\n")
-    return Mistake(kind, what, right.name, right.name, text, frozenset(), (first, last + 1), tuple(words))
+    lines = (first, last + 1)
+    return Mistake(kind, what, right, right.name, text, frozenset(), lines, tuple(words))
 
 
 def _deletions(right: Right, root: Node) -> Iterator[Mistake]:
@@ -110,8 +111,12 @@ def _reaches_nothing(right: Right, owners: Sequence[str], text: str) -> bool:
     """What can go without a change of what is built or claimed, and why."""
     if {"cmakeFlags", "ninjaFlags"} & set(owners):
         return True  # nixpkgs skips CMake's own configure phase
-    if owners[-1:] == ["torchsmith"] or owners[-2:] == ["passthru", "gpuArch"]:
+    if owners[-1:] == ["torchsmith"] or ("passthru" in owners and "cudaCapabilities" not in text):
         return True  # labels for tools, which a recipe of others need not have
+    if "requiredSystemFeatures" in owners:
+        return True  # where it is built, not what
+    if len(owners) == 1 and len(re.findall(rf"(?<![\w.-]){re.escape(owners[0])}(?![\w-])", right.text)) == 1:
+        return True  # nobody reads it
     variant = Variant.parse(right.name, CATALOG)
     pins = [pin for pin in CATALOG.pins.values() if pin.rev in right.text]
     natural = any(pin.default_cuda == variant.cuda for pin in pins) and variant.cuda is not None

@@ -19,7 +19,7 @@ from torchsmith.audit.run import judge_recipe
 from torchsmith.audit.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Matrix
+from torchsmith.matrix import Matrix, Variant
 from torchsmith.recipe.read import read_text_as_recipe
 from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
 from torchsmith.workspace.wanted import wanted_repos
@@ -71,6 +71,7 @@ cuda = ["12.8", "cpu"]
 sm = ["sm80"]
 isa = ["avx2"]
 """
+OTHER_HANDS = Path(__file__).parents[2] / "tests/audit/other-hands"
 NO_CHANGE = re.compile(r"\s+")
 
 
@@ -105,22 +106,36 @@ def right_recipes() -> list[Right]:
     return [Right(file.cell, file.text.partition("\n")[2]) for file in files]
 
 
-def findings_of(name: str, text: str) -> list[Finding]:
+def written_by_others(roots: Sequence[Path]) -> list[Right]:
+    """Recipes below these folders that are told nothing: a mistake more in a wrong one says little."""
+    recipes = [
+        Right(path.stem, path.read_text(), path.parent)
+        for root in roots
+        for path in sorted(root.rglob("*.nix"))
+        if Variant.try_parse(path.stem, CATALOG)
+    ]
+    return [
+        one
+        for one in recipes
+        if all(found.severity is Severity.NOTE for found in findings_of(one.name, one.text, one.folder))
+    ]
+
+
+def findings_of(name: str, text: str, folder: Path = Path()) -> list[Finding]:
     """What the text rules say, notes included: they are told to whoever asks."""
-    bench = Context(CATALOG, RuleSelection(), _lines())
+    bench = Context(CATALOG, RuleSelection(), {} if folder.parts else _lines())
     try:
-        recipe = read_text_as_recipe(text.encode(), Path(f"{name}.nix"))
+        recipe = read_text_as_recipe(text.encode(), folder / f"{name}.nix")
     except Problem:
         return [Finding("TS001", "", Severity.ERROR, where=None, message="unreadable")]  # type: ignore[arg-type]
     return list(judge_recipe(recipe, f"{name}.nix", bench).findings)
 
 
-def run(mistakes: Iterable[Mistake], known: dict[str, set[str]]) -> Iterator[Outcome]:
+def run(mistakes: Iterable[Mistake], known: dict[Right, set[str]]) -> Iterator[Outcome]:
     """Judge each; what the right recipe is told already does not count."""
     for one in mistakes:
-        found = [
-            finding for finding in findings_of(one.name, one.text) if key_of(finding) not in known[one.of]
-        ]
+        told = findings_of(one.name, one.text, one.of.folder)
+        found = [finding for finding in told if key_of(finding) not in known[one.of]]
         rules = tuple(sorted({finding.rule for finding in found}))
         yield Outcome(one, bool(found), any(_names(finding, one) for finding in found), rules)
 
@@ -142,20 +157,26 @@ def _names(finding: Finding, mistake: Mistake) -> bool:
     return any(word.lower() in told for word in mistake.words if len(word) > 1)
 
 
-def everything(seed: int = 0) -> tuple[list[Outcome], list[Outcome]]:
-    """All realistic mistakes, and all generic ones that change something."""
-    recipes = right_recipes()
-    known = {one.name: {key_of(finding) for finding in findings_of(one.name, one.text)} for one in recipes}
+def everything(roots: Sequence[Path], seed: int = 0) -> Iterator[tuple[str, list[Outcome]]]:
+    """All realistic mistakes in our recipes, and all generic ones that change something, in recipes of others
+    too."""
+    ours, others = right_recipes(), written_by_others(roots)
+    yield "realistic", list(run((one for right in ours for one in realistic(right)), known_of(ours)))
+    yield "generic", list(run(changing(ours, seed), known_of(ours)))
+    yield "generic, by other hands", list(run(changing(others, seed), known_of(others)))
+
+
+def known_of(recipes: Sequence[Right]) -> dict[Right, set[str]]:
+    """What right recipes are told."""
+    return {one: {key_of(found) for found in findings_of(one.name, one.text, one.folder)} for one in recipes}
+
+
+def changing(recipes: Sequence[Right], seed: int = 0) -> Iterator[Mistake]:
+    """Generic mistakes that change more than blanks."""
     chosen = random.Random(seed)
-    likely = [mistake for right in recipes for mistake in realistic(right)]
-    texts = {one.name: NO_CHANGE.sub("", one.text) for one in recipes}
-    any_ = [
-        one
-        for right in recipes
-        for one in generic(right, chosen)
-        if NO_CHANGE.sub("", one.text) != texts[one.of]
-    ]
-    return list(run(likely, known)), list(run(any_, known))
+    for right in recipes:
+        text = NO_CHANGE.sub("", right.text)
+        yield from (one for one in generic(right, chosen) if NO_CHANGE.sub("", one.text) != text)
 
 
 def share(outcomes: Sequence[Outcome]) -> tuple[float, float]:

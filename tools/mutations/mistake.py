@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """A recipe without a mistake, as a person might have written it: it carries no header."""
+    """A recipe without a mistake, as a person might have written it, without a header; `folder` is where its
+    neighbours lie."""
 
     name: str
     text: str
+    folder: Path = Path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Mistake:
 
     kind: str
     what: str
-    of: str
+    of: Right
     name: str  # of the file afterwards
     text: str
     rules: frozenset[str] = frozenset()

@@ -30,7 +30,7 @@ def realistic(right: Right) -> Iterator[Mistake]:
     for kind, rules, edit in _known:
         for what, text in edit(right.text, variant):
             if text != right.text:
-                yield Mistake(kind, what, right.name, right.name, text, rules)
+                yield Mistake(kind, what, right, right.name, text, rules)
     yield from _renamed(right, variant)
 
 
@@ -44,15 +44,15 @@ def _renamed(right: Right, variant: Variant) -> Iterator[Mistake]:
         ("a typo", right.name.replace("py", "pi", 1), {"TS101"}),
     ):
         if name != right.name and not (variant.flavor and what == "-magma"):
-            yield Mistake("file name", what, right.name, name, right.text, frozenset(rules))
+            yield Mistake("file name", what, right, name, right.text, frozenset(rules))
     others = [isa for isa in CATALOG.isas if isa != variant.isa]
     for isa in others[:3]:
         name = right.name.replace(f"-{variant.isa}", f"-{isa}")
-        yield Mistake("copied under the name of another ISA", isa, right.name, name, right.text,
+        yield Mistake("copied under the name of another ISA", isa, right, name, right.text,
                       frozenset({"TS501", "TS105", "TS206", "TS505", "TS504"}))  # fmt: skip
     for sm in [sm for sm in CATALOG.gpus if variant.sm and sm != variant.sm][4:9]:
         name = right.name.replace(f"-{variant.sm}-", f"-{sm}-")
-        yield Mistake("copied under the name of another GPU", str(sm), right.name, name, right.text,
+        yield Mistake("copied under the name of another GPU", str(sm), right, name, right.text,
                       frozenset({"TS401", "TS403", "TS105"}))  # fmt: skip
 
 

@@ -20,7 +20,8 @@ APART = re.compile(
     r"(?:\b(?:no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|over|vs|versus|before"
     r"|until|since|nobody|lack(?:s|ing)?|drop(?:s|ped)?|disabl(?:e|es|ed|ing)|prevents?|avoids?"
     r"|exclud(?:e|es|ing)|added in|introduced in|only on|only with"
-    r"|comes only|other|builds? on|as \w+ as|(?:use|choose|consider|prefer|pick|try)(?! this| it))\b|n't\b)"
+    r"|comes only|(?<!\bor )(?<!\band )other|builds? on|as \w+ as"
+    r"|(?:use|choose|consider|prefer|pick|try)(?! this| it))\b|n't\b)"
     r"(?:(?!\bfor\b)[^.;:]){0,60}$",
     re.IGNORECASE,
 )

@@ -35,6 +35,7 @@ class RecipeFacts:
     pin: str
     fingerprint: str  # equal for recipes that differ in names and prose alone
     torch: str  # of the torch section that a companion embeds, where it has one
+    by_hand: bool = True  # written by a person, whose text tells the line
 
     def of(self, name: str, file: str, catalog: Catalog) -> RecipeFacts:
         """The same for a recipe that differs from this one in its cell alone."""
@@ -79,4 +80,5 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
         if variant and not subject.wraps_nightly
         else "",
         torch=hashlib.sha256(torch.encode()).hexdigest() if torch else "",
+        by_hand=subject.asked is None and subject.header is None,
     )

@@ -16,9 +16,11 @@ def _lists(subject: Subject) -> Iterator[FlagList]:
     if subject.recipe.inner:
         yield from _exported(subject)
         return
-    for flags in subject.body.cpu_flags:
-        if flags.name != "flags" and any(not flag.startswith("-mno-") for flag in flags.values):
-            yield flags
+    lists = [flags for flags in subject.body.cpu_flags if flags.name != "flags"]
+    telling = [flags for flags in lists if _enabled(flags.values)]
+    # Lists that only switch off are beside the flags, unless nothing at all switches on.
+    elsewhere = any(SWITCHED_ON.search(one.value) for one in subject.body.exports)
+    yield from telling or ([] if elsewhere else lists)
 
 
 def _exported(subject: Subject) -> Iterator[FlagList]:
@@ -32,6 +34,7 @@ def _exported(subject: Subject) -> Iterator[FlagList]:
 FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
+SWITCHED_ON = re.compile(r"(?<!\w)-m(?!no-)")
 FAMILY = re.compile(r"[a-z]+\d*")  # avx512 of avx512bf16
 
 

@@ -135,6 +135,31 @@ def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
             )
 
 
+# What each fetcher cannot do without; of several names one is enough.
+HOST = (("owner",), ("repo",), ("rev", "tag"))
+NEEDED = {
+    "fetchFromGitHub": HOST,
+    "fetchFromGitLab": HOST,
+    **dict.fromkeys(("fetchurl", "fetchzip", "fetchpatch", "fetchpatch2"), (("url", "urls"),)),
+    **dict.fromkeys(("fetchgit", "fetchTarball", "fetchGit"), (("url",),)),
+}
+
+
+@rule("TS908", "source that is not told whole")
+def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
+    """A fetcher that is not told where from, or of GitHub which owner, repository and tag, stops the
+    evaluation."""
+    for source in subject.body.sources:
+        words = subject.body.syntax.data[source.span.start : source.span.end]
+        if not source.fields and not re.search(rb"\{\s*\}$", words):
+            continue  # what it is told is put together elsewhere
+        lacking = [
+            " or ".join(names) for names in NEEDED[source.fetcher] if not source.fields.keys() & {*names}
+        ]
+        if lacking:
+            yield Defect(f"{source.fetcher} is not told {', '.join(lacking)}", source.span)
+
+
 @rule("TS905", "source of another release")
 def source_is_the_release(subject: Subject) -> Iterator[Defect]:
     """The tag that is fetched is the release that the recipe states, from the project's own repository."""

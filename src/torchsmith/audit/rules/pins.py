@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.audit.repo import Repo
-from torchsmith.audit.rule import GUESS, NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.audit.repo import RecipeFacts, Repo
+from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
+
+FORGOTTEN = 0.1  # of the recipes of a package; more are a second release beside the first
 
 
 @rule("TS201", "wrong nixpkgs pin")
@@ -59,6 +61,26 @@ def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
                 yield Defect(
                     f"at nixpkgs {pin[:7]}, while {len(pins[most])} of {what} are at {most[:7]}", file=file
                 )
+
+
+@rule("TS211", "release that is not its neighbours'", WARNING, sure=LIKELY, over="repo")
+def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
+    """Where nearly all hand-written recipes of a package build one torch release and a few another under the
+    same kind of name, those few were most likely forgotten when the rest moved on. A release in the name
+    (`pytorch29-...`) says that it is meant."""
+    groups: dict[str, dict[str, list[RecipeFacts]]] = {}
+    for one in repo.recipes:
+        plain = one.variant and not one.variant.flavor and one.name.startswith(f"{one.variant.package.name}-")
+        if one.variant and plain and one.line and one.by_hand:
+            groups.setdefault(one.variant.package.name, {}).setdefault(one.line, []).append(one)
+    for package, lines in groups.items():
+        most = max(lines, key=lambda line: len(lines[line]))
+        total = sum(map(len, lines.values()))
+        for line, recipes in lines.items():
+            if line != most and len(recipes) <= total * FORGOTTEN:
+                for one in recipes:
+                    words = f"builds torch {line}, while {len(lines[most])} of {total} recipes of {package}"
+                    yield Defect(f"{words} build {most}", file=one.file)
 
 
 @rule("TS204", "pin without a hash", NOTE)

@@ -39,6 +39,17 @@ def versions_agree(subject: Subject) -> Iterator[Defect]:
     line, variant = subject.line, subject.variant
     if line is None or variant is None or not line.torch or variant.flavor:
         return
+    pin = subject.said_pin
+    if (
+        pin
+        and pin.torch not in ("", line.torch)
+        and not subject.at_its_pin
+        and _takes_the_pins_torch(subject)
+    ):
+        yield Defect(
+            f"states torch {line.torch}, but its source is that of nixpkgs {pin.name}: {pin.torch}",
+            subject.body.pins[0].span,
+        )
     for found in re.finditer(
         r"(?:PYTORCH_BUILD_VERSION|TORCH_BUILD_VERSION)\s*=\s*\"?(\d+\.\d+[\w.]*)", subject.code
     ):
@@ -65,6 +76,13 @@ def versions_agree(subject: Subject) -> Iterator[Defect]:
                 )
         elif override.kind != "override" and said is not None:
             yield Defect("torch states a version, but its source is the pin's", said.span)
+
+
+def _takes_the_pins_torch(subject: Subject) -> bool:
+    """Whether torch is built here from the source that its one nixpkgs has, and nothing replaces it."""
+    replaced = any("src" in one.arguments for one in subject.overrides_of("torch", "pytorch"))
+    alone = len(subject.body.pins) == 1 and subject.seen and subject.style == "pinned"
+    return alone and subject.builds_torch and not subject.torch_from_elsewhere and not replaced
 
 
 @rule("TS804", "CUDA version that is stated otherwise")
