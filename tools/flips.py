@@ -39,7 +39,7 @@ FILES = ("gpus", "cuda", "cpus", "isas", "features", "pythons", "pins", "lines",
 LISTS = {  # what may stand in a list besides what is there
     "isas": ["avx", "avx2", "avx512", "avx512vnni", "avx512bf16", "armv8_2", "armv9"],
     "platforms": ["x86_64-linux", "aarch64-linux"],
-    "pythons": ["3.11", "3.12", "3.13", "3.14"],
+    "pythons": ["3.11", "3.12", "3.13", "3.14", "3.15"],
     "cudas": ["12.6", "12.8", "12.9", "13.0", "13.1"],
     "targets": ["52", "61", "75", "87", "90a", "100", "100f", "103", "110", "121a"],
     "features": ["avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "sve", "asimddp"],

@@ -93,9 +93,7 @@ def _attr_faults(catalog: Catalog) -> Iterator[Fault]:
     """A package set's name in nixpkgs is one word, and its digits are those of the release."""
     for toolkit in catalog.cuda.values():
         version = str(toolkit.version)
-        if not re.fullmatch(
-            rf"cudaPackages(_{toolkit.version.major}(_{toolkit.version.minor})?)?", toolkit.attr
-        ):
+        if not _is_set_of(toolkit.version, toolkit.attr):
             hint = f'such as "cudaPackages_{toolkit.version.slug}"'
             text = f"{toolkit.attr!r} is not a package set of CUDA {version}"
             yield Fault("cuda", (version, "attr"), text, hint)
@@ -104,6 +102,10 @@ def _attr_faults(catalog: Catalog) -> Iterator[Fault]:
             text = f"{python.attr!r} is not the package set of Python {python.version}"
             hint = f'"{python.version.slug}Packages"'
             yield Fault("pythons", (str(python.version), "attr"), text, hint)
+
+
+def _is_set_of(cuda: CudaVersion, attr: str) -> bool:
+    return re.fullmatch(rf"cudaPackages(_{cuda.major}(_{cuda.minor})?)?", attr) is not None
 
 
 def _hardware_faults(catalog: Catalog) -> Iterator[Fault]:
@@ -240,9 +242,16 @@ def _pin_faults(pin: Pin, catalog: Catalog) -> Iterator[Fault]:
 
 def _line_faults(line: Line, catalog: Catalog) -> Iterator[Fault]:
     digits = "".join(line.torch.split(".")[:2])
-    if line.torch and line.prefix != f"{TORCH}{digits}":
-        text = f"{line.name} is called {line.prefix}, but its torch is {line.torch}"
+    if line.prefix != f"{TORCH}{digits}":
+        text = f"{line.name} is called {line.prefix}, but its torch is {line.torch or 'none of its own'}"
         yield Fault("lines", (line.name, "prefix"), text, f'prefix = "{TORCH}{digits}"')
+    for field, listed in (("packages", line.packages), ("pythons", line.pythons)):
+        if listed is not None and not listed:
+            yield Fault("lines", (line.name, field), f"{line.name} builds nothing: {field} is empty")
+    for package in line.packages or ():
+        if package not in catalog.packages:
+            hint = did_you_mean(package, catalog.packages)
+            yield Fault("lines", (line.name, "packages"), f"{line.name} builds an unknown {package}", hint)
     for python in line.pythons:
         if python not in catalog.pythons:
             yield Fault("lines", (line.name, "pythons"), f"{line.name} names an unknown Python {python}")
@@ -267,6 +276,8 @@ def _build_faults(
 ) -> Iterator[Fault]:
     what = f"{line.name} on {f'CUDA {cuda}' if cuda else 'the CPU'}"
     at: tuple[str | int, ...] = (line.name, "cuda", str(cuda)) if cuda else (line.name, "cpu")
+    if build.cuda_set and not (cuda and _is_set_of(cuda, build.cuda_set)):
+        yield Fault("lines", (*at, "cuda_set"), f"{what}: {build.cuda_set!r} is not its package set")
     if build.style == "pinned":
         pin = catalog.pins.get(build.pin)
         if build.lacks_pin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -157,11 +158,11 @@ class Line(Entry, frozen=True, kw_only=True):
 
     name: str
     prefix: str  # of torch's pname: pytorch210
-    torch: str
+    torch: str = ""  # empty: whatever its source has
     versions: Mapping[str, str] = {}  # of other packages, by name
     pythons: tuple[PythonVersion, ...]
     packages: tuple[str, ...] | None = None  # that it builds; None: all that may
-    flavor: str = ""  # "nightly" for variants of that flavor
+    flavor: Literal["", "nightly"] = ""  # of the variants that it builds
     hashes: Mapping[str, str] = {}
     cuda: Mapping[str, LineBuild] = {}
     cpu: LineBuild | None = None
@@ -194,7 +195,12 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     name: str
     url: str
     hash: str
-    rev: str = ""
+
+    @property
+    def rev(self) -> str:
+        """The commit that it is, where its address says so."""
+        found = re.search(r"\b[0-9a-f]{40}\b", self.url)
+        return found[0] if found else ""
 
 
 class Fix(Entry, frozen=True, kw_only=True):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
-from torchsmith.catalog.facts import Cpu, CudaToolkit, Isa
+from torchsmith.catalog.facts import Cpu, CudaToolkit, Feature, Isa
 from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.proof.readings import Absent, Readings
 from torchsmith.catalog.runs import isa_runs
@@ -30,6 +31,7 @@ def check_catalog(catalog: Catalog, readings: Readings) -> list[FactCheck]:
         *(check_targets(toolkit, readings) for toolkit in catalog.cuda.values()),
         *(check for isa in catalog.isas.values() for check in check_isa(isa, catalog, readings)),
         *(check for cpu in catalog.cpus.values() for check in check_cpu(cpu, catalog, readings)),
+        *(check for one in catalog.features.values() for check in check_feature(one, catalog, readings)),
     ]
 
 
@@ -54,16 +56,56 @@ def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCh
         yield FactCheck(fact, tool, outcome, said.why)
         return
     yield _compare(fact, tool, isa.macros, said)
-    for other in isa.other_flags:
-        same = readings.macros(isa.platform, other)
-        if not isinstance(same, Absent):
-            yield _compare(f"{isa.name}: {' '.join(other)}", tool, same, said)
+    shorter = {" ".join(flags): readings.macros(isa.platform, flags) for flags in _shorter(isa.flags)}
+    same = [flags for flags, macros in shorter.items() if macros == said]
+    yield _compare(f"{isa.name}: other spellings", tool, map(" ".join, isa.other_flags), same)
     implied = {
         feature.name
         for feature in catalog.features.values()
         if feature.platform == isa.platform and feature.macro in said
     }
     yield _compare(f"{isa.name}: {len(isa.features)} features", tool, isa.features, implied)
+
+
+def _shorter(flags: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The same flags without what they switch off, and a -march without some of what is added to it."""
+    positive = tuple(flag for flag in flags if not flag.startswith("-mno-"))
+    if positive != flags:
+        yield positive
+    march, *extensions = "".join(flags[:1]).split("+")
+    for count in range(len(extensions)):
+        yield from (("+".join((march, *kept)),) for kept in combinations(extensions, count))
+
+
+def check_feature(feature: Feature, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
+    """Some CPU has a feature by gcc's macro and by LLVM's name, and each that has it has it in archspec."""
+    if isinstance(readings.archspec, Absent):
+        return
+    option = "-march=" if feature.platform.startswith("x86") else "-mcpu="
+    having: dict[str, list[bool]] = {"gcc": [], "LLVM": []}
+    for cpu in catalog.cpus.values():
+        if cpu.platform != feature.platform or cpu.archspec not in readings.archspec:
+            continue
+        known = feature.name in readings.archspec[cpu.archspec]
+        macros = readings.macros(cpu.platform, (option + cpu.archspec.replace("_", "-"),))
+        if not isinstance(macros, Absent) and feature.macro in macros:
+            having["gcc"].append(known)
+        words = readings.llvm(cpu.platform, cpu.llvm) if cpu.llvm else frozenset[str]()
+        if not isinstance(words, Absent) and feature.llvm in words:
+            having["LLVM"].append(known)
+    asked = {
+        "gcc": not isinstance(readings.macros(feature.platform, ()), Absent),
+        "LLVM": any(having["LLVM"]) or not isinstance(readings.llvm(feature.platform, "generic"), Absent),
+    }
+    for tool, name in (("gcc", feature.macro), ("LLVM", feature.llvm)):
+        found = having[tool]
+        outcome: Outcome = "not checked" if not asked[tool] else "holds" if found and all(found) else "wrong"
+        detail = (
+            ""
+            if outcome == "holds"
+            else f"{sum(found)} of {len(found)} CPUs that have {name} have it in archspec"
+        )
+        yield FactCheck(f"{feature.name}: {name}", f"archspec, {tool}", outcome, detail)
 
 
 def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
