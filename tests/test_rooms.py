@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -94,3 +96,19 @@ def test_no_circle_inside_a_room(room: str) -> None:
         TopologicalSorter(graph(SOURCE / room)).prepare()
     except CycleError as circle:
         pytest.fail(" <- ".join(circle.args[1]))
+
+
+def type_names(tree: ast.Module) -> Iterator[str]:
+    """Classes wherever they stand, and the module's own aliases of types."""
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    targets = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+    names = (target.id for target in targets if isinstance(target, ast.Name))
+    yield from (name for name in names if re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", name))
+
+
+def test_a_word_is_one_type() -> None:
+    places = defaultdict(list)
+    for file in sorted(SOURCE.rglob("*.py")):
+        for name in type_names(ast.parse(file.read_text())):
+            places[name].append(str(file.relative_to(SOURCE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

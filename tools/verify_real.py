@@ -19,7 +19,7 @@ from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.elf import Elf, Function, code_of, functions_of, read_elf
 from torchsmith.artifact.fatbin import containers_of
 from torchsmith.artifact.known import Owners
-from torchsmith.artifact.source import CHUNK, Part, open_file
+from torchsmith.artifact.source import CHUNK, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.proof.readings import download_wheel
 from torchsmith.edge.files import cache_dir
@@ -100,7 +100,7 @@ def unpacked(wheel: Path) -> Iterator[tuple[str, Path]]:
             path.unlink()
 
 
-def copy(source: Part, path: Path) -> None:
+def copy(source: FileSlice, path: Path) -> None:
     with open(path, "wb") as file:
         for at in range(0, source.size, CHUNK):
             file.write(source.read(at, min(CHUNK, source.size - at)))

@@ -15,23 +15,23 @@ from torchsmith.artifact import iced, x86
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.cpu import look
 from torchsmith.artifact.cpu_promise import cpu_promise
-from torchsmith.artifact.elf import Machine, code_of, functions_of, read_elf
+from torchsmith.artifact.elf import ElfMachine, code_of, functions_of, read_elf
 from torchsmith.artifact.features import LEGACY_SSE, closure, x86_needs, x86_uses
 from torchsmith.artifact.inspect import inspect
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of
 from torchsmith.catalog import Isa, builtin_catalog
 
-TRIPLES: dict[Machine, str] = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+TRIPLES: dict[ElfMachine, str] = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 CATALOG = builtin_catalog()
 EXTENSION = Path(__file__).with_name("extension")
 
-INSTRUCTIONS: dict[Machine, dict[str, str]] = tomllib.loads(
+INSTRUCTIONS: dict[ElfMachine, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("instructions.toml").read_text()
 )  # type: ignore[assignment]
 
 
-def assemble(machine: Machine, lines: list[str], folder: Path) -> bytes:
+def assemble(machine: ElfMachine, lines: list[str], folder: Path) -> bytes:
     """The bytes of instructions, from GNU's assembler."""
     source, made, raw = folder / "a.s", folder / "a.o", folder / "a.bin"
     source.write_text("\n".join(lines) + "\n")
@@ -41,7 +41,7 @@ def assemble(machine: Machine, lines: list[str], folder: Path) -> bytes:
     return raw.read_bytes()
 
 
-def told(machine: Machine, line: str, folder: Path) -> str:
+def told(machine: ElfMachine, line: str, folder: Path) -> str:
     """The telling feature of one instruction, by our own decoder."""
     code = assemble(machine, [line], folder)
     uses = list(x86_uses(code)) if machine == "x86_64" else list(look(machine, code).first.values())
@@ -54,7 +54,7 @@ def told(machine: Machine, line: str, folder: Path) -> str:
     ("machine", "feature"), [(machine, feature) for machine, rows in INSTRUCTIONS.items() for feature in rows]
 )
 def test_an_instruction_needs_the_feature_it_belongs_to(
-    machine: Machine, feature: str, tmp_path: Path
+    machine: ElfMachine, feature: str, tmp_path: Path
 ) -> None:
     lines = INSTRUCTIONS[machine][feature].split("\n")[:-1]
     assert {line: told(machine, line, tmp_path) for line in lines} == dict.fromkeys(lines, feature)
@@ -76,7 +76,7 @@ def test_both_decoders_ask_the_same_of_every_instruction_that_iced_knows() -> No
     assert compared > 5000
 
 
-def sets_of(machine: Machine) -> list[Isa]:
+def sets_of(machine: ElfMachine) -> list[Isa]:
     return [isa for isa in CATALOG.isas.values() if isa.platform.startswith(machine)]
 
 
@@ -86,7 +86,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def compiled(machine: Machine, flags: tuple[str, ...], work: Path) -> Path:
+def compiled(machine: ElfMachine, flags: tuple[str, ...], work: Path) -> Path:
     """The extension's C++ unit."""
     made = work / f"{machine}{''.join(flags)}.o"
     options = ("-O2", "-std=c++17", "-fPIC", *flags)
@@ -95,7 +95,7 @@ def compiled(machine: Machine, flags: tuple[str, ...], work: Path) -> Path:
 
 
 @cache
-def compiled_by_nvcc(machine: Machine, flags: tuple[str, ...], work: Path) -> Path:
+def compiled_by_nvcc(machine: ElfMachine, flags: tuple[str, ...], work: Path) -> Path:
     """The extension's CUDA unit; flags reach the host compiler."""
     made = work / f"{machine}{''.join(flags)}.cu.o"
     host = (f"-ccbin={TRIPLES[machine]}-g++", f"-Xcompiler={','.join(('-fPIC', *flags))}")
@@ -104,7 +104,7 @@ def compiled_by_nvcc(machine: Machine, flags: tuple[str, ...], work: Path) -> Pa
     return made
 
 
-def linked(machine: Machine, objects: list[Path], *options: str) -> Path:
+def linked(machine: ElfMachine, objects: list[Path], *options: str) -> Path:
     made = objects[0].with_suffix(f".{len(objects)}{''.join(options)}.so")
     checked(f"{TRIPLES[machine]}-g++", "-shared", "-o", made, *objects, *options)
     return made
@@ -118,7 +118,7 @@ def wrong(checks: list[Check]) -> list[str]:
 UNTOLD = {("avx", "avx2")}
 
 
-def disagreements(library: Path, machine: Machine, built: str) -> list[str]:
+def disagreements(library: Path, machine: ElfMachine, built: str) -> list[str]:
     """Names under which a library is judged otherwise than the flags it was built with say."""
     seen, found = inspect(library), []
     for isa in sets_of(machine):
@@ -141,7 +141,7 @@ def test_a_build_is_accepted_under_its_own_name_alone(
     built: str, options: tuple[str, ...], work: Path
 ) -> None:
     isa = CATALOG.isas.get(built)
-    machine: Machine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
+    machine: ElfMachine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
     unit = compiled(machine, isa.flags if isa else (), work)
     assert not disagreements(linked(machine, [unit], *options), machine, built)
 
@@ -153,7 +153,7 @@ def test_a_cuda_build_is_accepted_whether_or_not_nvcc_was_handed_the_flags(
     built: str, options: tuple[str, ...], work: Path
 ) -> None:
     isa = CATALOG.isas.get(built)
-    machine: Machine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
+    machine: ElfMachine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
     flags = isa.flags if isa else ()
     for handed in {(), flags}:
         units = [compiled(machine, flags, work), compiled_by_nvcc(machine, handed, work)]
@@ -177,7 +177,7 @@ def test_both_decoders_see_the_same_in_compiled_code(isa: Isa, work: Path) -> No
 
 @pytest.mark.needs("cross-gcc")
 @pytest.mark.parametrize("machine", TRIPLES)
-def test_the_compilers_own_objects_are_known_as_such(machine: Machine) -> None:
+def test_the_compilers_own_objects_are_known_as_such(machine: ElfMachine) -> None:
     for library in ("libstdc++.a", "libgcc.a"):
         path = checked(f"{TRIPLES[machine]}-g++", f"-print-file-name={library}").strip()
         names = checked(f"{TRIPLES[machine]}-ar", "t", path).split()

@@ -15,7 +15,7 @@ import pytest
 from tests.artifact import standin
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for, propagated
 from torchsmith.artifact.junit import junit
-from torchsmith.artifact.trial import Result, Trial, interpret, try_out
+from torchsmith.artifact.trial import StepResult, Trial, interpret, try_out
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Finished, run
@@ -54,7 +54,7 @@ def told(*events: Mapping[str, object], code: int = 0, stderr: str = "", name: s
     return interpret(Path("/x"), Interpreter(Path("python"), ()), done, variant, CATALOG)
 
 
-def step(trial: Trial, name: str) -> Result:
+def step(trial: Trial, name: str) -> StepResult:
     return next(result for result in trial.results if name in result.step)
 
 

@@ -13,7 +13,6 @@ from torchsmith.artifact.check import Check
 from torchsmith.artifact.compare import compare
 from torchsmith.artifact.cpu_promise import clipped
 from torchsmith.artifact.elf import HEADER
-from torchsmith.artifact.inspect import Depth
 from torchsmith.artifact.report import Report, verify
 from torchsmith.artifact.verdict import variant_in
 from torchsmith.catalog import Sm, builtin_catalog
@@ -47,7 +46,7 @@ def gpu(*targets: list[bytes]) -> bytes:
 
 
 def judged(path: Path, name: str) -> Report:
-    return verify(path, Variant.parse(name, CATALOG), CATALOG, Depth())
+    return verify(path, Variant.parse(name, CATALOG), CATALOG)
 
 
 def check(report: Report, id: str) -> Check:
@@ -380,7 +379,7 @@ def test_the_folder_of_the_run_time_tells_the_minor_release_of_cuda(tmp_path: Pa
 def test_a_run_time_of_another_cuda_than_version_py_says_is_wrong(tmp_path: Path) -> None:
     path = site(tmp_path, {"torch/lib/libtorch_cuda.so": linked("libcudart.so.12")})
     assert "wrong" in statuses(judged(path, "pytorch-python313-cuda13_0-sm120-avx2"), "cuda")
-    alone = verify(path, None, CATALOG, Depth())
+    alone = verify(path, None, CATALOG)
     assert "two releases of CUDA" in check(alone, "cuda").text
 
 
@@ -434,11 +433,11 @@ def test_a_torch_without_its_main_library_is_wrong(tmp_path: Path) -> None:
     library = gpu([elves.entry(120)])
     path = site(tmp_path, {"torch/lib/libtorch_cuda.so": library})
     for name in (None, Variant.parse("pytorch-python313-cuda13_0-sm120-avx2", CATALOG)):
-        report = verify(path, name, CATALOG, Depth())
+        report = verify(path, name, CATALOG)
         assert not report.ok
         assert "libtorch_cpu" in check(report, "intact").text
     (path / "lib/python3.13/site-packages/torch/lib/libtorch_cpu.so").write_bytes(library)
-    assert verify(path, None, CATALOG, Depth()).ok
+    assert verify(path, None, CATALOG).ok
 
 
 def without_sections(data: bytes) -> bytes:
@@ -461,17 +460,17 @@ def test_a_number_that_only_looks_like_gpu_code_is_none(tmp_path: Path) -> None:
     noise = b"\x50\xed\x55\xba" * 5000
     library = without_sections(elves.gpu_library(noise + elves.container(elves.entry(120))))
     path = site(tmp_path, {"torch/lib/libtorch_cuda.so": library})
-    assert verify(path, None, CATALOG, Depth()).containers == 1
+    assert verify(path, None, CATALOG).containers == 1
 
 
 def test_without_a_look_at_the_cpu_nothing_is_verified(tmp_path: Path) -> None:
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(AVX2, 5))})
     variant = Variant.parse("pytorch-python313-cpu-avx2", CATALOG)
     (path / "lib/python3.13/site-packages/torch/version.py").write_text("__version__ = '2.10.0'\n")
-    report = verify(path, variant, CATALOG, Depth(cpu=False))
+    report = verify(path, variant, CATALOG, cpu=False)
     assert check(report, "cpu").status == "unjudged"
     assert (report.ok, report.verified) == (True, False)
-    assert verify(path, variant, CATALOG, Depth()).verified
+    assert verify(path, variant, CATALOG).verified
 
 
 def test_a_wheel_of_any_package_is_listed(tmp_path: Path) -> None:
@@ -482,7 +481,7 @@ def test_a_wheel_of_any_package_is_listed(tmp_path: Path) -> None:
         archive.writestr("bitsandbytes.libs/libgomp.so.1", elves.Library().build())
         metadata = "Metadata-Version: 2.4\nName: bitsandbytes\nVersion: 0.50.2\n"
         archive.writestr("bitsandbytes-0.50.2.dist-info/METADATA", metadata)
-    report = verify(path, None, CATALOG, Depth())
+    report = verify(path, None, CATALOG)
     assert report.ok
     assert report.versions == {"bitsandbytes": "0.50.2"}
     assert report.cuda == "12, 13"
@@ -512,7 +511,7 @@ def companion_wheel(folder: Path, tag: str, *needed: str) -> Path:
 def test_a_wheel_of_one_machine_may_use_its_libraries_and_a_portable_one_brings_them(
     tag: str, needed: str, status: str, tmp_path: Path
 ) -> None:
-    report = verify(companion_wheel(tmp_path, tag, needed), None, CATALOG, Depth())
+    report = verify(companion_wheel(tmp_path, tag, needed), None, CATALOG)
     assert statuses(report, "libraries") == {status}
     assert ("unbundled" in {need.found for need in report.needs}) == (status == "note")
 
@@ -522,7 +521,7 @@ def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Pa
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("torch/version.py", "__version__ = '2.10.0'\n")
         archive.writestr("torch/lib/libtorch_cpu.so", linked("libc10.so", "libopenblas.so.0"))
-    report = verify(path, None, CATALOG, Depth())
+    report = verify(path, None, CATALOG)
     assert {need.name: need.found for need in report.needs} == {
         "libc10.so": "missing",
         "libopenblas.so.0": "unbundled",
@@ -532,7 +531,7 @@ def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Pa
 
 def test_an_installed_library_without_what_it_needs_is_wrong(tmp_path: Path) -> None:
     path = site(tmp_path, {"torchvision/image.so": linked("libjpeg.so.8000")})
-    assert "wrong" in statuses(verify(path, None, CATALOG, Depth()), "libraries")
+    assert "wrong" in statuses(verify(path, None, CATALOG), "libraries")
 
 
 def test_a_name_that_would_fill_a_screen_keeps_its_two_ends() -> None:

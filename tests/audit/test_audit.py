@@ -12,7 +12,7 @@ import pytest
 
 from torchsmith.audit import reports
 from torchsmith.audit.context import Context
-from torchsmith.audit.finding import Edit, Finding, Fix, Severity
+from torchsmith.audit.finding import Edit, Finding, FindingFix, Severity
 from torchsmith.audit.fix import apply_edits
 from torchsmith.audit.run import AuditReport, AuditRequest, audit, judge_file
 from torchsmith.audit.suppress import RuleSelection, choose
@@ -190,7 +190,7 @@ def test_a_choice_is_checked_against_the_rules() -> None:
 
 def test_a_fix_is_a_title_and_edits() -> None:
     finding = Finding(
-        "TS402", "t", Severity.ERROR, Where("f", 1, 1), "m", fix=Fix("write 12.0", (Edit(0, 1, "x"),))
+        "TS402", "t", Severity.ERROR, Where("f", 1, 1), "m", fix=FindingFix("write 12.0", (Edit(0, 1, "x"),))
     )
     assert json.loads(reports.as_json(AuditReport((finding,), 1, 1)))["findings"][0]["fix"] == "write 12.0"
 
@@ -223,7 +223,14 @@ def test_a_rule_is_explained_offline(repo: Path) -> None:
 
 def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> None:
     many = [
-        Finding("TS402", "t", Severity.ERROR, Where(f"{n}.nix", 1, 1), f"is written sm_{n}", fix=Fix("", ()))
+        Finding(
+            "TS402",
+            "t",
+            Severity.ERROR,
+            Where(f"{n}.nix", 1, 1),
+            f"is written sm_{n}",
+            fix=FindingFix("", ()),
+        )
         for n in range(9)
     ]
     other = Finding("TS703", "u", Severity.WARNING, Where("1.nix"), "no out")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torchsmith.edge.problem import Problem
 from torchsmith.host.cover import Cover, FleetPlan, Pins, catalog_estimates
 from torchsmith.host.demand import Demand
-from torchsmith.host.fleet import Fleet, Kind, read_fleet
+from torchsmith.host.fleet import Fleet, MachineKind, read_fleet
 from torchsmith.host.given import Given
 from torchsmith.host.matrix_file import write_matrix
 from torchsmith.host.pick import pick
@@ -112,7 +112,7 @@ def test_how_much_worse_a_fit_is_decides_between_equally_many() -> None:
 
 
 def fleet(*rows: tuple[str, int, Given]) -> Fleet:
-    return Fleet(tuple(Kind(name, words.facts(CATALOG, "test"), count) for name, count, words in rows))
+    return Fleet(tuple(MachineKind(name, words.facts(CATALOG, "test"), count) for name, count, words in rows))
 
 
 def cover(machines: Fleet, pins: Pins | None = None) -> Cover:
@@ -193,8 +193,8 @@ def test_pins_that_cannot_hold_are_refused(pins: Pins, said: str) -> None:
 def test_weights_decide_who_is_served_first() -> None:
     words = (Given(cpu="zen3", gpu="A100", driver="580"), Given(cpu="zen3", gpu="H100", driver="580"))
     kinds = [
-        Kind("many", words[0].facts(CATALOG, "t"), 10),
-        Kind("dear", words[1].facts(CATALOG, "t"), 1, 50.0),
+        MachineKind("many", words[0].facts(CATALOG, "t"), 10),
+        MachineKind("dear", words[1].facts(CATALOG, "t"), 1, 50.0),
     ]
     assert cells(cover(Fleet(tuple(kinds))).best(1)) == ["cuda13_0-sm90-avx2"]
 
@@ -217,7 +217,7 @@ def test_ten_thousand_machines_are_one_demand_for_each_kind() -> None:
         Given(cpu=cpu, gpu=gpu, driver="580") for cpu in ("zen3", "zen4") for gpu in ("L4", "H100", "A10")
     ]
     facts = [words.facts(CATALOG, "t") for words in pool]
-    kinds = tuple(Kind(f"m{n}", chance.choice(facts)) for n in range(10_000))
+    kinds = tuple(MachineKind(f"m{n}", chance.choice(facts)) for n in range(10_000))
     asked = cover(Fleet(kinds))
     assert len(asked.demands) == len(pool)
     assert sum(demand.machines for demand in asked.demands) == 10_000

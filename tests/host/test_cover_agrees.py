@@ -14,7 +14,7 @@ import pytest
 from torchsmith.catalog import Sm
 from torchsmith.host.cover import Cover, FleetPlan, catalog_estimates
 from torchsmith.host.facts import HostFacts
-from torchsmith.host.fleet import Fleet, Kind
+from torchsmith.host.fleet import Fleet, MachineKind
 from torchsmith.host.given import Given
 from torchsmith.host.judge import Fits
 from torchsmith.host.pick import choose
@@ -57,7 +57,7 @@ def candidates(chance: random.Random, most: int) -> list[Cell]:
 
 
 def plan_for(machines: Sequence[HostFacts], cells: Sequence[Cell], workload: str) -> FleetPlan:
-    kinds = tuple(Kind(f"m{n}", facts) for n, facts in enumerate(machines))
+    kinds = tuple(MachineKind(f"m{n}", facts) for n, facts in enumerate(machines))
     cover = Cover(Fleet(kinds), cells, CATALOG, CATALOG.workloads[workload], ESTIMATES)
     return cover.fewest()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.nix.evaluate import EvaluationRequest, Result, evaluate
+from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix, find_nix
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
@@ -54,14 +54,14 @@ def write(tmp_path: Path) -> Write:
     return written
 
 
-Ask = Callable[..., dict[str, Result]]
+Ask = Callable[..., dict[str, EvalResult]]
 
 
 @pytest.fixture
 def ask(nix: Nix) -> Ask:
     """Evaluate requests against the miniature nixpkgs; results by name."""
 
-    def asked(requests: list[EvaluationRequest], **options: object) -> dict[str, Result]:
+    def asked(requests: list[EvaluationRequest], **options: object) -> dict[str, EvalResult]:
         trees = options.pop("trees", {"default": MINI})
         found = evaluate(requests, nix, trees=trees, **options)  # type: ignore[arg-type]
         return {result.name: result for result in found}

@@ -14,7 +14,7 @@ from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
 from torchsmith.edge.problem import Problem
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import EvaluationRequest, Result, evaluate, plan_batches
+from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate, plan_batches
 from torchsmith.nix.prepare import Preparation, PreparedRecipe
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import WorkerLimits, run_batch
@@ -43,7 +43,7 @@ isa = ["avx2"]
 """
 
 
-def drvs(results: dict[str, Result] | list[Result]) -> dict[str, str | None]:
+def drvs(results: dict[str, EvalResult] | list[EvalResult]) -> dict[str, str | None]:
     listed = results.values() if isinstance(results, dict) else results
     return {one.name: one.evaluated.drv_path if one.evaluated else str(one.cause) for one in listed}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI, torch_recipe
-from torchsmith.nix.evaluate import EvaluationRequest, Result, evaluate
+from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix
 
 pytestmark = pytest.mark.needs("nix")
@@ -132,7 +132,7 @@ def hostile(server: Server, read: str, send: str, between: str) -> str:
     )
 
 
-def tried(nix: Nix, repo: Path, recipes: dict[str, str], **more: object) -> dict[str, Result]:
+def tried(nix: Nix, repo: Path, recipes: dict[str, str], **more: object) -> dict[str, EvalResult]:
     requests = []
     for number, (name, text) in enumerate(recipes.items()):
         file = repo / ".flox/pkgs" / f"r{number}.nix"

@@ -11,7 +11,7 @@ from tests.nix.conftest import MINI, nix  # noqa: F401
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.evaluate import Evaluable, Result, evaluate
+from torchsmith.nix.evaluate import EvalResult, Evaluable, evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import DerivationFacts, Evaluated
 from torchsmith.plan.impact import effects, impact, summary
@@ -28,12 +28,12 @@ isa = ["avx2", "avx512"]
 """
 
 
-def good(name: str, drv: str) -> Result:
-    return Result(name, Path(name), 0.1, Evaluated(drv, name, "x", {}, DerivationFacts()))
+def good(name: str, drv: str) -> EvalResult:
+    return EvalResult(name, Path(name), 0.1, Evaluated(drv, name, "x", {}, DerivationFacts()))
 
 
-def bad(name: str) -> Result:
-    return Result(name, Path(name), 0.1, cause=Cause("broken"))
+def bad(name: str) -> EvalResult:
+    return EvalResult(name, Path(name), 0.1, cause=Cause("broken"))
 
 
 def test_recipes_are_sorted_by_what_became_of_them() -> None:
@@ -74,7 +74,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.needs("nix")
 def test_a_change_of_the_workspace_is_told_by_derivation(workspace: Path, nix: Nix) -> None:  # noqa: F811
-    def asked(requests: Sequence[Evaluable]) -> list[Result]:
+    def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
         return evaluate(requests, nix, trees={"default": MINI})
 
     def told(*, as_is: bool = False) -> str:
@@ -115,7 +115,7 @@ def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path:
     run(["git", "-C", outer, "commit", "--quiet", "--message", "all"])
     seen: list[list[str]] = []
 
-    def asked(requests: Sequence[Evaluable]) -> list[Result]:
+    def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
         seen.append([one.name for one in requests])
         return [good(name, "1") for name in seen[-1]]
 

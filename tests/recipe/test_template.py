@@ -15,7 +15,7 @@ from torchsmith.recipe.template import (
     Expression,
     Filled,
     TemplateError,
-    Value,
+    TemplateValue,
     compile_text,
     partly,
     render,
@@ -95,7 +95,12 @@ def test_filling_in_two_steps_gives_the_same_text_as_one() -> None:
     parts = compile_text(
         '#? if gpu\n@what@ for @gpu@: ${@flags@}\n#? end\nname = "@cell@ @what@"; # @cell@\n'
     )
-    values: dict[str, Value] = {"what": 'a "b"', "gpu": "sm90", "flags": ["-mavx", "-mfma"], "cell": "x-${y}"}
+    values: dict[str, TemplateValue] = {
+        "what": 'a "b"',
+        "gpu": "sm90",
+        "flags": ["-mavx", "-mfma"],
+        "cell": "x-${y}",
+    }
     later = ("gpu", "flags", "cell")
     begun = partly(parts, values, later)
     own = {"cell": str(values["cell"])}

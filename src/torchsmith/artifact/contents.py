@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.artifact.known import Owners
-from torchsmith.artifact.source import Damaged, Part, open_file, printable
+from torchsmith.artifact.source import Damaged, FileSlice, open_file, printable
 from torchsmith.artifact.wheel import open_member, open_zip, read_member, refuse_bombs
 from torchsmith.edge.problem import Problem
 
@@ -24,7 +24,7 @@ MOST_FILES = 500_000
 MOST_TEXT = 16 << 10  # what is asked for stands in the first lines
 MOST_TEXTS = 2000
 
-Kind = Literal["library", "wheel", "folder"]
+ArtifactKind = Literal["library", "wheel", "folder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Item:
 
     name: str
     size: int
-    open: Callable[[], AbstractContextManager[Part]]
+    open: Callable[[], AbstractContextManager[FileSlice]]
     place: Path | None = None  # where it lies on disk, links resolved
 
 
@@ -42,7 +42,7 @@ class Contents:
     """The files of an artifact."""
 
     path: Path
-    kind: Kind
+    kind: ArtifactKind
     owners: Owners
     libraries: list[Item] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
@@ -151,5 +151,7 @@ def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> C
     return contents
 
 
-def _opener(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[], AbstractContextManager[Part]]:
+def _opener(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo
+) -> Callable[[], AbstractContextManager[FileSlice]]:
     return lambda: open_member(archive, member)

@@ -15,7 +15,7 @@ import msgspec
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.calls import callers_of
-from torchsmith.artifact.elf import GLOBAL, Elf, Function, Machine, code_of, functions_of
+from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of
 from torchsmith.artifact.features import (
     DATA,
     Look,
@@ -25,7 +25,7 @@ from torchsmith.artifact.features import (
     outline_atomics,
     x86_uses,
 )
-from torchsmith.artifact.units import Kind, Layout, Place, kind_of, spans_of, stands_apart
+from torchsmith.artifact.units import UnitKind, UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
 
 LONGEST_FUNCTION = 256 << 10
 FEW = 3  # how many examples a report keeps of a kind
@@ -33,8 +33,8 @@ MOST_SHARED = 64  # shared functions whose callers are looked for
 
 # What a function is: of a kind of unit; of no unit that is known; or kept once for several units, of which at
 # least one is compiled per capability.
-Group = Literal["c++", "cuda", "unplaced", "shared", "runtime", "assembly"]
-JUDGED: tuple[Group, ...] = ("c++", "unplaced", "cuda")  # the most telling first
+CodeGroup = Literal["c++", "cuda", "unplaced", "shared", "runtime", "assembly"]
+JUDGED: tuple[CodeGroup, ...] = ("c++", "unplaced", "cuda")  # the most telling first
 
 
 class Dispatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ def dispatch() -> Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class SymbolPatterns:
     """Patterns over mangled names, as bytes: hundreds of thousands are looked at."""
 
     own: re.Pattern[bytes]
@@ -65,11 +65,11 @@ class Names:
 
 
 @cache
-def names() -> Names:
+def names() -> SymbolPatterns:
     known = dispatch()
     spaces = "|".join(known.own)
     spelled = sorted((f"{len(name)}{name}" for name in known.capabilities), key=len, reverse=True)
-    return Names(
+    return SymbolPatterns(
         own=re.compile(rf"_Z(?:GV|GR|T[hvW][n\d_]*|[ZNKVROL])*(?:{spaces})|(?:{known.c_names})".encode()),
         of_own_types=re.compile(rf"_Z.*?N[KVRO]*(?:{spaces})\d".encode()),
         capability=re.compile("|".join(spelled).encode()),
@@ -116,7 +116,7 @@ class Sighting:
     """An instruction in a function that needs a feature."""
 
     feature: str
-    machine: Machine
+    machine: ElfMachine
     library: str
     function: str
     unit: str
@@ -145,7 +145,7 @@ class Tally:
         for feature, seen in other.sightings.items():
             self.sightings.setdefault(feature, []).extend(seen)
 
-    def features(self, machine: Machine) -> frozenset[str]:
+    def features(self, machine: ElfMachine) -> frozenset[str]:
         """What this code needs beyond the oldest CPU."""
         return frozenset(self.having).difference((facts(machine).legacy,))
 
@@ -154,17 +154,17 @@ class Tally:
 class CpuCode:
     """What a library's CPU code asks for."""
 
-    machine: Machine
+    machine: ElfMachine
     functions: int  # all that are named
     stripped: bool
     complete: bool  # every function was looked at
-    groups: dict[Group, Tally]
-    units: Counter[Kind]
+    groups: dict[CodeGroup, Tally]
+    units: Counter[UnitKind]
     dispatched: tuple[str, ...]  # capabilities seen
     outline_atomics: bool
 
 
-def look(machine: Machine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Look:
+def look(machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Look:
     """What a function needs; on AArch64 also whether it calls one of the outline atomics."""
     if machine == "aarch64":
         return first_uses(aarch64_uses(code, address, outline))
@@ -196,13 +196,13 @@ class _Reading:
         self.rows = _each_once(self.functions.rows)
         self.told = [told_by(self.functions.raw_name(row)) for row in self.rows]
         self.spans = spans_of(self.rows, [told.apart for told in self.told], len(self.functions.units))
-        self.layout = Layout.of(self._places(), self._names_dispatch())
+        self.layout = UnitLayout.of(self._places(), self._names_dispatch())
         self.capabilities: set[str] = set()
         self.group = [self._group(index) for index in range(len(self.rows))]
         self.outline = frozenset(self._outline())
-        self.groups: dict[Group, Tally] = {}
+        self.groups: dict[CodeGroup, Tally] = {}
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[UnitPlace]:
         """What each unit is; one with a function of PyTorch's own is its own."""
         own = {
             first
@@ -212,7 +212,7 @@ class _Reading:
         return [self._place(unit, index in own) for index, unit in enumerate(self.functions.units)]
 
     @staticmethod
-    def _place(unit: str, own: bool) -> Place:
+    def _place(unit: str, own: bool) -> UnitPlace:
         if capability_of_unit(unit) not in ("", dispatch().default):
             return "dispatched"
         kind = kind_of(unit)
@@ -230,7 +230,7 @@ class _Reading:
                     self.elf.source.read(section.offset, section.size), section.address
                 )
 
-    def _group(self, index: int) -> Group | None:
+    def _group(self, index: int) -> CodeGroup | None:
         """Whose code a function is; none where it is another project's, or chosen at run time."""
         row, told = self.rows[index], self.told[index]
         own, capability = told.own or told.of_own_types, told.capability
@@ -269,7 +269,7 @@ class _Reading:
             outline_atomics=bool(self.outline),
         )
 
-    def _add(self, group: Group, index: int, code: bytes) -> None:
+    def _add(self, group: CodeGroup, index: int, code: bytes) -> None:
         row = self.rows[index]
         tally = self.groups.setdefault(group, Tally())
         seen = look(self.elf.machine, code, row.address, self.outline)

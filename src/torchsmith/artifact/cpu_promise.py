@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchsmith.artifact.check import Check, Status
-from torchsmith.artifact.cpu import JUDGED, CpuCode, Group, Sighting, Tally
-from torchsmith.artifact.elf import Machine
+from torchsmith.artifact.cpu import JUDGED, CodeGroup, CpuCode, Sighting, Tally
+from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure, facts
-from torchsmith.artifact.flags import Stated, stated
+from torchsmith.artifact.flags import StatedFlags, stated
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.catalog import Catalog, Isa
 
@@ -18,7 +18,7 @@ A_FEW = 20  # functions that show any level, before units of one kind are judged
 FEW_LEGACY = 0.05  # the share of functions written the old way that inline assembly explains
 A_LIBRARY = 50  # functions that show any level, before a library is judged by itself
 
-WORDS: dict[Group, str] = {
+WORDS: dict[CodeGroup, str] = {
     "c++": "C++ units",
     "cuda": "host halves of CUDA units",
     "unplaced": "functions of no known unit",
@@ -32,12 +32,12 @@ WORDS: dict[Group, str] = {
 class Combined:
     """The CPU code of all own libraries together."""
 
-    machine: Machine
-    groups: dict[Group, Tally]
+    machine: ElfMachine
+    groups: dict[CodeGroup, Tally]
     libraries: dict[str, CpuCode]
     cuda: bool  # some of it belongs to GPU code
 
-    def group(self, name: Group) -> Tally:
+    def group(self, name: CodeGroup) -> Tally:
         return self.groups.get(name, Tally())
 
     @property
@@ -64,7 +64,7 @@ def combined(seen: Inspection) -> Combined | None:
     looked = {library.name: library.cpu for library in seen.own if library.cpu is not None}
     if not looked or seen.machine is None:
         return None
-    groups: dict[Group, Tally] = {}
+    groups: dict[CodeGroup, Tally] = {}
     for cpu in looked.values():
         for name, tally in cpu.groups.items():
             groups.setdefault(name, Tally()).join(tally)
@@ -105,7 +105,7 @@ class Evidence:
     halves: bool  # host halves of CUDA units may be among them
     enough: int  # functions that must show nothing before that tells something
 
-    def words(self, machine: Machine) -> str:
+    def words(self, machine: ElfMachine) -> str:
         text = f"{self.showing} of {self.functions} functions of {self.place} use {self.telling}"
         return f"{text}, {self.legacy} {facts(machine).legacy_words}"
 
@@ -151,7 +151,7 @@ def told_by_instructions(code: Combined, isa: Isa) -> tuple[Status, Evidence]:
     return ("wrong" if silent else "note"), found
 
 
-def _arrived(code: Combined, isa: Isa, said: Stated | None, catalog: Catalog) -> Iterator[Check]:
+def _arrived(code: Combined, isa: Isa, said: StatedFlags | None, catalog: Catalog) -> Iterator[Check]:
     """Whether the compiler was told of the instruction set."""
     status, found = told_by_instructions(code, isa)
     evidence = found.words(code.machine) + (f"; {said.text}" if said else "")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from torchsmith.artifact.source import Damaged, Source
+from torchsmith.artifact.source import ByteSource, Damaged
 
-Machine = Literal["x86_64", "aarch64"]
-MACHINES: dict[int, Machine] = {62: "x86_64", 183: "aarch64"}
+ElfMachine = Literal["x86_64", "aarch64"]
+MACHINES: dict[int, ElfMachine] = {62: "x86_64", 183: "aarch64"}
 
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -79,8 +79,8 @@ class Links:
 class Elf:
     """A readable ELF file and its sections."""
 
-    source: Source
-    machine: Machine
+    source: ByteSource
+    machine: ElfMachine
     sections: tuple[Section, ...]
 
     def named(self, *names: str) -> Iterator[Section]:
@@ -103,7 +103,7 @@ class Elf:
         return self.bytes_of(self.sections[section.link])
 
 
-def read_elf(source: Source) -> Elf:
+def read_elf(source: ByteSource) -> Elf:
     """Read the headers of an ELF file; NotElf or Damaged says why that cannot be done."""
     if source.size == 0:
         raise NotElf("an empty file")
@@ -121,7 +121,7 @@ def read_elf(source: Source) -> Elf:
     return Elf(source, machine, _sections(source, fields[6], fields[11], fields[12], fields[13]))
 
 
-def _sections(source: Source, at: int, entry: int, count: int, names_index: int) -> tuple[Section, ...]:
+def _sections(source: ByteSource, at: int, entry: int, count: int, names_index: int) -> tuple[Section, ...]:
     """The section table; a count or index too large for its field stands in section 0."""
     if at == 0:
         return ()
@@ -139,14 +139,14 @@ def _sections(source: Source, at: int, entry: int, count: int, names_index: int)
     return tuple(_section(source, row, names) for row in rows)
 
 
-def _section(source: Source, row: tuple[int, ...], names: bytes) -> Section:
+def _section(source: ByteSource, row: tuple[int, ...], names: bytes) -> Section:
     name = text_at(names, row[0], LONGEST_FILE_NAME)
     if row[1] not in (0, NOBITS) and row[4] + row[5] > source.size:
         raise Damaged(f"section {name or '(no name)'} reaches beyond the end of the file")
     return Section(name, row[1], row[2], row[3], row[4], row[5], row[6])
 
 
-def _checked(source: Source, row: tuple[int, ...], what: str, most: int) -> bytes:
+def _checked(source: ByteSource, row: tuple[int, ...], what: str, most: int) -> bytes:
     if row[5] > most:
         raise Damaged(f"its table {what} claims {row[5]} bytes")
     return source.read(row[4], row[5])

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from torchsmith.artifact.elf import Elf, Section, links_of
-from torchsmith.artifact.source import Damaged, Source
+from torchsmith.artifact.source import ByteSource, Damaged
 from torchsmith.catalog.axes import Form, GpuTarget, Sm
 
 LAUNCHED = ".nv_fatbin"  # what the run time loads
@@ -30,7 +30,7 @@ MOST_FALSE = 8  # containers that turn out to be none
 RUNTIME = "libcudart"  # who links to it launches something
 
 
-class Kind(StrEnum):
+class CodeKind(StrEnum):
     """What an entry holds."""
 
     PTX = "ptx"
@@ -39,14 +39,14 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-KINDS = {1: Kind.PTX, 2: Kind.CUBIN, 8: Kind.LTO}
+KINDS = {1: CodeKind.PTX, 2: CodeKind.CUBIN, 8: CodeKind.LTO}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FatbinEntry:
     """One piece of GPU code: for which target, in which form, and the bytes it takes with its header."""
 
-    kind: Kind
+    kind: CodeKind
     target: GpuTarget
     size: int
 
@@ -57,7 +57,7 @@ class Container:
 
     section: str
     offset: int  # in its section
-    entries: tuple[Entry, ...]
+    entries: tuple[FatbinEntry, ...]
 
 
 def containers_of(elf: Elf) -> Iterator[Container]:
@@ -77,7 +77,7 @@ def _names_its_parts(elf: Elf) -> bool:
     return bool(elf.sections) and not any(name.startswith(RUNTIME) for name in links_of(elf).needed)
 
 
-def _scan(source: Source) -> Iterator[Container]:
+def _scan(source: ByteSource) -> Iterator[Container]:
     """Containers anywhere in a file, by their magic number, where their headers hold throughout."""
     end, false = 0, 0
     for at in _magic_places(source):
@@ -98,7 +98,7 @@ def _scan(source: Source) -> Iterator[Container]:
         yield Container(UNNAMED, at, entries)
 
 
-def _magic_places(source: Source) -> Iterator[int]:
+def _magic_places(source: ByteSource) -> Iterator[int]:
     magic = MAGIC.to_bytes(4, "little")
     for start in range(0, source.size, SCANNED):
         block = source.read(start, min(SCANNED + len(magic) - 1, source.size - start))
@@ -108,7 +108,7 @@ def _magic_places(source: Source) -> Iterator[int]:
             at = block.find(magic, at + 1)
 
 
-def _walk(source: Source, section: Section) -> Iterator[Container]:
+def _walk(source: ByteSource, section: Section) -> Iterator[Container]:
     at, end = section.offset, section.offset + section.size
     while (at := _next_start(source, section, at, end)) < end:
         place = f"{section.name} + {at - section.offset:#x}"
@@ -124,7 +124,7 @@ def _walk(source: Source, section: Section) -> Iterator[Container]:
         at += header + size
 
 
-def _next_start(source: Source, section: Section, at: int, end: int) -> int:
+def _next_start(source: ByteSource, section: Section, at: int, end: int) -> int:
     """The next place that is not padding; `end` when only zeros are left."""
     at += -(at - section.offset) % ALIGNMENT
     start = at
@@ -142,7 +142,7 @@ def _next_start(source: Source, section: Section, at: int, end: int) -> int:
     return end
 
 
-def _entries(source: Source, at: int, end: int, place: str) -> Iterator[Entry]:
+def _entries(source: ByteSource, at: int, end: int, place: str) -> Iterator[FatbinEntry]:
     left = MOST_ENTRIES
     while at < end:
         if at + ENTRY.size > end:
@@ -151,7 +151,9 @@ def _entries(source: Source, at: int, end: int, place: str) -> Iterator[Entry]:
         kind, header, size, arch, flags = fields[0], fields[2], fields[3], fields[8], fields[11]
         if not ENTRY.size <= header <= LONGEST_HEADER or at + header + size > end:
             raise Damaged(f"a piece of GPU code reaches beyond its container at {place}")
-        yield Entry(KINDS.get(kind, Kind.OTHER), _target(arch, flags & (EXACT | FAMILY)), header + size)
+        yield FatbinEntry(
+            KINDS.get(kind, CodeKind.OTHER), _target(arch, flags & (EXACT | FAMILY)), header + size
+        )
         at += header + size
         left -= 1
         if left < 0:

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from torchsmith.artifact import x86
-from torchsmith.artifact.elf import Machine
+from torchsmith.artifact.elf import ElfMachine
 
 DATA = Path(__file__).parent / "data"
 LEGACY_SSE = "sse2"  # in every x86-64 CPU; without VEX it shows a compiler that was not told of AVX
@@ -36,7 +36,7 @@ class Look:
     lost: bool = False  # some bytes are no instruction, and what follows was not looked at
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EncodingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Instructions of x86-64, by their encoding."""
 
     encoding: str
@@ -69,14 +69,14 @@ class X86(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """data/x86.toml."""
 
     source: str
-    baseline: Rule
+    baseline: EncodingRule
     evidence: tuple[Level, ...]
     modern: str
     legacy: str
     legacy_words: str
     enough_of: Literal["vector", "any"]
-    rules: tuple[Rule, ...]
-    scalar: tuple[Rule, ...]
+    rules: tuple[EncodingRule, ...]
+    scalar: tuple[EncodingRule, ...]
     implied: dict[str, tuple[str, ...]]
     iced: dict[str, str]
 
@@ -116,12 +116,12 @@ def aarch64_facts() -> Aarch64:
     return msgspec.convert(tomllib.loads((DATA / "aarch64.toml").read_text()), Aarch64)
 
 
-def facts(machine: Machine) -> X86 | Aarch64:
+def facts(machine: ElfMachine) -> X86 | Aarch64:
     """The facts about an architecture's instructions."""
     return x86_facts() if machine == "x86_64" else aarch64_facts()
 
 
-def closure(machine: Machine, features: Iterable[str]) -> frozenset[str]:
+def closure(machine: ElfMachine, features: Iterable[str]) -> frozenset[str]:
     """Features with all that they imply."""
     implied = facts(machine).implied
     named = set(features)
@@ -129,7 +129,7 @@ def closure(machine: Machine, features: Iterable[str]) -> frozenset[str]:
 
 
 @cache
-def known_features(machine: Machine) -> frozenset[str]:
+def known_features(machine: ElfMachine) -> frozenset[str]:
     """The features that instructions are told apart by."""
     return frozenset(rule.feature for rule in facts(machine).rules)
 
@@ -168,7 +168,7 @@ def x86_needs(found: x86.Instruction) -> tuple[str, ...]:
     return ("avx512f", *wider, *((feature,) if feature else ()))
 
 
-Index = dict[tuple[str, int, int], list[Rule]]
+Index = dict[tuple[str, int, int], list[EncodingRule]]
 
 
 @cache
@@ -186,7 +186,7 @@ def is_baseline(opcode: int) -> bool:
     return (x86.LEGACY, 1, opcode) in _baseline()
 
 
-def _by_opcode(rules: Iterable[Rule]) -> Index:
+def _by_opcode(rules: Iterable[EncodingRule]) -> Index:
     index: Index = {}
     for rule in rules:
         for part in rule.opcodes.split():

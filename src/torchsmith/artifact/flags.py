@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from torchsmith.artifact.elf import Machine
+from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure, known_features
 from torchsmith.catalog import Isa
 
@@ -15,7 +15,7 @@ CXX_FLAGS = re.compile(r"\bCXX_FLAGS=(.*?)(?:,\s+[A-Z][A-Z0-9_]*=|$)", re.DOTALL
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedFlags:
     """What embedded flags say of an instruction set."""
 
     names: bool  # all its flags, and none that allows more
@@ -29,7 +29,7 @@ def flag_words(text: str) -> list[str]:
     return (found[1] if found else text).split()
 
 
-def stated(text: str, machine: Machine, isa: Isa) -> Stated | None:
+def stated(text: str, machine: ElfMachine, isa: Isa) -> StatedFlags | None:
     """What an embedded text says of a set; nothing where a wrapper added the flags."""
     words = flag_words(text)
     absent = [flag for flag in isa.flags if flag not in words]
@@ -39,16 +39,16 @@ def stated(text: str, machine: Machine, isa: Isa) -> Stated | None:
     same = any(all(flag in words for flag in flags) for flags in isa.other_flags)
     other = beyond + ([] if same else march)
     if not other and (not absent or same):
-        return Stated(names=True, other=False, text="its embedded flags name the set")
+        return StatedFlags(names=True, other=False, text="its embedded flags name the set")
     some = [flag for flag in isa.flags if flag in words]
     if not some and not other:
         return None
     parts = [f"name {' '.join([*some, *other])}"]
     parts += [f"lack {' '.join(absent)}"] if absent and not same else []
-    return Stated(names=False, other=True, text=f"its embedded flags {' and '.join(parts)}")
+    return StatedFlags(names=False, other=True, text=f"its embedded flags {' and '.join(parts)}")
 
 
-def _features(words: Iterable[str], machine: Machine) -> Iterable[tuple[str, str]]:
+def _features(words: Iterable[str], machine: ElfMachine) -> Iterable[tuple[str, str]]:
     """Flags that allow one feature, as -mavx512bf16 does avx512_bf16."""
     spelled = {feature.replace("_", ""): feature for feature in known_features(machine)}
     for word in words:

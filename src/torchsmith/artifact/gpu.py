@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from torchsmith.artifact.fatbin import RELOCATABLE, Container, Kind
+from torchsmith.artifact.fatbin import RELOCATABLE, CodeKind, Container
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 
 NEARLY_ALL = 0.995  # of a library's containers: torch's own wheels lack a target in at most 2 of 568
 
 
-Key = tuple[Kind, GpuTarget]
-Verdict = Literal["native", "jit", "partly", "no"]
+CodeKey = tuple[CodeKind, GpuTarget]
+GpuVerdict = Literal["native", "jit", "partly", "no"]
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
     """All code of one kind for one target."""
 
-    kind: Kind
+    kind: CodeKind
     target: GpuTarget
     entries: int
     size: int
@@ -48,7 +48,7 @@ class Service:
     native: int
     jit: int
     none: int
-    verdict: Verdict
+    verdict: GpuVerdict
     exact: bool  # nearly every container holds code made for this very GPU
 
     @property
@@ -59,14 +59,14 @@ class Service:
 def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
     """Count what the containers of each library hold, by kind and target."""
     total = 0
-    entries: Counter[Key] = Counter()
-    sizes: Counter[Key] = Counter()
-    having: Counter[Key] = Counter()
-    throughout: set[Key] = set()
+    entries: Counter[CodeKey] = Counter()
+    sizes: Counter[CodeKey] = Counter()
+    having: Counter[CodeKey] = Counter()
+    throughout: set[CodeKey] = set()
     for containers in libraries:
         holding = [container for container in containers if container.entries]
         total += len(holding)
-        here: Counter[Key] = Counter()
+        here: Counter[CodeKey] = Counter()
         for container in holding:
             here.update({(entry.kind, entry.target) for entry in container.entries})
             for entry in container.entries:
@@ -115,10 +115,10 @@ def service_of(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Servi
     for container in containers:
         ways = {_way(entry.kind, entry.target, gpu, catalog) for entry in container.entries}
         counts["native" if "native" in ways else "jit" if "jit" in ways else "none"] += 1
-        own += any(entry.kind == Kind.CUBIN and entry.target.sm == gpu.sm for entry in container.entries)
+        own += any(entry.kind == CodeKind.CUBIN and entry.target.sm == gpu.sm for entry in container.entries)
     enough = NEARLY_ALL * len(containers)
     if counts["native"] + counts["jit"] == 0:
-        verdict: Verdict = "no"
+        verdict: GpuVerdict = "no"
     elif counts["native"] >= enough:
         verdict = "native"
     elif counts["native"] + counts["jit"] >= enough:
@@ -129,10 +129,10 @@ def service_of(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Servi
     return Service(gpu.sm, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
 
 
-def _way(kind: Kind, target: GpuTarget, gpu: Gpu, catalog: Catalog) -> str:
-    if kind not in (Kind.CUBIN, Kind.PTX):
+def _way(kind: CodeKind, target: GpuTarget, gpu: Gpu, catalog: Catalog) -> str:
+    if kind not in (CodeKind.CUBIN, CodeKind.PTX):
         return "none"
-    code: Literal["cubin", "ptx"] = "cubin" if kind == Kind.CUBIN else "ptx"
+    code: Literal["cubin", "ptx"] = "cubin" if kind == CodeKind.CUBIN else "ptx"
     verdict = gpu_code_runs(code, target, catalog.gpus.get(target.sm), gpu)
     return verdict.how if isinstance(verdict, Runs) else "none"
 

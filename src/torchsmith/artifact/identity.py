@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from torchsmith.artifact.elf import DYNSYM, NOBITS, SYMTAB, Elf, Links
 from torchsmith.artifact.known import Owners, Provider, known
-from torchsmith.artifact.source import Source
+from torchsmith.artifact.source import ByteSource
 from torchsmith.catalog import CudaVersion, Package, PythonVersion
 
 FLAGS = b"-fvisibility-inlines-hidden"  # in the flags of every PyTorch build
@@ -33,7 +33,7 @@ def versions_of(texts: dict[str, str], owners: Owners) -> dict[Package, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedCuda:
     """A CUDA release, or only its major number, and who says so."""
 
     release: CudaVersion | int
@@ -49,7 +49,7 @@ class Stated:
         return self.release == other
 
 
-def cuda_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -> list[Stated]:
+def cuda_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -> list[StatedCuda]:
     """All that an artifact says of its CUDA release, each word once, the most exact first."""
     found: dict[CudaVersion | int, str] = {}
     for name, text in sorted(texts.items()):
@@ -70,7 +70,7 @@ def cuda_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -> li
             linked = re.fullmatch(r"libcudart[\w.-]*\.so\.(\d{1,3})(\.\d+)*", needed)
             if linked:
                 found.setdefault(int(linked[1]), needed)
-    rows = [Stated(release, by) for release, by in found.items()]
+    rows = [StatedCuda(release, by) for release, by in found.items()]
     return sorted(rows, key=lambda row: isinstance(row.release, int))
 
 
@@ -141,7 +141,7 @@ def compile_flags(elf: Elf) -> str:
     return ""
 
 
-def _find(source: Source, start: int, end: int) -> int:
+def _find(source: ByteSource, start: int, end: int) -> int:
     while start < end:
         block = source.read(start, min(CHUNK + len(FLAGS), end - start))
         found = block.find(FLAGS)
@@ -151,7 +151,7 @@ def _find(source: Source, start: int, end: int) -> int:
     return -1
 
 
-def _text_around(source: Source, at: int, start: int, end: int) -> str:
+def _text_around(source: ByteSource, at: int, start: int, end: int) -> str:
     first, last = max(start, at - LONGEST_FLAGS), min(end, at + LONGEST_FLAGS)
     block = source.read(first, last - first)
     begin = block.rfind(b"\0", 0, at - first) + 1

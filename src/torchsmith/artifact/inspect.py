@@ -8,11 +8,11 @@ from pathlib import Path
 
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, cpu_code
-from torchsmith.artifact.elf import Elf, Links, Machine, NotElf, links_of, read_elf
+from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
 from torchsmith.artifact.fatbin import Container, containers_of
 from torchsmith.artifact.identity import (
     PythonBuild,
-    Stated,
+    StatedCuda,
     blas_of,
     compile_flags,
     cuda_of,
@@ -31,14 +31,6 @@ from torchsmith.edge.problem import Exit, Problem
 Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """How closely to look at CPU code."""
-
-    cpu: bool = True
-
-
-LOOK = Depth()
 EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"
 
 
@@ -49,7 +41,7 @@ class Library:
     name: str
     role: Role
     size: int
-    machine: Machine | None = None
+    machine: ElfMachine | None = None
     links: Links = field(default_factory=Links)
     containers: list[Container] = field(default_factory=list)
     cpu: CpuCode | None = None
@@ -70,7 +62,7 @@ class Inspection:
     packages: frozenset[Package]  # whose libraries these are, as far as their places tell
     foreign: dict[str, str]  # of a wheel that is none of ours: what it says it is
     known: bool  # it is of a package of ours, so more than its GPU code can be judged
-    cuda: list[Stated]
+    cuda: list[StatedCuda]
     python: PythonBuild | None
     needs: list[Need]
     strange_paths: list[str]
@@ -82,7 +74,7 @@ class Inspection:
         return [library for library in self.libraries if library.role == "own"]
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> ElfMachine | None:
         """The architecture of its own libraries, where they agree."""
         found = {library.machine for library in self.own if library.machine}
         return found.pop() if len(found) == 1 else None
@@ -102,10 +94,11 @@ def silent(what: str, done: int, total: int) -> None:
 
 def inspect(
     path: Path,
-    depth: Depth = LOOK,
     progress: Progress = silent,
     package: Package | None = None,
     catalog: Catalog | None = None,
+    *,
+    cpu: bool = True,
 ) -> Inspection:
     """Look at everything at a path; of several packages there, only at `package` where it is named."""
     with open_contents(path, Owners.of(catalog or builtin_catalog())) as contents:
@@ -123,7 +116,7 @@ def inspect(
         total, done = sum(item.size for item, _ in items), 0
         for item, role in items:
             progress(item.name, done, total)
-            libraries.append(_look(item, role, depth if recognised else Depth(cpu=False)))
+            libraries.append(_look(item, role, cpu=cpu and recognised))
             done += item.size
         progress("", total, total)
         return _inspection(contents, libraries, [item for item, _ in items], recognised)
@@ -164,7 +157,7 @@ def _anything(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     ]
 
 
-def _look(item: Item, role: Role, depth: Depth) -> Library:
+def _look(item: Item, role: Role, *, cpu: bool) -> Library:
     """One library; what is wrong with it is a fault of it, not the end of the look."""
     library = Library(item.name, role, item.size)
     try:
@@ -176,7 +169,7 @@ def _look(item: Item, role: Role, depth: Depth) -> Library:
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
             if role == "own":
-                _look_closer(library, elf, depth)
+                _look_closer(library, elf, cpu=cpu)
     except NotElf as fault:
         library.fault = fault.message
     except Damaged as fault:
@@ -190,13 +183,13 @@ def _look(item: Item, role: Role, depth: Depth) -> Library:
     return library
 
 
-def _look_closer(library: Library, elf: Elf, depth: Depth) -> None:
+def _look_closer(library: Library, elf: Elf, *, cpu: bool) -> None:
     if "libtorch_cpu" in library.name:
         library.flags = compile_flags(elf)
         library.blas = blas_of(elf, library.links)
     if "libtorch_cuda" in library.name:
         library.magma = provided(elf, library.links, known().magma)
-    if depth.cpu:
+    if cpu:
         library.cpu = cpu_code(elf, library.name)
 
 

@@ -21,7 +21,7 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     symbol: str
 
 
-class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LibraryNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Beginnings of library names."""
 
     required: tuple[str, ...]
@@ -36,7 +36,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """data/libraries.toml."""
 
     source: str
-    names: Names
+    names: LibraryNames
     blas: dict[str, Provider]
     magma: Provider
 

@@ -11,7 +11,7 @@ from typing import Literal
 from torchsmith.artifact.elf import Links
 from torchsmith.artifact.known import known
 
-Found = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]
+LinkState = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]
 LOADER_PLACES = tuple(
     Path(folder) / triple
     for folder in ("/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64")
@@ -36,7 +36,7 @@ class Need:
     """A shared library that others need, and how it is found."""
 
     name: str
-    found: Found
+    found: LinkState
     by: str  # the first library that needs it
 
 
@@ -59,7 +59,7 @@ def needs_of(libraries: Iterable[Linked], names: Collection[str], setting: Setti
     return sorted(found.values())
 
 
-def _where(needed: str, library: Linked, names: Collection[str], setting: Setting) -> Found:
+def _where(needed: str, library: Linked, names: Collection[str], setting: Setting) -> LinkState:
     installed = setting.installed
     if PurePosixPath(needed).name in names:
         return "present"

@@ -28,7 +28,7 @@ def tell(out: Any, **event: Any) -> None:
     out.flush()
 
 
-Matrix = list[list[float]]
+Grid = list[list[float]]
 NUMBERS = random.Random(0)  # eighths, which every floating-point type here holds exactly
 SIDE = 48  # of matrices whose eigenvalues are known
 
@@ -68,7 +68,7 @@ def in_both(torch: Any, device: str, action: Callable[[Callable[[Any], Any]], An
     return ", ".join(said)
 
 
-def product(left: Matrix, right: Matrix) -> Matrix:
+def product(left: Grid, right: Grid) -> Grid:
     columns = list(zip(*right, strict=True))
     return [[math.fsum(map(operator.mul, row, column)) for column in columns] for row in left]
 
@@ -165,7 +165,7 @@ def vision_ops(torch: Any, device: str) -> str:
     return "nms, roi_align: " + in_both(torch, device, pooled, want)
 
 
-def aligned(channel: Matrix, box: list[float]) -> Matrix:
+def aligned(channel: Grid, box: list[float]) -> Grid:
     """RoIAlign by its definition: five by five bins, each the mean of four interpolated points."""
     left, top = box[0] - 0.5, box[1] - 0.5
     width, height = (box[2] - box[0]) / 5, (box[3] - box[1]) / 5
@@ -178,7 +178,7 @@ def aligned(channel: Matrix, box: list[float]) -> Matrix:
     return [[bin_at(row, column) for column in range(5)] for row in range(5)]
 
 
-def interpolated(channel: Matrix, y: float, x: float) -> float:
+def interpolated(channel: Grid, y: float, x: float) -> float:
     """The value between four pixels; zero outside."""
     most = len(channel) - 1
     if not -1 <= y <= most + 1 or not -1 <= x <= most + 1:
@@ -190,7 +190,7 @@ def interpolated(channel: Matrix, y: float, x: float) -> float:
     return sum(channel[r][c] * share * part for r, share in rows for c, part in columns)
 
 
-def kept_boxes(boxes: Matrix, scores: list[float], limit: float) -> list[int]:
+def kept_boxes(boxes: Grid, scores: list[float], limit: float) -> list[int]:
     """Non-maximum suppression by its definition: the best box first, then what overlaps no kept one."""
     kept: list[int] = []
     for index in sorted(range(len(boxes)), key=lambda index: -scores[index]):

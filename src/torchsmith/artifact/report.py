@@ -8,10 +8,10 @@ from pathlib import Path
 
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.cpu_promise import WORDS, combined
-from torchsmith.artifact.elf import Machine
+from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services
-from torchsmith.artifact.inspect import Depth, Inspection, Progress, inspect, silent
+from torchsmith.artifact.inspect import Inspection, Progress, inspect, silent
 from torchsmith.artifact.linking import Need
 from torchsmith.artifact.verdict import judge
 from torchsmith.catalog import Catalog
@@ -87,10 +87,10 @@ class Report:
 
 
 def verify(
-    path: Path, variant: Variant | None, catalog: Catalog, depth: Depth, progress: Progress = silent
+    path: Path, variant: Variant | None, catalog: Catalog, progress: Progress = silent, *, cpu: bool = True
 ) -> Report:
     """Look at an artifact and judge it."""
-    seen = inspect(path, depth, progress, variant.package if variant else None, catalog)
+    seen = inspect(path, progress, variant.package if variant else None, catalog, cpu=cpu)
     return report_of(seen, variant, catalog)
 
 
@@ -127,7 +127,7 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
     )
 
 
-def _possible(platforms: Iterable[str], machine: Machine | None) -> bool:
+def _possible(platforms: Iterable[str], machine: ElfMachine | None) -> bool:
     return machine is None or any(platform.startswith(machine) for platform in platforms)
 
 
@@ -160,7 +160,7 @@ def _cpu_summary(seen: Inspection, catalog: Catalog) -> CpuSummary | None:
     )
 
 
-def _enough(machine: Machine, needed: frozenset[str], catalog: Catalog) -> str:
+def _enough(machine: ElfMachine, needed: frozenset[str], catalog: Catalog) -> str:
     """The lowest instruction set of the catalog that has all that the code needs."""
     fitting = [
         isa

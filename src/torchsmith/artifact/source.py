@@ -22,7 +22,7 @@ class Damaged(Problem):
         super().__init__(message, hint=hint, exit=Exit.NOT_RIGHT)
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Something with a size whose bytes can be read at any position."""
 
     @property
@@ -31,7 +31,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FileSlice:
     """`size` bytes of an open file from `start`; reads never leave them."""
 
     handle: int
@@ -61,11 +61,11 @@ class Part:
 
 
 @contextmanager
-def open_file(path: Path) -> Iterator[Part]:
+def open_file(path: Path) -> Iterator[FileSlice]:
     """A regular file as a source; a pipe, a device or a folder is refused without reading it."""
     handle = open_regular(path)
     try:
-        yield Part(handle, 0, os.fstat(handle).st_size)
+        yield FileSlice(handle, 0, os.fstat(handle).st_size)
     finally:
         os.close(handle)
 

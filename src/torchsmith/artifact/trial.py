@@ -25,7 +25,7 @@ PROBE = Path(__file__).with_name("probe.py")
 START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, 'exec'))"
 LAST_WORDS = 2000
 
-Outcome = Literal["passed", "failed", "skipped"]
+StepOutcome = Literal["passed", "failed", "skipped"]
 
 
 class Start(msgspec.Struct, tag_field="event", tag="start"):
@@ -38,19 +38,19 @@ class End(msgspec.Struct, tag_field="event", tag="end"):
     """A step that came to its end."""
 
     step: str
-    status: Outcome
+    status: StepOutcome
     detail: str
     seconds: float
 
 
-class Module(msgspec.Struct, tag_field="event", tag="module"):
+class ImportedModule(msgspec.Struct, tag_field="event", tag="module"):
     """A package that was imported."""
 
     file: str
     version: str
 
 
-class Facts(msgspec.Struct, tag_field="event", tag="facts"):
+class BuildFacts(msgspec.Struct, tag_field="event", tag="facts"):
     """What a build says of itself."""
 
     torch: str
@@ -74,15 +74,15 @@ class Done(msgspec.Struct, tag_field="event", tag="done"):
     """The last word."""
 
 
-Said = Start | End | Module | Facts | Device | Done
+ProbeMessage = Start | End | ImportedModule | BuildFacts | Device | Done
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class StepResult:
     """One step: three different outcomes, and why."""
 
     step: str
-    outcome: Outcome
+    outcome: StepOutcome
     detail: str = ""
     hint: str = ""
     seconds: float = 0.0
@@ -96,7 +96,7 @@ class Trial:
     variant: str
     python: str
     ok: bool
-    results: tuple[Result, ...]
+    results: tuple[StepResult, ...]
     facts: dict[str, Any]
     gpus: tuple[dict[str, Any], ...]
     command: str
@@ -148,7 +148,7 @@ def _events(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
             event = json.loads(line)
-            msgspec.convert(event, Said)
+            msgspec.convert(event, ProbeMessage)
         except (ValueError, RecursionError):
             continue  # a line that the crash cut off, or that no probe wrote
         yield _readable(event)
@@ -165,9 +165,9 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def _result(event: dict[str, Any], catalog: Catalog) -> Result:
+def _result(event: dict[str, Any], catalog: Catalog) -> StepResult:
     hint = explain(event["detail"], catalog) if event["status"] == "failed" else ""
-    return Result(event["step"], event["status"], event["detail"], hint, float(event["seconds"]))
+    return StepResult(event["step"], event["status"], event["detail"], hint, float(event["seconds"]))
 
 
 def explain(text: str, catalog: Catalog) -> str:
@@ -178,31 +178,31 @@ def explain(text: str, catalog: Catalog) -> str:
     return ""
 
 
-def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> Result:
+def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> StepResult:
     """A child that did not come to its end: in which step, and how."""
     started = [event["step"] for event in events if event["event"] == "start"]
     ended = {event["step"] for event in events if event["event"] == "end"}
     step = next((name for name in reversed(started) if name not in ended), "the run as a whole")
     words = _readable(done.stderr.strip()[-LAST_WORDS:])
     if done.timed_out:
-        return Result(
+        return StepResult(
             step, "failed", f"still running after {done.seconds:.0f} s, and ended", "raise --timeout"
         )
     if done.code < 0:
         name = (
             signal.Signals(-done.code).name if -done.code in list(signal.Signals) else f"signal {-done.code}"
         )
-        return Result(step, "failed", f"crashed: {name}. {words}".strip(), explain(name, catalog))
-    return Result(
+        return StepResult(step, "failed", f"crashed: {name}. {words}".strip(), explain(name, catalog))
+    return StepResult(
         step, "failed", f"ended with exit code {done.code}. {words}".strip(), explain(words, catalog)
     )
 
 
-def _place(path: Path, files: list[str], variant: Variant | None) -> Iterator[Result]:
+def _place(path: Path, files: list[str], variant: Variant | None) -> Iterator[StepResult]:
     """That the package under test was run, and not another one of the same name."""
     for file in files[-1:] if variant else files:
         inside = Path(file).resolve().is_relative_to(path.resolve())
-        yield Result(
+        yield StepResult(
             f"{Path(file).parent.name} is the one under test",
             "passed" if inside else "failed",
             file,
@@ -212,7 +212,7 @@ def _place(path: Path, files: list[str], variant: Variant | None) -> Iterator[Re
 
 def _promises(
     facts: dict[str, Any], gpus: tuple[dict[str, Any], ...], variant: Variant | None, catalog: Catalog
-) -> Iterator[Result]:
+) -> Iterator[StepResult]:
     """What ran, against what the variant's name says."""
     if variant is None or not facts:
         return
@@ -229,31 +229,31 @@ def _promises(
             yield _right_gpu(gpu, variant, variant.target, catalog)
 
 
-def _same(what: str, found: str, wanted: str) -> Result:
+def _same(what: str, found: str, wanted: str) -> StepResult:
     if found == wanted:
-        return Result(what, "passed", found)
-    return Result(what, "failed", f"{found}, the variant's name says {wanted}")
+        return StepResult(what, "passed", found)
+    return StepResult(what, "failed", f"{found}, the variant's name says {wanted}")
 
 
-def _arch_list(names: list[str], sm: Sm) -> Result:
+def _arch_list(names: list[str], sm: Sm) -> StepResult:
     wanted = f"sm_{sm.number}"
     if wanted in names:
-        return Result("list of GPU targets", "passed", " ".join(names))
+        return StepResult("list of GPU targets", "passed", " ".join(names))
     if not names:
-        return Result("list of GPU targets", "failed", f"torch was compiled for no GPU, not for {wanted}")
-    return Result("list of GPU targets", "failed", f"{wanted} is not among {' '.join(names)}")
+        return StepResult("list of GPU targets", "failed", f"torch was compiled for no GPU, not for {wanted}")
+    return StepResult("list of GPU targets", "failed", f"{wanted} is not among {' '.join(names)}")
 
 
-def _right_gpu(gpu: dict[str, Any], variant: Variant, target: Cuda, catalog: Catalog) -> Result:
+def _right_gpu(gpu: dict[str, Any], variant: Variant, target: Cuda, catalog: Catalog) -> StepResult:
     """Whether a GPU of this machine is one that the variant is for; which variant is, otherwise."""
     major, minor = gpu["capability"]
     here = Sm(int(major) * 10 + int(minor))
     step, words = f"{gpu['device']} is the variant's GPU", f"{gpu['name']} is {here}"
     if here == target.sm:
-        return Result(step, "passed", words)
+        return StepResult(step, "passed", words)
     better = replace(variant, target=Cuda(target.version, here)).name
     entry = catalog.gpus.get(here)
     built_for = catalog.gpus.get(target.sm)
     if entry and isinstance(gpu_code_runs("cubin", GpuTarget(target.sm), built_for, entry), Runs):
-        return Result(step, "passed", f"{words}, which runs {target.sm} code; {better} is made for it")
-    return Result(step, "failed", f"{words}, the variant is for {target.sm}", f"use {better}")
+        return StepResult(step, "passed", f"{words}, which runs {target.sm} code; {better} is made for it")
+    return StepResult(step, "failed", f"{words}, the variant is for {target.sm}", f"use {better}")

@@ -15,15 +15,15 @@ import msgspec
 from torchsmith.artifact.elf import Function
 from torchsmith.artifact.features import DATA
 
-Kind = Literal["c++", "cuda", "runtime", "assembly"]
-Place = Literal["c++", "cuda", "runtime", "assembly", "dispatched", "foreign", "unknown", "any"]
-OWN: tuple[Place, ...] = ("c++", "cuda", "dispatched")  # what units of PyTorch's own are
+UnitKind = Literal["c++", "cuda", "runtime", "assembly"]
+UnitPlace = Literal["c++", "cuda", "runtime", "assembly", "dispatched", "foreign", "unknown", "any"]
+OWN: tuple[UnitPlace, ...] = ("c++", "cuda", "dispatched")  # what units of PyTorch's own are
 
 
 class KindPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """File names that mean a kind of unit."""
 
-    kind: Kind
+    kind: UnitKind
     pattern: str
 
 
@@ -35,12 +35,12 @@ class UnitFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def _patterns() -> list[tuple[re.Pattern[str], Kind]]:
+def _patterns() -> list[tuple[re.Pattern[str], UnitKind]]:
     facts = msgspec.convert(tomllib.loads((DATA / "units.toml").read_text()), UnitFacts)
     return [(re.compile(row.pattern, re.VERBOSE), row.kind) for row in facts.kinds]
 
 
-def kind_of(unit: str) -> Kind:
+def kind_of(unit: str) -> UnitKind:
     """What a unit's name says of it."""
     return next((kind for pattern, kind in _patterns() if pattern.search(unit)), "c++")
 
@@ -79,21 +79,21 @@ def spans_of(rows: list[Function], apart: Sequence[bool], units: int) -> list[tu
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class UnitLayout:
     """The units of a library by what they are, so that a stretch of them can be judged at once."""
 
-    places: list[Place]
+    places: list[UnitPlace]
     runs: list[int]  # the same number for neighbours of the same place
-    counts: dict[Place, list[int]]  # how many units of a place stand before each
+    counts: dict[UnitPlace, list[int]]  # how many units of a place stand before each
     mixed: bool  # some code is dispatched, wherever it stands
 
     @classmethod
-    def of(cls, places: list[Place], mixed: bool = False) -> Layout:
+    def of(cls, places: list[UnitPlace], mixed: bool = False) -> UnitLayout:
         changes = (int(index > 0 and places[index - 1] != place) for index, place in enumerate(places))
         counts = {kind: list(accumulate((int(place == kind) for place in places), initial=0)) for kind in OWN}
         return cls(places, list(accumulate(changes)), counts, mixed or "dispatched" in places)
 
-    def place(self, first: int, last: int, own: bool) -> Place:
+    def place(self, first: int, last: int, own: bool) -> UnitPlace:
         """What the units of a stretch are; "any" where a dispatched one is among them.
 
         A function of PyTorch's `own` comes from none of the others.

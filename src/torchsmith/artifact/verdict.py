@@ -11,7 +11,7 @@ from pathlib import Path
 from torchsmith.artifact.check import Check, Status
 from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
 from torchsmith.artifact.gpu_promise import gpu_promise
-from torchsmith.artifact.identity import PythonBuild, Stated
+from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
 from torchsmith.catalog import Catalog
@@ -114,7 +114,7 @@ def _identity(seen: Inspection, variant: Variant) -> Iterator[Check]:
     yield from _cuda(seen.cuda, variant)
 
 
-def _cuda(found: list[Stated], variant: Variant) -> Iterator[Check]:
+def _cuda(found: list[StatedCuda], variant: Variant) -> Iterator[Check]:
     wanted = variant.cuda
     if wanted is None:
         if found:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from torchsmith.artifact.source import CHUNK, Damaged, Part, open_regular, printable
+from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, open_regular, printable
 from torchsmith.edge.problem import Exit, Problem
 
 MOST_UNPACKED = 16 << 30  # no library comes near this size
@@ -57,7 +57,7 @@ def reason(error: Exception) -> str:
 
 
 @contextmanager
-def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[Part]:
+def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[FileSlice]:
     """A wheel's member as a source: in place when stored, unpacked to a file without a name otherwise."""
     _refuse_bomb(member)
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED and archive.fp:
@@ -65,7 +65,7 @@ def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[P
         return
     with tempfile.TemporaryFile(prefix="torchsmith-") as unpacked:
         size = _unpack(archive, member, unpacked)
-        yield Part(unpacked.fileno(), 0, size)
+        yield FileSlice(unpacked.fileno(), 0, size)
 
 
 def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
@@ -91,9 +91,9 @@ def _refuse_bomb(member: zipfile.ZipInfo) -> None:
         raise Damaged(f"it unpacks to {ratio} times its size: a zip bomb, not a library")
 
 
-def _in_place(handle: int, member: zipfile.ZipInfo) -> Part:
+def _in_place(handle: int, member: zipfile.ZipInfo) -> FileSlice:
     """Where a stored member's bytes lie in the wheel; its local header gives the exact place."""
-    whole = Part(handle, 0, os.fstat(handle).st_size)
+    whole = FileSlice(handle, 0, os.fstat(handle).st_size)
     header = whole.read(member.header_offset, LOCAL_HEADER)
     if header[:4] != b"PK\x03\x04":
         raise Damaged("it is not where the wheel's table says")
@@ -101,7 +101,7 @@ def _in_place(handle: int, member: zipfile.ZipInfo) -> Part:
     start = member.header_offset + LOCAL_HEADER + name + extra
     if start + member.file_size > whole.size:
         raise Damaged("it reaches beyond the end of the wheel")
-    return Part(handle, start, member.file_size)
+    return FileSlice(handle, start, member.file_size)
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]) -> int:

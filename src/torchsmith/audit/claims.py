@@ -199,13 +199,13 @@ def _set_apart(before: str, after: str) -> bool:
     return APART.search(before) is not None or ELSEWHERE.match(after) is not None
 
 
-Place = tuple[str, Claim, Span]  # comment, description or banner; what it claims; where
+PlacedClaim = tuple[str, Claim, Span]  # comment, description or banner; what it claims; where
 ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
 
 
-def claims_of(recipe: Recipe, catalog: Catalog, caller: Recipe) -> tuple[Place, ...]:
+def claims_of(recipe: Recipe, catalog: Catalog, caller: Recipe) -> tuple[PlacedClaim, ...]:
     """Every claim in the prose of a recipe; comments of a file that others call are about all of them."""
-    found: list[Place] = []
+    found: list[PlacedClaim] = []
     for text, spans in _comment_blocks(recipe) if recipe is caller else ():
         claims = claims_in(text, catalog)
         found += [("comment", one, spans[text.count("\n", 0, one.start)]) for one in claims]

@@ -17,7 +17,7 @@ from torchsmith.edge.problem import Where
 from torchsmith.matrix import Variant
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import Derivation, show_derivations
-from torchsmith.nix.evaluate import EvaluationRequest, Result, evaluate
+from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.checkout import RecipeFile, Repository
 
@@ -72,7 +72,7 @@ def derivation_findings(
 
 
 def _built(
-    results: Sequence[tuple[RecipeFile, Result]],
+    results: Sequence[tuple[RecipeFile, EvalResult]],
     shown: Mapping[str, Derivation],
     torch: Mapping[str, str],
     catalog: Catalog,
@@ -84,7 +84,7 @@ def _built(
     return EvaluatedWorkspace(recipes, failed, torch, catalog)
 
 
-def _recipe(recipe: RecipeFile, result: Result, derivation: Derivation) -> BuiltRecipe:
+def _recipe(recipe: RecipeFile, result: EvalResult, derivation: Derivation) -> BuiltRecipe:
     assert result.evaluated is not None
     return BuiltRecipe(
         file=result.name,

@@ -43,7 +43,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Fix:
+class FindingFix:
     """Edits of the finding's own file that mend it and change nothing else."""
 
     title: str
@@ -63,7 +63,7 @@ class Finding:
     where: Where
     message: str
     hint: str = ""
-    fix: Fix | None = None
+    fix: FindingFix | None = None
     source: str = ""  # the line that it is about
     sure: Sure = Sure.CERTAIN
 

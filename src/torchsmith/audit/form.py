@@ -19,7 +19,7 @@ from torchsmith.matrix import Accepted, Variant, assess, try_read
 from torchsmith.recipe.header import LINE
 from torchsmith.recipe.values import cpu_words
 
-Key = tuple[object, ...]
+JudgementKey = tuple[object, ...]
 WRAPPER = re.compile(r"\bimport \.\.?/")
 COMMENT = re.compile(r"#[^\n]*")
 LONGEST_WRAPPER = 2000  # characters; what is longer says things of its own
@@ -32,7 +32,7 @@ class NormalizedText:
     """A text with its own cell blanked, and all else that its judgement depends on."""
 
     text: str
-    key: Key
+    key: JudgementKey
     flags_line: int = field(default=0, compare=False)  # where the list of flags begins
     flags_lines: int = field(default=0, compare=False)  # how many lines it has, which differs between cells
 
@@ -42,7 +42,9 @@ class Normalizer:
     """Makes forms with the words of one catalog."""
 
     catalog: Catalog
-    _known: dict[str, tuple[Key, tuple[str, ...], tuple[str, ...]] | None] = field(default_factory=dict)
+    _known: dict[str, tuple[JudgementKey, tuple[str, ...], tuple[str, ...]] | None] = field(
+        default_factory=dict
+    )
     _naming: dict[str, bool] = field(default_factory=dict)  # by blanked text: whether it still names a cell
 
     def of(self, name: str, text: str, line: str | None) -> NormalizedText | None:
@@ -105,7 +107,7 @@ class Normalizer:
             text = text.replace(word, "\0")
         return text
 
-    def _cell(self, name: str) -> tuple[Key, tuple[str, ...], tuple[str, ...]] | None:
+    def _cell(self, name: str) -> tuple[JudgementKey, tuple[str, ...], tuple[str, ...]] | None:
         """Of the cell that a name names: what else a judgement depends on, its words, its flags."""
         if name not in self._known:
             if len(self._known) > MOST:
@@ -113,7 +115,7 @@ class Normalizer:
             self._known[name] = self._read(name)
         return self._known[name]
 
-    def _read(self, name: str) -> tuple[Key, tuple[str, ...], tuple[str, ...]] | None:
+    def _read(self, name: str) -> tuple[JudgementKey, tuple[str, ...], tuple[str, ...]] | None:
         reading = try_read(name, self.catalog)
         if reading is None:
             return None
@@ -131,7 +133,7 @@ class Normalizer:
         key = (variant.stem, variant.python, variant.cuda, isa.platform, isa.torch_off)
         return (*key, *self._kind(variant, gpu)), words, isa.flags
 
-    def _kind(self, variant: Variant, gpu: Gpu | None) -> Key:
+    def _kind(self, variant: Variant, gpu: Gpu | None) -> JudgementKey:
         """What rules ask of a GPU besides its name, and which pins and lines refuse it."""
         if gpu is None:
             return ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from torchsmith.audit.finding import Edit, Fix, Severity, Sure
+from torchsmith.audit.finding import Edit, FindingFix, Severity, Sure
 from torchsmith.edge.problem import Problem, did_you_mean
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Defect:
     message: str
     at: Span | None = None
     hint: str = ""
-    fix: Fix | None = None
+    fix: FindingFix | None = None
     severity: Severity | None = None  # where it is not the rule's own
     sure: Sure | None = None  # where the rule is less sure than usual
     of: Recipe | None = None
@@ -60,13 +60,13 @@ class Rule:
         return inspect.getdoc(self.check) or ""
 
 
-def rewrite(span: Span, text: str) -> Fix:
+def rewrite(span: Span, text: str) -> FindingFix:
     """The fix that puts another text in a place."""
-    return Fix(f"write {text}", (Edit(span.start, span.end, text),))
+    return FindingFix(f"write {text}", (Edit(span.start, span.end, text),))
 
 
 _known: dict[str, Rule] = {}
-Check = Callable[..., Iterator[Defect]]
+RuleFunction = Callable[..., Iterator[Defect]]
 
 
 def rule(
@@ -77,10 +77,10 @@ def rule(
     sure: Sure = CERTAIN,
     depth: Depth = "text",
     over: Over = "recipe",
-) -> Callable[[Check], Check]:
+) -> Callable[[RuleFunction], RuleFunction]:
     """Make a function a rule; two rules with one id are a bug of ours."""
 
-    def known(check: Check) -> Check:
+    def known(check: RuleFunction) -> RuleFunction:
         if id in _known and _known[id].check.__qualname__ != check.__qualname__:
             raise ValueError(f"two rules are called {id}")
         group = check.__module__.rpartition(".")[2]

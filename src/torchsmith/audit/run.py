@@ -101,13 +101,13 @@ def _unique(findings: Iterable[Finding]) -> list[Finding]:
     return [seen[key] for key in sorted(seen)]
 
 
-Work = tuple[Path, str, bool]
+JudgeTask = tuple[Path, str, bool]
 
 
 def _judge_all(
     folders: Sequence[Repository], context: Context, request: AuditRequest, workspace: Workspace | None
 ) -> Iterator[tuple[Repository, Judged]]:
-    work: list[tuple[Repository, Work]] = []
+    work: list[tuple[Repository, JudgeTask]] = []
     for folder in folders:
         work += [(folder, (one.path, folder.show(one.path), True)) for one in folder.recipes]
         work += [(folder, (path, folder.show(path), False)) for path in (*folder.others, *folder.pages)]
@@ -142,7 +142,7 @@ def _prepare(workspace: str | None, choice: RuleSelection, lines: dict[str, str]
     _context[:] = [Context(catalog, choice, lines)]
 
 
-def _judge_chunk(chunk: Sequence[Work]) -> list[Judged]:
+def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[Judged]:
     return [judge_file(*one, _context[0]) for one in chunk]
 
 

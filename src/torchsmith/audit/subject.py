@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from torchsmith.audit.claims import Place, claims_of
+from torchsmith.audit.claims import PlacedClaim, claims_of
 from torchsmith.audit.finding import Sure
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.ranges import version_key
@@ -18,7 +18,7 @@ from torchsmith.matrix.cells import newest_line
 from torchsmith.recipe.header import Header, Owner, owner_of, read_header
 from torchsmith.recipe.read import Bound, Override, Recipe, Said, Span, Value
 
-Style = Literal["pinned", "catalog", "scratch"]
+RecipeStyle = Literal["pinned", "catalog", "scratch"]
 SCRATCH = ("buildPythonPackage", "mkDerivation")
 TOLD = re.compile(r"torchsmith: line ([\w.]+)")
 LIBRARIES = ("magma", "opencv", "triton", "ffmpeg_6-full", "frei0r")
@@ -89,7 +89,7 @@ class Subject:
         return data.decode()
 
     @cached_property
-    def style(self) -> Style:
+    def style(self) -> RecipeStyle:
         """Where its packages come from."""
         if any(word in self.code for word in SCRATCH):
             return "scratch"
@@ -107,7 +107,7 @@ class Subject:
         return tuple(found)
 
     @cached_property
-    def claims(self) -> tuple[Place, ...]:
+    def claims(self) -> tuple[PlacedClaim, ...]:
         """What its prose claims."""
         return claims_of(self.body, self.catalog, self.recipe)
 

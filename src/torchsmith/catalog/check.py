@@ -175,6 +175,9 @@ def _package_faults(
     if not ATTRIBUTE.fullmatch(package.attr):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
         yield ("attr",), f"{name}: {package.attr!r} is no attribute of Nix", hint
+    same = next((one.name for one in catalog.packages.values() if one.attr == package.attr), name)
+    if same != name:
+        yield ("attr",), f"{name} and {same} are one package of nixpkgs, {package.attr}", "keep one of them"
     for other in catalog.packages:
         if other != name and other.replace("-", "_") == name.replace("-", "_"):
             yield (), f"{name} and {other} are one name for Flox", "rename one of them"

@@ -121,14 +121,14 @@ class Pin(Entry, frozen=True, kw_only=True):
     limits: Mapping[str, Limit] = {}
 
 
-Style = Literal["pinned", "catalog", "nightly"]
+LineStyle = Literal["pinned", "catalog", "nightly"]
 
 
 class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a line is built for one CUDA release, or for the CPU alone."""
 
     pin: str = ""
-    style: Style = "pinned"
+    style: LineStyle = "pinned"
     stability: str = ""  # what `flox build --stability` needs; empty: any
     cuda_set: str = ""  # the package set as recipes name it; empty: the toolkit's own attribute
     fixes: tuple[str, ...] = ()
@@ -236,7 +236,7 @@ class CudaPackage(Entry, frozen=True, kw_only=True):
 ErrorClass = Literal[
     "compile", "memory", "disk", "network", "hash", "store", "builder", "timeout", "runtime", "evaluation"
 ]
-Sure = Literal["certain", "likely", "guess"]
+Certainty = Literal["certain", "likely", "guess"]
 Policy = Literal["retry", "retry-fewer-jobs", "stop"]
 
 
@@ -251,7 +251,7 @@ class KnownError(Entry, frozen=True, kw_only=True):
     cause: str
     cure: str
     says: Literal["build", "nix"] = "build"  # whose line it is; a build may print anything that Nix says
-    sure: Sure = "certain"
+    sure: Certainty = "certain"
     gives_way_to: str = ""  # another entry: where an earlier line shows that, it is the reason
 
 

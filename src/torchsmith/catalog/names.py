@@ -21,7 +21,7 @@ def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
     return _lookup(catalog).find(" ".join(_NOISE.sub(" ", _MARKS.sub("", name)).split()))
 
 
-class _Lookup:
+class _CpuLookup:
     """The catalog's CPUs by pattern and by words."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -40,8 +40,8 @@ class _Lookup:
 
 
 @lru_cache(maxsize=4)
-def _lookup(catalog: Catalog) -> _Lookup:
-    return _Lookup(catalog)
+def _lookup(catalog: Catalog) -> _CpuLookup:
+    return _CpuLookup(catalog)
 
 
 def product_pattern(text: str) -> re.Pattern[str]:

@@ -12,15 +12,16 @@ from torchsmith.catalog.entry import Entry, Limit
 
 TORCH = "pytorch"  # the package that is torch itself
 Folder = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
-Owner = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Module = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+GitHubName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+GpuForm = Literal["9.0", "90", "90-real"]  # how sm90 is spelled; CMake adds PTX to a plain 90
+ModuleName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class Repository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SourceRepository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a package's releases are fetched from; `tag` holds `{version}`."""
 
-    owner: Owner
-    repo: Owner
+    owner: GitHubName
+    repo: GitHubName
     tag: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*$")] = "v{version}"
     submodules: bool = False
 
@@ -37,7 +38,7 @@ class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     by: Literal["torch", "variable", "cmake", "argument"] = "torch"
     name: Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = ""
-    form: Literal["9.0", "90", "90-real"] = "9.0"  # how it spells sm90; CMake adds PTX to a plain 90
+    form: GpuForm = "9.0"
 
 
 class PackageLimit(Limit, frozen=True, kw_only=True):
@@ -58,7 +59,7 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     repo: Folder = ""  # the folder of its recipes; empty: build-NAME
     order: int = 1000  # among packages, in tables and lists
     default: bool = False  # part of a workspace that names no packages
-    upstream: Repository | None = None  # None: nixpkgs' own source, whatever its release
+    upstream: SourceRepository | None = None  # None: nixpkgs' own source, whatever its release
     needs: tuple[str, ...] = ()  # other packages of the matrix, torch among them
     needs_cuda: bool = False  # there is no build for the CPU alone
     lines: tuple[str, ...] = ()  # that can have it; empty: any that does not say otherwise
@@ -74,7 +75,7 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     limits: Mapping[str, PackageLimit] = {}  # cells that it cannot have, each with its reason
     gpu_list: GpuList | tuple[GpuList, ...] = ()  # empty: it compiles for torch.cudaCapabilities
     cpu_flags: bool = True  # it has C or C++ code of its own
-    modules: tuple[Module, ...] = ()  # its folders below site-packages, the one to import first
+    modules: tuple[ModuleName, ...] = ()  # its folders below site-packages, the one to import first
     libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
     trial: str = ""  # an operation of ours, or Python with its module, `torch` and `device` at hand
 

@@ -27,6 +27,7 @@ VERBS = (
     "plan",
     "apply",
     "align",
+    "package",
     "pin",
     "eval",
     "graph",

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from torchsmith.cli.console import err, out, print_json
 from torchsmith.nix.embedded import Answer, Values
-from torchsmith.nix.evaluate import Result
+from torchsmith.nix.evaluate import EvalResult
 
 NAMED = 3  # recipes with the same failure that are named; the rest is counted
 
@@ -53,7 +53,7 @@ class ValuesDocument(msgspec.Struct, frozen=True):
     recipes: list[ValuesRow]
 
 
-def print_results(results: Sequence[Result], *, as_json: bool) -> None:
+def print_results(results: Sequence[EvalResult], *, as_json: bool) -> None:
     """Name, derivation, time and where the answer came from; failures with their cause."""
     if as_json:
         print_json(EvalDocument([_row(result) for result in results]))
@@ -74,9 +74,9 @@ def print_results(results: Sequence[Result], *, as_json: bool) -> None:
     err().print(", ".join(words))
 
 
-def print_failures(results: Sequence[Result]) -> None:
+def print_failures(results: Sequence[EvalResult]) -> None:
     """The recipes that do not evaluate, by cause: one that many have in common is told once."""
-    causes: dict[tuple[str, str], list[Result]] = {}
+    causes: dict[tuple[str, str], list[EvalResult]] = {}
     for result in results:
         if result.cause is not None:
             place = str(result.cause.where or "")
@@ -88,7 +88,7 @@ def print_failures(results: Sequence[Result]) -> None:
         err().print(line.append(message).append(f" ({names}{more})", style="dim"), soft_wrap=True)
 
 
-def _row(result: Result) -> EvalRow:
+def _row(result: EvalResult) -> EvalRow:
     known, cause = result.evaluated, result.cause
     return EvalRow(
         name=result.name,

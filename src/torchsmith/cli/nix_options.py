@@ -11,7 +11,7 @@ import typer
 from torchsmith.edge.problem import Problem
 
 if TYPE_CHECKING:
-    from torchsmith.nix.evaluate import Evaluable, Result
+    from torchsmith.nix.evaluate import EvalResult, Evaluable
     from torchsmith.nix.tool import Nix
     from torchsmith.workspace.checkout import RecipeFile
     from torchsmith.workspace.load import Workspace
@@ -85,7 +85,7 @@ def evaluation(
     workspace: Workspace | None = None,
     instantiate: bool = False,
     separate: bool = False,
-) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[Result]]]:
+) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
     from torchsmith.cli.progress import Bar
     from torchsmith.nix.cache import ResultCache
@@ -98,7 +98,7 @@ def evaluation(
     limits = WorkerLimits(jobs or default_workers(), int(memory * (1 << 30)), timeout)
     kept = ResultCache() if cache else None
 
-    def run(requests: Sequence[Evaluable]) -> list[Result]:
+    def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
         with Bar(len(requests), "evaluating") as bar:
             return evaluate(
                 requests,

@@ -6,10 +6,10 @@ from collections import Counter
 
 from rich.text import Text
 
-from torchsmith.artifact.trial import Outcome, Result, Trial
+from torchsmith.artifact.trial import StepOutcome, StepResult, Trial
 from torchsmith.cli.console import out
 
-MARKS: dict[Outcome, tuple[str, str]] = {
+MARKS: dict[StepOutcome, tuple[str, str]] = {
     "passed": ("✓", "green"),
     "failed": ("✗", "red"),
     "skipped": ("–", "yellow"),
@@ -34,7 +34,7 @@ def print_trial(trial: Trial) -> None:
     console.print(Text(text, style="bold green" if trial.ok else "bold red"))
 
 
-def _line(result: Result) -> Text:
+def _line(result: StepResult) -> Text:
     mark, style = MARKS[result.outcome]
     line = Text.assemble((f"{mark} ", style), result.step)
     if result.detail:

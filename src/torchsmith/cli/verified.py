@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.artifact.inspect import Depth
 from torchsmith.artifact.report import verify
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
@@ -40,7 +39,7 @@ def verified_by(record: Record, catalog: Catalog) -> Callable[[str], str]:
 def judge(name: str, output: Path, catalog: Catalog) -> VerificationRow:
     """Verify an output; what cannot be read is not right."""
     try:
-        report = verify(output, Variant.parse(name, catalog), catalog, Depth())
+        report = verify(output, Variant.parse(name, catalog), catalog)
     except Problem as problem:
         return VerificationRow(output=str(output), name=name, ok=False, detail=problem.message)
     wrong = [check.text for check in report.checks if check.status in ("wrong", "unjudged")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from torchsmith.catalog import Catalog, Sm, Workload
-from torchsmith.host.fleet import Kind
+from torchsmith.host.fleet import MachineKind
 from torchsmith.host.judge import Fits
 from torchsmith.host.pick import choose
 from torchsmith.host.rank import asks_no_more, order, place_of_isa, rank
@@ -66,7 +66,7 @@ class _Unit:
 
 
 def demands(
-    kinds: Iterable[Kind], cells: Sequence[Cell], catalog: Catalog, workload: Workload
+    kinds: Iterable[MachineKind], cells: Sequence[Cell], catalog: Catalog, workload: Workload
 ) -> tuple[tuple[Demand, ...], tuple[HostGroup, ...]]:
     """The fleet as demands, in the order of its first machines, and which machines have which."""
     found: dict[tuple[object, ...], _Tally] = {}
@@ -103,7 +103,7 @@ class _Tally:
         return Demand(unit.host, self.machines, self.weight, tuple(self.kinds), unit.costs, unit.fits)
 
 
-def _hosts(kinds: Iterable[Kind], catalog: Catalog) -> Iterator[tuple[Kind, Capability]]:
+def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[MachineKind, Capability]]:
     """Each kind with what of its machine decides; equal facts are resolved once."""
     asked = frozenset[str]().union(*(isa.needs for isa in catalog.isas.values()))
     seen: dict[int, Capability] = {}

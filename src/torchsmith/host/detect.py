@@ -32,7 +32,7 @@ DRIVER_LIBRARIES = (
 )
 
 
-class Machine(Protocol):
+class MachineAccess(Protocol):
     """What detection may touch, so that a test can be any machine."""
 
     def uname(self) -> tuple[str, str]:
@@ -93,7 +93,7 @@ class ThisMachine:
         return str(archspec.cpu.host().name)
 
 
-def detect(machine: Machine, limit: float = TIME_LIMIT) -> HostFacts:
+def detect(machine: MachineAccess, limit: float = TIME_LIMIT) -> HostFacts:
     """Everything that this machine says of itself."""
     kernel, word = machine.uname()
     if kernel == "Darwin":
@@ -115,19 +115,19 @@ def _fact(value: str | None, source: str) -> Fact[str] | None:
     return Fact(value, source) if value else None
 
 
-def _mac(machine: Machine, word: str, limit: float) -> HostFacts:
+def _mac(machine: MachineAccess, word: str, limit: float) -> HostFacts:
     done = machine.run(["sysctl", "machdep.cpu", "hw.memsize", "hw.optional"], limit)
     base = HostFacts(system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"))
     return merge([base, read_sysctl(done.stdout) if done else HostFacts(gpus=Fact((), "uname"))])
 
 
-def _os(machine: Machine) -> Fact[str] | None:
+def _os(machine: MachineAccess) -> Fact[str] | None:
     text = machine.read("/etc/os-release") or ""
     found = re.search(r'^PRETTY_NAME="?([^"\n]+)', text, re.MULTILINE)
     return Fact(found[1], "/etc/os-release") if found else None
 
 
-def _memory(machine: Machine) -> Fact[int] | None:
+def _memory(machine: MachineAccess) -> Fact[int] | None:
     found = re.search(r"^MemTotal:\s+(\d+) kB", machine.read("/proc/meminfo") or "", re.MULTILINE)
     return Fact(int(found[1]) // 1024, "/proc/meminfo") if found else None
 
@@ -136,7 +136,7 @@ def _memory(machine: Machine) -> Fact[int] | None:
 TRACES = ("/proc/driver/nvidia/version", "/dev/nvidia*", "/dev/dxg", *DRIVER_LIBRARIES)
 
 
-def _nvidia(machine: Machine, limit: float) -> list[HostFacts]:
+def _nvidia(machine: MachineAccess, limit: float) -> list[HostFacts]:
     """The driver's own tools first, then its files, then what the PCI bus and the board say."""
     outside = [_driver_files(machine), _board(machine), _pci(machine)]
     seen = merge(outside).gpus is not None or any(machine.glob(path) for path in TRACES)
@@ -152,7 +152,7 @@ def _nvidia(machine: Machine, limit: float) -> list[HostFacts]:
     return parts
 
 
-def _tools(machine: Machine, limit: float) -> HostFacts:
+def _tools(machine: MachineAccess, limit: float) -> HostFacts:
     """NVML in a process of its own, since a wedged driver holds whoever asks it; else nvidia-smi."""
     nvml = machine.run([sys.executable, "-m", "torchsmith.host.nvml"], limit)
     if nvml is not None and nvml.timed_out:
@@ -163,7 +163,7 @@ def _tools(machine: Machine, limit: float) -> HostFacts:
     return merge([_nvidia_smi(machine, limit), said])
 
 
-def _nvidia_smi(machine: Machine, limit: float) -> HostFacts:
+def _nvidia_smi(machine: MachineAccess, limit: float) -> HostFacts:
     for program in ("nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"):
         done = machine.run([program, f"--query-gpu={QUERY}", "--format=csv"], limit)
         if done is not None:
@@ -184,7 +184,7 @@ def _silent(tool: str, limit: float) -> Note:
     return Note(tool, f"did not answer within {limit:g} s and was ended: the driver may hang")
 
 
-def _driver_files(machine: Machine) -> HostFacts:
+def _driver_files(machine: MachineAccess) -> HostFacts:
     """The kernel module's files, which containers show even where they have no tools."""
     text = machine.read("/proc/driver/nvidia/version")
     version = read_driver_file(text) if text else HostFacts()
@@ -195,7 +195,7 @@ def _driver_files(machine: Machine) -> HostFacts:
     return merge([version, HostFacts(gpus=Fact(gpus, "/proc/driver/nvidia/gpus"))])
 
 
-def _board(machine: Machine) -> HostFacts:
+def _board(machine: MachineAccess) -> HostFacts:
     """A Jetson's or DRIVE's name, which is its GPU's as well."""
     source = "/proc/device-tree/model"
     name = (machine.read(source) or "").strip("\0\n ")
@@ -204,7 +204,7 @@ def _board(machine: Machine) -> HostFacts:
     return HostFacts(gpus=Fact((GpuFacts(name=Fact(name, source)),), source))
 
 
-def _pci(machine: Machine) -> HostFacts:
+def _pci(machine: MachineAccess) -> HostFacts:
     """NVIDIA GPUs on the PCI bus, with or without a driver; their names are not there."""
     count = 0
     for path in machine.glob("/sys/bus/pci/devices/*/vendor"):

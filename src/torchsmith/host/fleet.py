@@ -34,7 +34,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MachineKind:
     """Machines of one kind: how many, and how much each of them counts."""
 
     name: str
@@ -55,7 +55,7 @@ class Unread:
 class Fleet:
     """All machines that could be read, and what could not."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[MachineKind, ...]
     unread: tuple[Unread, ...] = ()
     unused_columns: tuple[str, ...] = ()
 
@@ -137,7 +137,7 @@ class _RowReader:
         if not documents and not self.known & {"cpu", "isa", "features", "gpu", "sm"}:
             hint = f"columns that describe machines: {_column_words()}"
             raise Problem(f"{name} describes no machine", hint=hint)
-        self.kinds: list[Kind] = []
+        self.kinds: list[MachineKind] = []
         self.unread: list[Unread] = []
         self.seen: dict[Given, HostFacts] = {}
 
@@ -150,7 +150,7 @@ class _RowReader:
         except Problem as problem:
             self.refuse(where, problem.message + (f" ({problem.hint})" if problem.hint else ""))
 
-    def _kind(self, row: Mapping[str, Any], title: str) -> Kind:
+    def _kind(self, row: Mapping[str, Any], title: str) -> MachineKind:
         words: dict[str, str] = {}
         for key, value in row.items():
             field = self.column.get(key.lower())
@@ -161,7 +161,7 @@ class _RowReader:
         if count != int(count):
             raise Problem(f"count {count:g} is not a whole number")
         name = words.pop("name", title)
-        return Kind(name, self._facts(row, words), int(count), weight)
+        return MachineKind(name, self._facts(row, words), int(count), weight)
 
     def _facts(self, row: Mapping[str, Any], words: dict[str, str]) -> HostFacts:
         if MARK in row:
@@ -194,12 +194,12 @@ def _number(word: str, what: str) -> float:
     return number
 
 
-def _kinds(nodes: Iterable[Node]) -> Iterator[Kind]:
+def _kinds(nodes: Iterable[Node]) -> Iterator[MachineKind]:
     """Each node a kind; equal facts are one object, which is judged once."""
     seen: dict[HostFacts, HostFacts] = {}
     for node in nodes:
         if not node.lost:
-            yield Kind(node.name, seen.setdefault(node.facts, node.facts))
+            yield MachineKind(node.name, seen.setdefault(node.facts, node.facts))
 
 
 def _read_folder(folder: Path) -> Fleet:
@@ -210,7 +210,7 @@ def _read_folder(folder: Path) -> Fleet:
         if path.is_file() and not any(part.startswith(".") for part in relative.parts):
             name = relative.parts[0] if len(relative.parts) > 1 else path.name.partition(".")[0]
             machines.setdefault(name, []).append(path)
-    kinds: list[Kind] = []
+    kinds: list[MachineKind] = []
     unread: list[Unread] = []
     for name, paths in machines.items():
         parts = []
@@ -225,5 +225,5 @@ def _read_folder(folder: Path) -> Fleet:
             except Problem as problem:
                 unread.append(Unread(Where(str(path)), problem.message))
         if parts:
-            kinds.append(Kind(name, merge(parts)))
+            kinds.append(MachineKind(name, merge(parts)))
     return Fleet(tuple(kinds), tuple(unread))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.catalog import Catalog
-from torchsmith.host.detect import TIME_LIMIT, Machine, detect
+from torchsmith.host.detect import TIME_LIMIT, MachineAccess, detect
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.given import Given, replace_facts
 from torchsmith.host.read_report import read_report_file
@@ -16,7 +16,7 @@ OPTIONS = "the command line"
 
 
 def gather(
-    reports: Sequence[Path], given: Given, catalog: Catalog, machine: Machine, limit: float = TIME_LIMIT
+    reports: Sequence[Path], given: Given, catalog: Catalog, machine: MachineAccess, limit: float = TIME_LIMIT
 ) -> HostFacts:
     """The resolved facts. A CPU or system given without a report describes another machine than this one."""
     stated = given.facts(catalog, OPTIONS)

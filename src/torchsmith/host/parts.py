@@ -21,7 +21,7 @@ def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
     return _lookup(catalog)(name)
 
 
-class _Lookup:
+class _GpuLookup:
     """The catalog's parts in words, and the names already looked up."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -70,5 +70,5 @@ class _Lookup:
 
 
 @lru_cache(maxsize=4)
-def _lookup(catalog: Catalog) -> _Lookup:
-    return _Lookup(catalog)
+def _lookup(catalog: Catalog) -> _GpuLookup:
+    return _GpuLookup(catalog)

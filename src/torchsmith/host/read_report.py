@@ -24,7 +24,7 @@ LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ReportFormat:
     """A kind of report: how to know it, and who reads it."""
 
     tool: str
@@ -34,9 +34,9 @@ class Form:
 
 # The first that matches wins; a text that holds several (a shell session, say) is read by each.
 FORMS = (
-    Form("torchsmith host", rf'"{MARK}"\s*:', read_document),
-    Form("/proc/driver/nvidia/version", r"^NVRM version:", read_driver_file),
-    Form(
+    ReportFormat("torchsmith host", rf'"{MARK}"\s*:', read_document),
+    ReportFormat("/proc/driver/nvidia/version", r"^NVRM version:", read_driver_file),
+    ReportFormat(
         "nvidia-smi",
         r"<nvidia_smi_log|NVSMI LOG|NVIDIA-SMI|^GPU \d+: |Product Name\s+:"
         r"|(^|, ?)(compute_cap|driver_version)(,|\s|$)"
@@ -44,10 +44,12 @@ FORMS = (
         + ABSENT_TOOL,
         read_nvidia_smi,
     ),
-    Form("sysctl", r"^machdep\.cpu\.", read_sysctl),
-    Form("system_profiler", r"^\s*(Chip: Apple|Model Identifier: |Hardware Overview:)", read_system_profiler),
-    Form("/proc/cpuinfo", r"^(processor|vendor_id|CPU implementer)\s*:", read_cpuinfo),
-    Form(
+    ReportFormat("sysctl", r"^machdep\.cpu\.", read_sysctl),
+    ReportFormat(
+        "system_profiler", r"^\s*(Chip: Apple|Model Identifier: |Hardware Overview:)", read_system_profiler
+    ),
+    ReportFormat("/proc/cpuinfo", r"^(processor|vendor_id|CPU implementer)\s*:", read_cpuinfo),
+    ReportFormat(
         "lscpu",
         r'"lscpu"|^.{4,60}[:：]\s*(fpu |fp asimd)|[:：]\s*(x86_64|aarch64|ppc64le|i686)\s*$',
         read_lscpu,

@@ -48,7 +48,7 @@ class EvaluationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class EvalResult:
     """What a recipe evaluates to, or why it does not."""
 
     name: str
@@ -63,7 +63,8 @@ class Result:
         return self.evaluated is not None
 
 
-Listener = Callable[[Result], None]
+Listener = Callable[[EvalResult], None]
+Evaluate = Callable[[Sequence[Evaluable]], list[EvalResult]]
 
 
 def check_tree(path: Path) -> Path:
@@ -91,7 +92,7 @@ def evaluate(
     alone: bool = False,
     instantiate: bool = False,
     twin: bool = False,
-) -> list[Result]:
+) -> list[EvalResult]:
     """Evaluate recipes; results in the order of the requests.
 
     `addresses` may be downloaded besides nixpkgs at a revision, each whole; nothing else is. `alone` shares
@@ -103,9 +104,9 @@ def evaluate(
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
     if cache is not None:
         identity |= {f"tree {rev}": fingerprints.tree(Path(path)) for rev, path in known_trees.items()}
-    results: dict[str, Result] = {}
+    results: dict[str, EvalResult] = {}
 
-    def done(result: Result) -> None:
+    def done(result: EvalResult) -> None:
         results[result.name] = result
         tell(result)
 
@@ -118,7 +119,7 @@ def evaluate(
             kept = cache.load(keys[request.name], _Kept)
         there = not instantiate or (kept is not None and nix.store_file(kept.evaluated.drv_path).exists())
         if kept is not None and there and _fresh(kept, fingerprints):
-            done(Result(request.name, request.path, 0.0, kept.evaluated, cached=True))
+            done(EvalResult(request.name, request.path, 0.0, kept.evaluated, cached=True))
         else:
             pending.append(request)
 
@@ -127,7 +128,7 @@ def evaluate(
         if cache is not None and outcome.evaluated is not None and job.text is not None:
             read = {str(path): fingerprints.of(path) for path in job.reads}
             cache.keep(keys[job.name], _Kept(outcome.evaluated, read))
-        done(Result(job.name, job.path, outcome.seconds, outcome.evaluated, outcome.cause))
+        done(EvalResult(job.name, job.path, outcome.seconds, outcome.evaluated, outcome.cause))
 
     if pending:
         as_system = nix.current_system if twin else ""

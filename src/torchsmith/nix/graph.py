@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchsmith.nix.derivation import Derivation, show_derivations
-from torchsmith.nix.evaluate import Result
+from torchsmith.nix.evaluate import EvalResult
 from torchsmith.nix.tool import Nix
 
 # Builds that take from many minutes to hours; everything else comes from a binary cache or is quick.
@@ -74,7 +74,7 @@ class Graph:
         return sum(1 for path in self.users if path in self.derivations and self.derivations[path].fixed)
 
 
-def graph_of(nix: Nix, results: Sequence[Result]) -> Graph:
+def graph_of(nix: Nix, results: Sequence[EvalResult]) -> Graph:
     """The graph below the recipes that evaluate, which have to be instantiated."""
     recipes = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
     paths = sorted(set(recipes.values()))

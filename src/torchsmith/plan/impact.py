@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from torchsmith.edge.files import inside, write_atomic
-from torchsmith.nix.evaluate import Evaluable, Result
+from torchsmith.nix.evaluate import EvalResult, Evaluate
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.revision import lay_out
 from torchsmith.workspace.wanted import wanted_repos
-
-Evaluate = Callable[[Sequence[Evaluable]], list[Result]]
 
 EffectKind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
 
@@ -54,14 +52,14 @@ def _generate(workspace: Workspace, into: Path) -> None:
             write_atomic(inside(into, file.path), file.text)
 
 
-def effects(before: Sequence[Result], after: Sequence[Result]) -> list[Effect]:
+def effects(before: Sequence[EvalResult], after: Sequence[EvalResult]) -> list[Effect]:
     """Compare two evaluations of a workspace, recipe by recipe."""
     old = {result.name: result for result in before}
     new = {result.name: result for result in after}
     return [_effect(name, old.get(name), new.get(name)) for name in sorted(old.keys() | new.keys())]
 
 
-def _effect(name: str, old: Result | None, new: Result | None) -> Effect:
+def _effect(name: str, old: EvalResult | None, new: EvalResult | None) -> Effect:
     was, now = _told(old), _told(new)
     if old is None:
         return Effect(name, "new" if new and new.ok else "broken", was, now)
@@ -76,7 +74,7 @@ def _effect(name: str, old: Result | None, new: Result | None) -> Effect:
     return Effect(name, kinds[old.ok, new.ok], was, now)
 
 
-def _told(result: Result | None) -> str:
+def _told(result: EvalResult | None) -> str:
     if result is None:
         return ""
     if result.evaluated is not None:

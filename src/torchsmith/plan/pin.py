@@ -15,7 +15,8 @@ from torchsmith.catalog.check import SOURCE
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix.cells import find_line
-from torchsmith.plan.impact import Effect, Evaluate, effects
+from torchsmith.nix.evaluate import Evaluate
+from torchsmith.plan.impact import Effect, effects
 from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.journal import writing
@@ -28,7 +29,7 @@ from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
 FROM_SOURCE = (SOURCE, "torch-version")
 REVISION = re.compile(r"[0-9a-f]{40}")
-Facts = dict[str, Any]
+FactTable = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,10 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     )
 
 
-def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, Facts]:
+def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, FactTable]:
     """The entries of the catalog that say the move."""
-    entry: Facts = {}
-    facts: dict[str, Facts] = {"lines": {line.name: entry}}
+    entry: FactTable = {}
+    facts: dict[str, FactTable] = {"lines": {line.name: entry}}
     if move.rev:
         every = {"cpu": line.cpu, **line.cuda} if line.cpu else dict(line.cuda)
         old = {build.pin for name, build in every.items() if name in used and build.pin}
@@ -132,7 +133,7 @@ def _has(pin: Pin, cuda: str) -> bool:
     return cuda == "cpu" or cuda in map(str, pin.cudas)
 
 
-def _build(build: LineBuild, pin: str, catalog: Catalog) -> Facts:
+def _build(build: LineBuild, pin: str, catalog: Catalog) -> FactTable:
     """A build at another pin; fixes that a known pin does not need stay behind."""
     if pin not in catalog.pins:
         return {"pin": pin}
@@ -140,13 +141,13 @@ def _build(build: LineBuild, pin: str, catalog: Catalog) -> Facts:
     return {"pin": pin, "fixes": fixes} if fixes != list(build.fixes) else {"pin": pin}
 
 
-def _fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, Facts]:
+def _fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, FactTable]:
     """A pin that nobody looked at is taken to need what the old one needs."""
     bound = {fix.name: fix for fix in catalog.fixes.values() if old & set(fix.pins)}
     return {"fixes": {name: {"pins": [*fix.pins, pin]} for name, fix in bound.items()}} if bound else {}
 
 
-def _pin(old: str, move: Move, catalog: Catalog) -> tuple[str, Facts]:
+def _pin(old: str, move: Move, catalog: Catalog) -> tuple[str, FactTable]:
     """The pin's name, and its entry where the catalog has none or lacks the hash."""
     if not REVISION.fullmatch(move.rev):
         named = catalog.pins.get(move.rev)
@@ -161,9 +162,9 @@ def _pin(old: str, move: Move, catalog: Catalog) -> tuple[str, Facts]:
     return move.rev[:7], _new_pin(catalog.pins[old], move)
 
 
-def _new_pin(old: Pin, move: Move) -> Facts:
+def _new_pin(old: Pin, move: Move) -> FactTable:
     """A revision that nobody looked at: taken to have what the old one has, and marked so."""
-    made: Facts = {
+    made: FactTable = {
         "rev": move.rev,
         "sha256": move.sha256,
         "torch": old.torch,
@@ -179,7 +180,7 @@ def _new_pin(old: Pin, move: Move) -> Facts:
     return made | {name: str(value) for name, value in optional.items() if value is not None}
 
 
-def _limit(limit: Limit) -> Facts:
+def _limit(limit: Limit) -> FactTable:
     return {
         "reason": limit.reason,
         "cuda": limit.cuda,
@@ -188,7 +189,7 @@ def _limit(limit: Limit) -> Facts:
     }
 
 
-def _release(line: Line, move: Move, catalog: Catalog) -> Facts:
+def _release(line: Line, move: Move, catalog: Catalog) -> FactTable:
     """Another torch with its pairs and hashes, as far as the catalog or the person knows them."""
     known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
     own = [package for package in catalog.packages.values() if line.builds(package)]
@@ -212,7 +213,7 @@ def _release(line: Line, move: Move, catalog: Catalog) -> Facts:
     }
 
 
-def _bring_source(entry: Facts, line: Line, move: Move, catalog: Catalog) -> None:
+def _bring_source(entry: FactTable, line: Line, move: Move, catalog: Catalog) -> None:
     """Builds at a nixpkgs with another torch take the new one from its source, as its own line does."""
     known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
     every: dict[str, LineBuild | None] = {"cpu": line.cpu, **line.cuda}
@@ -247,7 +248,7 @@ def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     ]
 
 
-def _laid_over(root: Path, name: str, table: Facts) -> Change:
+def _laid_over(root: Path, name: str, table: FactTable) -> Change:
     """A catalog file with the move in a block of its own; what people wrote around it stays."""
     path = root / name
     text = read_text(path) if path.exists() else None
@@ -267,7 +268,7 @@ def _laid_over(root: Path, name: str, table: Facts) -> Change:
     return Change(kind, name, "where the line goes", text, made)
 
 
-def _merged(below: Facts, above: Facts) -> Facts:
+def _merged(below: FactTable, above: FactTable) -> FactTable:
     both = {
         name: _merged(below[name], above[name])
         for name in below.keys() & above.keys()
@@ -276,7 +277,7 @@ def _merged(below: Facts, above: Facts) -> Facts:
     return {**below, **above, **both}
 
 
-def _toml(table: Facts, path: tuple[str, ...] = ()) -> str:
+def _toml(table: FactTable, path: tuple[str, ...] = ()) -> str:
     """Nested tables of text and lists of text as TOML."""
     plain = {name: value for name, value in table.items() if not isinstance(value, dict)}
     text = ""

@@ -35,8 +35,8 @@ class Expression:
     words: str = ""
 
 
-Value = NixValue | Expression | Sequence[Mapping[str, "Value"]]
-Values = Mapping[str, Value]
+TemplateValue = NixValue | Expression | Sequence[Mapping[str, "TemplateValue"]]
+TemplateValues = Mapping[str, TemplateValue]
 
 
 class TemplateError(Exception):
@@ -91,10 +91,10 @@ def compile_text(text: str, name: str = "text") -> tuple[Part, ...]:
     return parts
 
 
-Line = tuple[str, tuple[Part, ...]]  # the directive, or the parts of an ordinary line
+TemplateLine = tuple[str, tuple[Part, ...]]  # the directive, or the parts of an ordinary line
 
 
-def _block(lines: Sequence[Line], name: str) -> tuple[tuple[Part, ...], Sequence[Line], str]:
+def _block(lines: Sequence[TemplateLine], name: str) -> tuple[tuple[Part, ...], Sequence[TemplateLine], str]:
     """Parts up to `#? end` or `#? else` (which is returned), and the lines after it."""
     parts: list[Part] = []
     while lines:
@@ -110,7 +110,9 @@ def _block(lines: Sequence[Line], name: str) -> tuple[tuple[Part, ...], Sequence
     return _merged(parts), lines, ""
 
 
-def _choice(directive: str, lines: Sequence[Line], name: str) -> tuple[Choice, Sequence[Line]]:
+def _choice(
+    directive: str, lines: Sequence[TemplateLine], name: str
+) -> tuple[Choice, Sequence[TemplateLine]]:
     kind, _, subject = directive.partition(" ")
     if kind not in ("fix", "if", "unless", "each") or not subject:
         raise TemplateError(f"{name}: unknown directive `#? {directive}`")
@@ -145,8 +147,8 @@ class _Lexer:
         self.stack: list[State] = ["code"]
         self.depths = [0]
 
-    def lines(self) -> list[Line]:
-        made: list[Line] = []
+    def lines(self) -> list[TemplateLine]:
+        made: list[TemplateLine] = []
         for line in self.text.splitlines(keepends=True):
             found = re.fullmatch(r"\s*#\? (.*?)\s*", line)
             made.append((found[1], ()) if found else ("", tuple(self._line(line))))
@@ -214,21 +216,21 @@ class _Lexer:
         self.depths.pop()
 
 
-def render(parts: Sequence[Part], values: Values) -> str:
+def render(parts: Sequence[Part], values: TemplateValues) -> str:
     """Fill a template. `fixes` among the values names the fixes that are on."""
     out: list[str] = []
     _render(parts, values, out)
     return "".join(out)
 
 
-def partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> Begun:
+def partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> Begun:
     """Fill what is known now; holes of the names in `later` stay, and everything else becomes plain text."""
     left = _merged(list(_partly(parts, values, later)))
     texts = [part if isinstance(part, str) else "" for part in left]
     return Begun(texts, [(place, part) for place, part in enumerate(left) if isinstance(part, Hole)])
 
 
-def _partly(parts: Sequence[Part], values: Values, later: Collection[str]) -> Iterator[str | Hole]:
+def _partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> Iterator[str | Hole]:
     for part in parts:
         if isinstance(part, str):
             yield part
@@ -253,7 +255,7 @@ class Begun:
 class Filled(dict[Hole, str]):
     """Holes as text for values that many recipes have in common, each made once."""
 
-    def __init__(self, common: Values) -> None:
+    def __init__(self, common: TemplateValues) -> None:
         self.common = common
 
     def __missing__(self, hole: Hole) -> str:
@@ -269,7 +271,7 @@ class Filled(dict[Hole, str]):
         return "".join(texts)
 
 
-def _render(parts: Sequence[Part], values: Values, out: list[str]) -> None:
+def _render(parts: Sequence[Part], values: TemplateValues, out: list[str]) -> None:
     for part in parts:
         if isinstance(part, str):
             out.append(part)
@@ -283,26 +285,26 @@ def _render(parts: Sequence[Part], values: Values, out: list[str]) -> None:
             _render(part.then if _holds(part, values) else part.otherwise, values, out)
 
 
-def _holds(choice: Choice, values: Values) -> bool:
+def _holds(choice: Choice, values: TemplateValues) -> bool:
     if choice.kind == "fix":
         return choice.name in _items("fixes", values)
     return bool(values.get(choice.name)) is (choice.kind == "if")
 
 
-def _each(name: str, values: Values) -> Iterator[Values]:
+def _each(name: str, values: TemplateValues) -> Iterator[TemplateValues]:
     """The values that each item of a list adds."""
     for item in _items(name, values):
         yield item if isinstance(item, Mapping) else {"item": item}
 
 
-def _items(name: str, values: Values) -> Sequence[NixValue] | Sequence[Values]:
+def _items(name: str, values: TemplateValues) -> Sequence[NixValue] | Sequence[TemplateValues]:
     value = values.get(name, ())
     if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
         raise TemplateError(f"{name} is no list")
     return value
 
 
-def _fill(hole: Hole, values: Values) -> str:
+def _fill(hole: Hole, values: TemplateValues) -> str:
     value = values.get(hole.name)
     if value is None or isinstance(value, bool):
         raise TemplateError(f"no value for @{hole.name}@")

@@ -21,11 +21,11 @@ from torchsmith.catalog.package import GpuList
 from torchsmith.edge.nixtext import NixValue
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor, Variant
-from torchsmith.recipe.template import Expression, Value
+from torchsmith.recipe.template import Expression, TemplateValue
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceRevision:
     """A revision of a source, the version it states, and its hash."""
 
     rev: str
@@ -48,7 +48,7 @@ class RecipeOptions:
     """What a workspace decides about its recipes beyond the matrix."""
 
     max_jobs: int = 32
-    nightly: Mapping[str, Source] = field(default_factory=dict)
+    nightly: Mapping[str, SourceRevision] = field(default_factory=dict)
     toolkit: Toolkit | None = None  # None: the CUDA recipes lie beside the wrapper
     ccache: str = ""  # the folder of a compile cache that builds share; empty: none
 
@@ -90,9 +90,9 @@ class CellFacts:
         return self.gpu is not None and self.gpu.tegra and self.isa.platform in self.gpu.platforms
 
 
-def own_values(facts: CellFacts) -> dict[str, Value]:
+def own_values(facts: CellFacts) -> dict[str, TemplateValue]:
     """What a cell differs in from the others of its group."""
-    values: dict[str, Value] = {
+    values: dict[str, TemplateValue] = {
         "cell": facts.variant.cell,
         "system": facts.isa.platform,
         "cpuFlags": facts.isa.flags,
@@ -112,7 +112,9 @@ def own_values(facts: CellFacts) -> dict[str, Value]:
     return values
 
 
-def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOptions) -> dict[str, Value]:
+def shared_values(
+    cells: Sequence[Cell], catalog: Catalog, options: RecipeOptions
+) -> dict[str, TemplateValue]:
     """The values of a file that many wrappers share: what differs is looked up by Nix."""
     facts = CellFacts(cells[0], catalog)
     isas = {cell.variant.isa: isa_data(catalog.isas[cell.variant.isa]) for cell in cells}
@@ -148,12 +150,12 @@ def shared_values(cells: Sequence[Cell], catalog: Catalog, options: RecipeOption
     return values
 
 
-def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
+def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, TemplateValue]:
     """What all cells of a package, line, Python and CUDA have in common."""
     variant, line, pin = facts.variant, facts.line, facts.pin
     package, members = variant.package, facts.members
     stacked = package.needs_torch and (package.torch_by == "set" or len(members) > 1)
-    values: dict[str, Value] = package_values(facts, package) | {
+    values: dict[str, TemplateValue] = package_values(facts, package) | {
         "torchStem": variant.of(facts.catalog.torch).stem,
         "torch": line.torch,
         "prefix": line.prefix,
@@ -193,14 +195,14 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
     return values
 
 
-def nightly_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]:
+def nightly_values(facts: CellFacts, options: RecipeOptions) -> dict[str, TemplateValue]:
     """What the nightly's recipes need besides: revisions, and the CUDA package sets by name."""
     variant, toolkit = facts.variant, options.toolkit
     torch = options.nightly[TORCH]
     own = options.nightly[variant.package.name]
     assert variant.cuda is not None, "the nightly has no CPU-only build"
     assert facts.gpu is not None
-    values: dict[str, Value] = {
+    values: dict[str, TemplateValue] = {
         "nightly.rev": torch.rev,
         "nightly.version": torch.version,
         "nightly.hash": torch.hash,
@@ -226,7 +228,7 @@ def nightly_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Value]
 
 def cuda_package_values(
     package: CudaPackage, cuda: CudaVersion, pin: Pin, catalog: Catalog
-) -> dict[str, Value]:
+) -> dict[str, TemplateValue]:
     """The values of a package of build-cudatoolkit."""
     return {
         "name": f"{package.name}-{cuda.slug}",
@@ -246,7 +248,7 @@ def _python_packages(facts: CellFacts) -> str:
     return facts.catalog.pythons[facts.variant.python].attr
 
 
-def package_values(facts: CellFacts, package: Package) -> dict[str, Value]:
+def package_values(facts: CellFacts, package: Package) -> dict[str, TemplateValue]:
     """What a package itself says: its recipe's own, or one that the recipe brings."""
     line, upstream = facts.line, package.upstream
     version = line.version_of(package.name)
@@ -281,7 +283,7 @@ def package_values(facts: CellFacts, package: Package) -> dict[str, Value]:
     }
 
 
-def _told(way: GpuList) -> dict[str, Value]:
+def _told(way: GpuList) -> dict[str, TemplateValue]:
     """A name by which a build is told its GPU, and how that spells it."""
     dotted = way.form == "9.0"
     target = Expression("gpuArchSM" if dotted else "gpuNumber")

@@ -9,7 +9,7 @@ from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Pin
 from torchsmith.edge.nixtext import nix_string
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.template import Begun, Filled, Value, partly, render, template
+from torchsmith.recipe.template import Begun, Filled, TemplateValue, partly, render, template
 from torchsmith.recipe.values import (
     CellFacts,
     RecipeOptions,
@@ -19,9 +19,12 @@ from torchsmith.recipe.values import (
     shared_values,
 )
 
+MARK = "torchsmithPackage"  # what a probe calls a package of the matrix in its derivation
+NO_ATTRIBUTE = "nixpkgs' Python packages have no such attribute; alike: "
+
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CellGroup:
     """Cells that one shared file serves: alike in everything but GPU and instruction set."""
 
     name: str
@@ -77,22 +80,22 @@ class RecipeWriter:
         style = CellFacts(cell, self.catalog).build.style
         return style != "pinned" and cell.variant.flavor is not Flavor.NIGHTLY_WRAPPER
 
-    def groups(self, cells: Sequence[Cell]) -> list[Group]:
+    def groups(self, cells: Sequence[Cell]) -> list[CellGroup]:
         """Cells by the file that they share; only pinned recipes share one."""
         found: dict[str, list[Cell]] = {}
         for cell in cells:
             facts = CellFacts(cell, self.catalog)
             if facts.build.style == "pinned":
                 found.setdefault(facts.group, []).append(cell)
-        return [Group(name, tuple(members)) for name, members in found.items()]
+        return [CellGroup(name, tuple(members)) for name, members in found.items()]
 
-    def shared(self, group: Group) -> str:
+    def shared(self, group: CellGroup) -> str:
         """The file that the wrappers of a group call."""
         facts = CellFacts(group.cells[0], self.catalog)
         body = render(template(family(facts)), shared_values(group.cells, self.catalog, self.options))
         return with_header(body, f"shared={group.name} line={group.cells[0].line}", ".nix")
 
-    def wrapper(self, cell: Cell, group: Group) -> str:
+    def wrapper(self, cell: Cell, group: CellGroup) -> str:
         """A recipe in three lines around its group's file."""
         sm = f"sm = {nix_string(str(cell.variant.sm.number))}; " if cell.variant.sm else ""
         body = (
@@ -102,6 +105,20 @@ class RecipeWriter:
         )
         return with_header(body, about(cell), ".nix")
 
+    def probe(self, cell: Cell, name: str, attr: str) -> str:
+        """A recipe that nobody builds: a package of nixpkgs, and what of the matrix lies below it marked."""
+        facts = CellFacts(cell, self.catalog)
+        others = [one for one in self.catalog.packages.values() if not one.is_torch and one.name != name]
+        values: dict[str, TemplateValue] = {
+            "probed": attr,
+            "mark": MARK,
+            "torchName": self.catalog.torch.name,
+            "marks": [{"markAttr": one.attr, "markName": one.name} for one in others if "." not in one.attr],
+            "beginning": attr[:4],
+            "noAttribute": NO_ATTRIBUTE,
+        }
+        return render(template("probe.nix"), common_values(facts, self.options) | own_values(facts) | values)
+
     def cuda_package(self, package: CudaPackage, cuda: CudaVersion, pin: Pin) -> str:
         """A recipe of build-cudatoolkit."""
         body = render(template("cuda-package.nix"), cuda_package_values(package, cuda, pin, self.catalog))
@@ -110,7 +127,7 @@ class RecipeWriter:
     def default_nix(self, pinned: Sequence[str], called: Sequence[Cell] = ()) -> str:
         """Every recipe of a repo as an attribute, for `nix-build -A NAME`; `called` take inputs."""
         on_x86 = [c.name for c in called if self.catalog.isas[c.variant.isa].platform == "x86_64-linux"]
-        values: dict[str, Value] = {
+        values: dict[str, TemplateValue] = {
             "pinned": tuple(pinned),
             "called": bool(called),
             "calledOnX86": on_x86,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torchsmith.catalog import KnownError
-from torchsmith.catalog.facts import ErrorClass, Policy, Sure
+from torchsmith.catalog.facts import Certainty, ErrorClass, Policy
 
 SHOWN = 10
 BEFORE = 4  # of the lines shown, how many stand before the telling one
@@ -40,7 +40,7 @@ TITLES = {
     "evaluation": "the recipe does not evaluate",
 }
 Class = ErrorClass | Literal["unknown"]
-Line = tuple[int, str]  # its place in the log, and its text without what Nix put before it
+NumberedLine = tuple[int, str]  # its place in the log, and its text without what Nix put before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Diagnosis:
     lines: tuple[str, ...]
     error: str = ""  # the catalog's entry; empty where no entry matches
     line_number: int = 0  # of the telling line, counted from 1; 0 where there is none
-    sure: Sure = "certain"
+    sure: Certainty = "certain"
 
     @property
     def summary(self) -> str:
@@ -116,14 +116,14 @@ def _by_nix(
 
 
 def _deeper(
-    found: _Found, before: Iterable[Line], known: Sequence[tuple[KnownError, re.Pattern[str]]]
+    found: _Found, before: Iterable[NumberedLine], known: Sequence[tuple[KnownError, re.Pattern[str]]]
 ) -> _Found:
     """The reason that an entry gives way to, where an earlier line shows it."""
     behind = [pair for pair in known if found.error and pair[0].name == found.error.gives_way_to]
     return next((one for line in before if (one := _match(line, behind))), found) if behind else found
 
 
-def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[Line]:
+def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[NumberedLine]:
     """The lines of the build that failed, also those that Nix repeats after its verdict."""
     name = re.sub(r"^.*/[a-z0-9]{32}-|\.drv$", "", drv)
     if not name:  # nobody says which failed, as Flox does not: the one that spoke last
@@ -142,7 +142,9 @@ def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[Line]:
                 yield index, QUOTED.sub("", lines[index])
 
 
-def _in_build(body: Sequence[Line], known: Sequence[tuple[KnownError, re.Pattern[str]]]) -> _Found | None:
+def _in_build(
+    body: Sequence[NumberedLine], known: Sequence[tuple[KnownError, re.Pattern[str]]]
+) -> _Found | None:
     """The reason in a build's own lines; a step that cannot succeed outweighs one that may."""
     blocks = list(_failed_steps(body)) or [_tail(body)]
     found = [one for one in (_reason(block, known) for block in blocks) if one is not None]
@@ -150,9 +152,9 @@ def _in_build(body: Sequence[Line], known: Sequence[tuple[KnownError, re.Pattern
     return next((one for one in sound if one.stops), sound[-1] if sound else None)
 
 
-def _failed_steps(body: Sequence[Line]) -> Iterator[list[Line]]:
+def _failed_steps(body: Sequence[NumberedLine]) -> Iterator[list[NumberedLine]]:
     """What ninja shows of each step that failed."""
-    block: list[Line] | None = None
+    block: list[NumberedLine] | None = None
     for line in body:
         if block is not None and (PROGRESS.match(line[1]) or line[1].startswith(("ninja: ", "FAILED: "))):
             yield block
@@ -165,14 +167,16 @@ def _failed_steps(body: Sequence[Line]) -> Iterator[list[Line]]:
         yield block
 
 
-def _tail(body: Sequence[Line]) -> list[Line]:
+def _tail(body: Sequence[NumberedLine]) -> list[NumberedLine]:
     """The end of a log, back to the last step that went well."""
     last = list(body[-TAIL:])
     steps = [index for index, line in enumerate(last) if PROGRESS.match(line[1])]
     return last[steps[-1] + 1 :] if steps and steps[-1] + 1 < len(last) else last
 
 
-def _reason(block: Sequence[Line], known: Sequence[tuple[KnownError, re.Pattern[str]]]) -> _Found | None:
+def _reason(
+    block: Sequence[NumberedLine], known: Sequence[tuple[KnownError, re.Pattern[str]]]
+) -> _Found | None:
     """The last known error of a block, else what its lines look like."""
     text = [line for line in block if line[1].strip()]
     for back, line in enumerate(reversed(text)):
@@ -188,7 +192,7 @@ def _reason(block: Sequence[Line], known: Sequence[tuple[KnownError, re.Pattern[
     return _Found(last[-1], None) if last else None
 
 
-def _match(line: Line, known: Sequence[tuple[KnownError, re.Pattern[str]]]) -> _Found | None:
+def _match(line: NumberedLine, known: Sequence[tuple[KnownError, re.Pattern[str]]]) -> _Found | None:
     """The first entry of the catalog that a line shows."""
     index, text = line
     return next((_Found(index, error, error.kind) for error, pattern in known if pattern.search(text)), None)
@@ -200,7 +204,7 @@ def _told(lines: Sequence[str], found: _Found, *, guess: bool = False) -> Diagno
     if error is None:
         cure = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
         title = TITLES.get(found.kind, "an error that nobody has described yet")
-        sure: Sure = "guess" if guess else "likely"
+        sure: Certainty = "guess" if guess else "likely"
         cause = "The catalog has no entry for it."
         return Diagnosis(found.kind, "stop", title, cause, cure, shown, "", found.at + 1, sure)
     # What stands far from the end may have nothing to do with it, and is no reason to build again.

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import Result, evaluate
+from torchsmith.nix.evaluate import EvalResult, evaluate
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
@@ -56,7 +56,7 @@ class Mended:
 
 
 @dataclass(frozen=True)
-class Found:
+class HashSurvey:
     """One look at the recipes: mismatches, and downloads that are as stated."""
 
     corrections: tuple[Correction, ...]
@@ -100,7 +100,7 @@ class HashFixer:
             raise Problem(f"hashes still do not match after {ROUNDS} rounds", exit=Exit.NOT_RIGHT)
         return mended
 
-    def look(self) -> Found:
+    def look(self) -> HashSurvey:
         """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch."""
         recipes = list(self.choose())
         results = self._evaluate(recipes)
@@ -118,9 +118,9 @@ class HashFixer:
         unchecked += [f"{one.name} could not be fetched: {_why(said, one)}" for one in missing]
         right = {source_of(one): _hash(one) for one in left if one not in missing}
         corrections = merged([*placed, *early])
-        return Found(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)
+        return HashSurvey(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)
 
-    def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[Result]:
+    def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[EvalResult]:
         return evaluate(
             recipes,
             self.nix,
@@ -130,14 +130,14 @@ class HashFixer:
             twin=twin,
         )
 
-    def _twins(self, recipes: Sequence[RecipeFile], results: Sequence[Result]) -> list[Result]:
+    def _twins(self, recipes: Sequence[RecipeFile], results: Sequence[EvalResult]) -> list[EvalResult]:
         """Recipes of other systems as derivations of this machine's, which can run their downloads."""
         own = self.nix.current_system
         foreign = {one.name for one in results if one.evaluated and one.evaluated.system != own}
         return self._evaluate([one for one in recipes if one.name in foreign], twin=True)
 
     def _at_evaluation(
-        self, results: Sequence[Result], holders: Mapping[str, Sequence[Holder]]
+        self, results: Sequence[EvalResult], holders: Mapping[str, Sequence[Holder]]
     ) -> tuple[list[Correction], list[str], list[str]]:
         """Tarballs that Nix fetches while it evaluates; and recipes that fail for another reason."""
         placed: list[Correction] = []

@@ -11,7 +11,7 @@ from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor, Matrix
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.values import RecipeOptions, Source, Toolkit
+from torchsmith.recipe.values import RecipeOptions, SourceRevision, Toolkit
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace import pages
 from torchsmith.workspace.checkout import PKGS, SHARED
@@ -68,7 +68,7 @@ def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
     """What the workspace decides about its recipes; a Problem where a nightly cell lacks its source."""
     nightly = settings.nightly
     sources = {
-        package: Source(source.rev, source.version, source.hash)
+        package: SourceRevision(source.rev, source.version, source.hash)
         for package, source in _sources(nightly).items()
     }
     for cell in matrix.cells:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.audit.claims import Place, vocabulary
+from torchsmith.audit.claims import PlacedClaim, vocabulary
 from torchsmith.audit.rule import LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import TORCH
@@ -13,7 +13,7 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Variant
 
 
-def _of(subject: Subject, *kinds: str) -> Iterator[Place]:
+def _of(subject: Subject, *kinds: str) -> Iterator[PlacedClaim]:
     if subject.variant is not None and not subject.wraps_nightly:
         yield from (one for one in subject.claims if one[1].kind in kinds)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from torchsmith.audit.finding import Edit, Fix
+from torchsmith.audit.finding import Edit, FindingFix
 from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
@@ -56,11 +56,11 @@ def _only_a_target(subject: Subject, mention: GpuMention) -> bool:
     return all(plain.search(line) for line in uses)
 
 
-def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> Fix | None:
+def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> FindingFix | None:
     """In place, where the text of the mention is that literal and nothing else."""
     length = mention.span.end - mention.span.start
     if mention.spelling == "variable" and length == len(old) + 2 and _only_a_target(subject, mention):
-        return Fix(f"write {new}", (Edit(mention.span.start + 1, mention.span.end - 1, new),))
+        return FindingFix(f"write {new}", (Edit(mention.span.start + 1, mention.span.end - 1, new),))
     return None
 
 
@@ -174,7 +174,7 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
             at,
             severity=None if stops else WARNING,
             hint="use torch",
-            fix=Fix("write torch", (Edit(at.start, at.end, "torch"),)),
+            fix=FindingFix("write torch", (Edit(at.start, at.end, "torch"),)),
         )
 
 

@@ -10,7 +10,7 @@ from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Line, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.nix.hashes import to_sri
-from torchsmith.recipe.read import Said, Source, Value
+from torchsmith.recipe.read import FetchedSource, Said, Value
 
 GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
 FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
@@ -26,14 +26,14 @@ REQUIRED = {
 }
 
 
-def _package(subject: Subject, source: Source) -> Package | None:
+def _package(subject: Subject, source: FetchedSource) -> Package | None:
     """The package whose source it is, by the repository's name."""
     repo = source.fields.get("repo")
     packages = subject.catalog.packages.values()
     return next((one for one in packages if repo and one.upstream and one.upstream.repo == repo.value), None)
 
 
-def _known_hash(subject: Subject, source: Source) -> str:
+def _known_hash(subject: Subject, source: FetchedSource) -> str:
     """What the catalog knows of a source: by its repository and release, or by its address."""
     url = source.fields.get("url")
     if url is not None:
@@ -45,7 +45,7 @@ def _known_hash(subject: Subject, source: Source) -> str:
     return subject.line.hashes.get(package.name, "")
 
 
-def _patch(subject: Subject, source: Source) -> Patch | None:
+def _patch(subject: Subject, source: FetchedSource) -> Patch | None:
     url = source.fields.get("url")
     every = [patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()]
     return next((patch for patch in every if url is not None and patch.url == url.value), None)
@@ -109,7 +109,7 @@ def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
             )
 
 
-def _release(subject: Subject, source: Source) -> bool:
+def _release(subject: Subject, source: FetchedSource) -> bool:
     """Whether the source is the release that the known hash is of; patches are by their address."""
     if "url" in source.fields:
         return True
@@ -178,7 +178,7 @@ def source_is_the_release(subject: Subject) -> Iterator[Defect]:
         yield from _tag(subject, source)
 
 
-def _tag(subject: Subject, source: Source) -> Iterator[Defect]:
+def _tag(subject: Subject, source: FetchedSource) -> Iterator[Defect]:
     line, variant = subject.line, subject.variant
     assert line is not None
     assert variant is not None

@@ -12,7 +12,7 @@ from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.proof.readings import Absent, Readings
 from torchsmith.catalog.runs import isa_runs
 
-Outcome = Literal["holds", "wrong", "not checked"]
+CheckOutcome = Literal["holds", "wrong", "not checked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class FactCheck:
 
     fact: str
     tool: str
-    outcome: Outcome
+    outcome: CheckOutcome
     detail: str = ""
 
 
@@ -52,7 +52,7 @@ def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCh
     said = readings.macros(isa.platform, isa.flags)
     fact, tool = f"{isa.name}: {' '.join(isa.flags)}", f"gcc for {isa.platform}"
     if isinstance(said, Absent):
-        outcome: Outcome = "wrong" if "refuses" in said.why else "not checked"
+        outcome: CheckOutcome = "wrong" if "refuses" in said.why else "not checked"
         yield FactCheck(fact, tool, outcome, said.why)
         return
     yield _compare(fact, tool, isa.macros, said)
@@ -118,7 +118,7 @@ def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Iterator[FactCh
             continue
         features = _by_archspec(cpu, readings) if tool == "archspec" else _by_llvm(cpu, catalog, readings)
         if isinstance(features, Absent):
-            outcome: Outcome = "wrong" if "has no" in features.why else "not checked"
+            outcome: CheckOutcome = "wrong" if "has no" in features.why else "not checked"
             yield FactCheck(fact, tool, outcome, features.why)
             continue
         able = [

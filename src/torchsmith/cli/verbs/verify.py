@@ -36,7 +36,6 @@ def run(
     of either CPU architecture are read on any machine. The exit code is 1 when something is wrong.
     """
     from torchsmith.artifact.compare import compare
-    from torchsmith.artifact.inspect import Depth
     from torchsmith.artifact.report import verify
     from torchsmith.cli.artifact_view import VerifyDocument, print_comparison, print_report
     from torchsmith.cli.by_name import build_and_name, build_named
@@ -48,10 +47,9 @@ def run(
     path, variant = build_and_name(path, variant, opened)
     against = build_named(against, opened) if against else None
     promise = promised(variant, path, opened.catalog)
-    depth = Depth(cpu=not no_cpu)
     with reading_bar() as progress:
-        report = verify(path, promise, opened.catalog, depth, progress)
-        other = verify(against, None, opened.catalog, depth, progress) if against else None
+        report = verify(path, promise, opened.catalog, progress, cpu=not no_cpu)
+        other = verify(against, None, opened.catalog, progress, cpu=not no_cpu) if against else None
     comparison = compare(report, other) if other else None
     if json:
         print_json(VerifyDocument(report, comparison))

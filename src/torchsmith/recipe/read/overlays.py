@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from torchsmith.recipe.read.said import Change, Overlay, OverrideKind, Way
+from torchsmith.recipe.read.said import Overlay, OverlayChange, OverrideKind, Way
 from torchsmith.recipe.read.scope import attr_names, lookup, names_of, statements
 from torchsmith.recipe.read.syntax import Syntax
 
@@ -67,13 +67,13 @@ def _resolved(syntax: Syntax, node: Node) -> Node:
     return node
 
 
-def _changes(syntax: Syntax, function: Node, prefix: str) -> Iterator[Change]:
+def _changes(syntax: Syntax, function: Node, prefix: str) -> Iterator[OverlayChange]:
     """What the set at the end of an overlay sets; an override of a package set counts by its packages."""
     body = body_of(function)
     for one in statements(body) if body is not None else ():
         if one.type != "binding":
             for name in names_of(syntax, one):
-                yield Change(f"{prefix}{name}", "set", syntax.span(one))
+                yield OverlayChange(f"{prefix}{name}", "set", syntax.span(one))
             continue
         path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
         if path is None or expression is None:
@@ -83,7 +83,7 @@ def _changes(syntax: Syntax, function: Node, prefix: str) -> Iterator[Change]:
         if inner is not None:
             yield from _changes(syntax, inner, f"{package}.")
         else:
-            yield Change(package, _way(syntax, expression), syntax.span(one))
+            yield OverlayChange(package, _way(syntax, expression), syntax.span(one))
 
 
 def override_kind(syntax: Syntax, function: Node | None) -> OverrideKind | None:

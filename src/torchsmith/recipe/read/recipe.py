@@ -21,17 +21,17 @@ from torchsmith.recipe.read.overlays import SETS, body_of, override_kind, packag
 from torchsmith.recipe.read.said import (
     Argument,
     Bound,
+    BuildPhase,
     Export,
+    FetchedSource,
     FlagList,
     GpuMention,
     GpuSpelling,
     NixpkgsImport,
     Overlay,
     Override,
-    Phase,
-    Pin,
+    RecipePin,
     Said,
-    Source,
     Unknown,
     Value,
     Wrapper,
@@ -159,7 +159,7 @@ class Recipe:
     # ---- where packages come from
 
     @cached_property
-    def pins(self) -> tuple[Pin, ...]:
+    def pins(self) -> tuple[RecipePin, ...]:
         found = []
         for source in self._fetches(frozenset(["fetchTarball"])):
             url = source.fields.get("url")
@@ -171,7 +171,7 @@ class Recipe:
                 at = self.syntax.data.find(digits[0].encode(), url.span.start, url.span.end)
                 place = self.syntax.span_at(at, at + 40) if at >= 0 else url.span
                 rev = Said(digits[0], place)
-            found.append(Pin(Said(url.value, url.span), rev, source.hash, source.span))
+            found.append(RecipePin(Said(url.value, url.span), rev, source.hash, source.span))
         return tuple(found)
 
     @cached_property
@@ -183,10 +183,10 @@ class Recipe:
         return tuple(overlay for one in self.imports for overlay in one.overlays)
 
     @cached_property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[FetchedSource, ...]:
         return tuple(self._fetches(FETCHERS))
 
-    def _fetches(self, fetchers: frozenset[str]) -> Iterator[Source]:
+    def _fetches(self, fetchers: frozenset[str]) -> Iterator[FetchedSource]:
         for node in self.syntax.calls_with(b"fetch"):
             function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
             if function is None or argument is None or not self._alive(node):
@@ -198,7 +198,7 @@ class Recipe:
             fields = {"url": self._said(argument)} if plain else self._fields(argument)
             stated = next((fields[key] for key in HASHES if key in fields), None)
             hashed = Said(stated.value, stated.span) if stated and isinstance(stated.value, str) else None
-            yield Source(fetcher, self._owner(node), fields, hashed, self.syntax.span(node))
+            yield FetchedSource(fetcher, self._owner(node), fields, hashed, self.syntax.span(node))
 
     # ---- what is built
 
@@ -297,7 +297,7 @@ class Recipe:
         return {name: tuple(values) for name, values in found.items()}
 
     @cached_property
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[BuildPhase, ...]:
         found = []
         for binding in self._bindings:
             name = binding.names[-1]
@@ -305,7 +305,7 @@ class Recipe:
                 continue
             for node in filter(self._alive, _strings_in(binding.expression)):
                 owner = self._owner(binding.node)
-                found.append(Phase(name, owner, self.folder.text(node), self.syntax.span(node)))
+                found.append(BuildPhase(name, owner, self.folder.text(node), self.syntax.span(node)))
         return tuple(found)
 
     @cached_property

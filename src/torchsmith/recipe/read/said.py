@@ -50,7 +50,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class RecipePin:
     """A tarball that the recipe takes its packages from."""
 
     url: Said[str]
@@ -64,7 +64,7 @@ Way = Literal["set"] | OverrideKind
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class OverlayChange:
     """One package that an overlay changes: `magma`, or `python3Packages.torch`."""
 
     package: str
@@ -76,7 +76,7 @@ class Change:
 class Overlay:
     """One overlay, in the order of the list."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[OverlayChange, ...]
     text: str
     span: Span
     understood: bool = True  # False for one that another file or a function makes
@@ -96,7 +96,7 @@ class NixpkgsImport:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FetchedSource:
     """A download: the fetcher, what it was told, and the hash with its place."""
 
     fetcher: str
@@ -143,7 +143,7 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class BuildPhase:
     """Shell code of a build phase; interpolations are filled in where their values are plain."""
 
     name: str

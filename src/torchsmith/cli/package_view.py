@@ -1,0 +1,134 @@
+"""Packages, and what adding or removing one changes, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from torchsmith.catalog import Package, builtin_catalog
+from torchsmith.cli.console import err, out, print_json, say, say_recovered
+from torchsmith.plan.package import PackageChange
+from torchsmith.workspace.load import Workspace
+
+SHOWN = 5
+
+
+class PackageRow(msgspec.Struct, frozen=True):
+    """A package that is known: `own` where the workspace's catalog has it, and its cells in the matrix."""
+
+    name: str
+    title: str
+    attr: str
+    needs: list[str]
+    releases: Mapping[str, str]  # by line
+    own: bool
+    cells: int
+
+
+class PackagesDocument(msgspec.Struct, frozen=True):
+    """Every package that is known in a workspace."""
+
+    packages: list[PackageRow]
+
+
+class PackageChangeDocument(msgspec.Struct, frozen=True):
+    """A package added or taken out: the facts that are written by file, and the recipes that follow."""
+
+    name: str
+    written: bool
+    files: Mapping[str, str | None]
+    needs: list[str]
+    cells: list[str]
+    left_out: Mapping[str, str]  # with the reason of each
+    recipes: list[str]
+    blocked: list[str]
+
+
+def print_packages(workspace: Workspace, *, as_json: bool) -> None:
+    """One row a package."""
+    rows = [_row(package, workspace) for package in workspace.catalog.packages.values()]
+    if as_json:
+        print_json(PackagesDocument(rows))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("package", "release", "needs", "cells", "whose"):
+        table.add_column(name, justify="right" if name == "cells" else "left")
+    for row in rows:
+        releases = " ".join(dict.fromkeys(row.releases.values())) or "nixpkgs' own"
+        whose = "this workspace's" if row.own else "built in"
+        table.add_row(row.name, releases, " ".join(row.needs), str(row.cells or "-"), whose)
+    out().print(table)
+
+
+def _row(package: Package, workspace: Workspace) -> PackageRow:
+    catalog = workspace.catalog
+    releases = {}
+    for name, line in catalog.lines.items():
+        build = next((one for one in (*line.cuda.values(), line.cpu) if one and one.pin), None)
+        release = catalog.release_of(package, line, build) if build and line.builds(package) else ""
+        if release := line.torch if package.is_torch else release:
+            releases[name] = release
+    cells = sum(cell.variant.package == package for cell in workspace.matrix.cells)
+    own = package.name not in builtin_catalog().packages
+    return PackageRow(package.name, package.title, package.attr, list(package.needs), releases, own, cells)
+
+
+def print_change(change: PackageChange, *, added: bool, written: bool, as_json: bool) -> None:
+    """What Nix said, what is written, and what to do next."""
+    if as_json:
+        print_json(
+            PackageChangeDocument(
+                change.name,
+                written,
+                {one.path: one.after for one in change.edits},
+                list(change.package.needs) if added else [],
+                change.cells,
+                change.left_out,
+                [one.path for one in change.recipes],
+                [one.path for one in change.blocked],
+            )
+        )
+        return
+    say_recovered(change.recovered)
+    if added:
+        _say_probes(change)
+    for edit in change.edits:
+        word = ("wrote", "write") if edit.after is not None else ("deleted", "delete")
+        say(f"{word[0] if written else f'would {word[1]}'} {edit.path}")
+    for one in sorted(change.recipes, key=lambda one: f"/{change.name}-" not in one.path)[:SHOWN]:
+        say(f"  {one.kind}  {one.path}")
+    if len(change.recipes) > SHOWN:
+        say(f"  … and {len(change.recipes) - SHOWN} more recipes")
+    for one in change.blocked:
+        say(f"  left  {one.path}: {one.why}", "yellow")
+    if added:
+        _say_cells(change)
+
+
+def _say_probes(change: PackageChange) -> None:
+    """What Nix told of the package: its release and needs, or its error."""
+    package = change.package
+    said: dict[str, list[str]] = {}
+    for one in change.probes:
+        words = f"Nix refuses: {one.error}" if one.error else f"release {one.version}"
+        said.setdefault(words, []).append(one.cell.variant.cell)
+    for words, cells in said.items():
+        more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
+        say(f"{package.attr} at {cells[0]}{more}: {words}")
+    say(f"needs {', '.join(package.needs) or 'nothing of the matrix'}")
+    ways = [f"{way.by} {way.name} ({way.form})" for way in package.gpu_lists] or ["its torch"]
+    say(f"is told its GPU by {', '.join(ways)}")
+
+
+def _say_cells(change: PackageChange) -> None:
+    said: dict[str, list[str]] = {}
+    for name, reason in change.left_out.items():
+        said.setdefault(reason, []).append(name)
+    for reason, names in said.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        say(f"left out: {names[0]}{more}: {reason}")
+    next_step = f"torchsmith eval package:{change.name}" if change.cells else "torchsmith list --left-out"
+    err().print(f"{len(change.cells)} cells have it; next: {next_step}", soft_wrap=True, markup=False)

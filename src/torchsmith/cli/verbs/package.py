@@ -1,0 +1,122 @@
+"""`torchsmith package`: the packages of a workspace, and more of your own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import MemoryOption, NixpkgsOption, TimeoutOption
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
+ADD = "torchsmith package add torchmetrics --attr torchmetrics"
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="The packages of a workspace, and more of your own.",
+    epilog=f"Example: [bold]{EXAMPLE}[/bold]",
+)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The package; its recipes begin so.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")]
+AdoptOption = Annotated[bool, typer.Option("--adopt", help="Take over recipes that are not torchsmith's.")]
+WaitOption = Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")]
+
+
+@app.callback()
+def run() -> None:
+    """The packages of a workspace, and more of your own.
+
+    [bold]package list[/bold] shows what is known and what this workspace builds. [bold]package add[/bold]
+    asks Nix what a package of nixpkgs needs, writes its entry and its recipes; [bold]package remove[/bold]
+    takes them out.
+    """
+
+
+@app.command("list", epilog="Example: [bold]torchsmith package list[/bold]")
+def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
+    """Every package that is known: its releases, its needs, and how many cells this workspace has of it."""
+    from torchsmith.cli.package_view import print_packages
+    from torchsmith.workspace.load import open_workspace
+
+    print_packages(open_workspace(workspace), as_json=json)
+
+
+@app.command("add", epilog=f"Example: [bold]{ADD}[/bold]")
+def add(
+    name: NameArgument,
+    workspace: WorkspaceOption = None,
+    attr: Annotated[
+        str, typer.Option("--attr", help="Its attribute in nixpkgs' Python packages; else its name.")
+    ] = "",
+    title: Annotated[str, typer.Option("--title", help="Its name for people.")] = "",
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source", metavar="github:OWNER/REPO", help="Where releases that nixpkgs lacks come from."
+        ),
+    ] = "",
+    tag: Annotated[str, typer.Option("--tag", help="How they are tagged; else v{version}.")] = "",
+    version: Annotated[str, typer.Option("--version", help="The release to build; else nixpkgs' own.")] = "",
+    gpu_list: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--gpu-list",
+            metavar="BY:NAME[:FORM]",
+            help="How its build is told its GPU, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
+        ),
+    ] = None,
+    nixpkgs: NixpkgsOption = None,
+    memory: MemoryOption = 4.0,
+    timeout: TimeoutOption = 300.0,
+    dry_run: DryRunOption = False,
+    adopt: AdoptOption = False,
+    wait: WaitOption = 0.0,
+    json: JsonOption = False,
+) -> None:
+    """Add a package of nixpkgs to the workspace: its entry in catalog/packages.toml, and its recipes.
+
+    Nix is asked, for every line, CUDA release and system of the workspace, whether it evaluates, whether
+    torch or other packages of the matrix lie below it, and how its build is told its GPU. What Nix refuses is
+    left out, with Nix's own error as the reason.
+    """
+    from torchsmith.cli.nix_options import evaluation
+    from torchsmith.cli.package_view import print_change
+    from torchsmith.nix.graph import graph_of
+    from torchsmith.plan import package as plan
+    from torchsmith.plan.package_entry import NewPackage
+    from torchsmith.workspace.load import open_workspace
+
+    new = NewPackage(
+        name, attr, title, plan.read_source(source, tag), version, plan.read_gpu_list(gpu_list or [])
+    )
+    plan.check_name(open_workspace(workspace), new)  # before Nix is looked for
+    nix, evaluate = evaluation(nixpkgs, None, memory, timeout, False, instantiate=True)
+    change = plan.propose(workspace, new, evaluate, lambda results: graph_of(nix, results), adopt=adopt)
+    if not dry_run:
+        change = plan.write(workspace, change, wait_seconds=wait)
+    print_change(change, added=True, written=not dry_run, as_json=json)
+    if change.blocked:
+        raise typer.Exit(1)
+
+
+@app.command("remove", epilog="Example: [bold]torchsmith package remove torchmetrics[/bold]")
+def remove(
+    name: NameArgument,
+    workspace: WorkspaceOption = None,
+    dry_run: DryRunOption = False,
+    adopt: AdoptOption = False,
+    wait: WaitOption = 0.0,
+    json: JsonOption = False,
+) -> None:
+    """Take a package out of the workspace: its entry, where it is the workspace's own, and its recipes."""
+    from torchsmith.cli.package_view import print_change
+    from torchsmith.plan import package as plan
+
+    change = plan.propose_removal(workspace, name, adopt=adopt)
+    if not dry_run:
+        change = plan.write(workspace, change, wait_seconds=wait)
+    print_change(change, added=False, written=not dry_run, as_json=json)
+    if change.blocked:
+        raise typer.Exit(1)

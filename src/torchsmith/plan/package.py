@@ -1,0 +1,251 @@
+"""A package of the workspace's own: its entry and its recipes written in one step, or taken out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchsmith.catalog import Package
+from torchsmith.catalog.check import ATTRIBUTE, PACKAGE_NAME
+from torchsmith.catalog.package import GpuList, SourceRepository
+from torchsmith.edge.files import read_text
+from torchsmith.edge.problem import Exit, Problem, did_you_mean, nearest
+from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string
+from torchsmith.nix.evaluate import Evaluate
+from torchsmith.plan.package_entry import NewPackage, entry_text
+from torchsmith.plan.package_probe import PackageProbe, Read, pin_of, probe
+from torchsmith.recipe.write import NO_ATTRIBUTE
+from torchsmith.workspace.change import Adoption, Change
+from torchsmith.workspace.journal import writing
+from torchsmith.workspace.load import FILE, Workspace, open_workspace
+from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.run import carry_out, root_of
+from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+
+PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
+HEAD = "# Packages of this workspace, beside torchsmith's own.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class PackageChange:
+    """A package added or taken out: the files of facts, the recipes that follow, and what Nix said."""
+
+    name: str
+    after: Workspace
+    edits: tuple[Change, ...]
+    repos: tuple[WantedRepo, ...]
+    changes: tuple[Change, ...]
+    probes: tuple[PackageProbe, ...] = ()
+    recovered: str = ""
+
+    @property
+    def package(self) -> Package:
+        return self.after.catalog.packages[self.name]
+
+    @property
+    def recipes(self) -> list[Change]:
+        return [one for one in self.changes if one.recipe and one.done]
+
+    @property
+    def blocked(self) -> list[Change]:
+        return [one for one in self.changes if one.left]
+
+    @property
+    def cells(self) -> list[str]:
+        """The package's cells in the workspace's matrix."""
+        return [cell.name for cell in self.after.matrix.cells if cell.variant.package.name == self.name]
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Its cells that the matrix has not, each with the reason."""
+        return {
+            left.variant.name: "; ".join(map(str, left.reasons))
+            for left in self.after.matrix.left_out
+            if left.variant.package.name == self.name
+        }
+
+
+def read_source(words: str, tag: str) -> SourceRepository | None:
+    """github:OWNER/REPO as a person gives it."""
+    if not words:
+        if tag:
+            raise Problem("--tag says how releases of --source are called", hint="--source github:OWNER/REPO")
+        return None
+    found = re.fullmatch(
+        r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", words
+    )
+    if found is None:
+        raise Problem(f"--source {words!r} is no repository on GitHub", hint="such as github:OWNER/REPO")
+    tag = tag or "v{version}"
+    if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
+        raise Problem(f"--tag {tag!r} is no tag of a release", hint="such as 'v{version}'")
+    return SourceRepository(owner=found[1], repo=found[2].removesuffix(".git"), tag=tag)
+
+
+def read_gpu_list(words: Sequence[str]) -> tuple[GpuList, ...]:
+    """BY:NAME or BY:NAME:FORM as a person gives it."""
+    made = []
+    for word in words:
+        by, _, rest = word.partition(":")
+        name, _, form = rest.partition(":")
+        form = form or "9.0"
+        known = by in ("variable", "cmake", "argument") and form in ("9.0", "90", "90-real")
+        if not known or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            hint = "variable:NAME, cmake:NAME or argument:NAME, then :9.0, :90 or :90-real as it spells sm90"
+            raise Problem(f"--gpu-list {word!r} does not say how a build is told its GPU", hint=hint)
+        made.append(GpuList(by=by, name=name, form=form))  # type: ignore[arg-type]
+    return tuple(made)
+
+
+def check_name(workspace: Workspace, new: NewPackage) -> None:
+    """Refuse a name that cannot be one, or that is taken; what can be known before Nix is asked."""
+    catalog = workspace.catalog
+    if not PACKAGE_NAME.fullmatch(new.name) or "-python" in new.name:
+        raise Problem(f"{new.name!r} cannot begin a recipe's name", hint="small letters, such as flash-attn")
+    if not ATTRIBUTE.fullmatch(new.attribute):
+        hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
+        raise Problem(f"{new.attribute!r} is no attribute of Nix", hint=hint)
+    same = {one.attr: one for one in catalog.packages.values()}.get(new.attribute)
+    taken = catalog.packages.get(new.name) or same
+    if taken is None:
+        return
+    where = catalog.place("packages", (taken.name,))
+    what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
+    wanted = workspace.settings.packages or [one.name for one in catalog.packages.values() if one.default]
+    hint = (
+        "it is in this workspace; torchsmith package remove takes it out"
+        if taken.name in wanted
+        else f'name it in {workspace.source.name}: packages = ["pytorch", "{taken.name}"]'
+    )
+    raise Problem(f"{new.name if taken.name == new.name else new.attribute} {what}", hint=hint, where=where)
+
+
+def propose(
+    workspace: Path | None, new: NewPackage, evaluate: Evaluate, read: Read, *, adopt: bool = False
+) -> PackageChange:
+    """Ask Nix, and work out what adding a package changes; nothing is written."""
+    root_of(workspace)
+    opened = open_workspace(workspace)
+    check_name(opened, new)
+    probes = probe(opened, new.name, new.attribute, evaluate, read)
+    _require_answer(opened, new, probes)
+    texts = _with_package(opened, new, probes)
+    return replace(_change(opened, new.name, texts, adopt=adopt), probes=tuple(probes))
+
+
+def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
+    """A Problem where no nixpkgs of the workspace has the package, or its source is not known."""
+    if not probes:
+        raise Problem("no cell of this workspace imports a nixpkgs that could be asked")
+    good = [one for one in probes if not one.error]
+    if not good:
+        pins = ", ".join(sorted({pin_of(workspace, one) for one in probes}))
+        if probes[0].missing:
+            alike = probes[0].error.partition(NO_ATTRIBUTE)[2].split()
+            hint = f"did you mean {near}?" if (near := nearest(new.attribute, alike)) else ""
+            hint = hint or f"a package that nixpkgs lacks takes a template: templates/{new.name}.nix"
+            raise Problem(f"nixpkgs {pins} has no python3Packages.{new.attribute}", hint=hint)
+        raise Problem(
+            f"Nix cannot evaluate {new.attribute} for any cell of this workspace: {probes[0].error}",
+            hint="another CUDA release or line may have it",
+            exit=Exit.NOT_RIGHT,
+        )
+    own = {one.version for one in good}
+    if new.version and own != {new.version} and new.upstream is None:
+        raise Problem(
+            f"nixpkgs has {new.name} {', '.join(sorted(own))}, and nothing says where {new.version} is",
+            hint="--source github:OWNER/REPO --tag 'v{version}'",
+        )
+    torch = workspace.catalog.torch.name
+    if not new.gpu_list and not any(torch in one.uses or one.gpu_lists for one in good):
+        raise Problem(
+            f"{new.name} uses no torch, and nothing in its derivation says how it is told its GPU",
+            hint="--gpu-list variable:NAME:90, cmake:CMAKE_CUDA_ARCHITECTURES:90-real or argument:gpuTargets",
+        )
+
+
+def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> dict[str, str]:
+    """The workspace's files with the package in them."""
+    assert workspace.root is not None
+    pins = {pin_of(workspace, one): one.version for one in probes if not one.error and one.version}
+    before = _text(workspace.root, PACKAGES)
+    head = before if before.strip() else HEAD
+    texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
+    held = _text(workspace.root, PINS)
+    for pin, version in pins.items():
+        held = set_string(held, (pin, new.name), version)
+    texts[PINS] = held
+    packages = workspace.settings.packages
+    if packages is None:
+        packages = tuple(one.name for one in workspace.catalog.packages.values() if one.default)
+    texts[FILE] = set_list(workspace.source.text, "packages", [*packages, new.name])
+    return texts
+
+
+def _text(root: Path, name: str) -> str:
+    return read_text(root / name) if (root / name).exists() else ""
+
+
+def _change(
+    workspace: Workspace, name: str, texts: Mapping[str, str], *, adopt: bool, gone: str = ""
+) -> PackageChange:
+    assert workspace.root is not None
+    after = workspace.with_texts(texts)
+    repos = wanted_repos(after.matrix, after.settings, after.catalog)
+    if gone and (workspace.root / gone).is_dir():
+        repos.append(WantedRepo(gone, ()))  # nothing is wanted there any more
+    edits = [_edit(workspace.root, path, text) for path, text in texts.items()]
+    changes = reconcile(after, repos, adopt=Adoption(adopt))
+    return PackageChange(name, after, tuple(one for one in edits if one.done), tuple(repos), tuple(changes))
+
+
+def _edit(root: Path, name: str, text: str) -> Change:
+    before = _text(root, name) if (root / name).exists() else None
+    if (before or "") == text:
+        return Change("keep", name, "", before, before)
+    if not text.strip() or text == HEAD:
+        return Change("delete", name, "nothing is left in it", before, None)
+    return Change("create" if before is None else "rewrite", name, "the package", before, text, "ours")
+
+
+def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -> PackageChange:
+    """Work out what taking a package out changes; an entry of torchsmith's own stays in the catalog."""
+    root = root_of(workspace)
+    opened = open_workspace(workspace)
+    if name not in opened.catalog.packages:
+        raise Problem(f"unknown package {name!r}", hint=did_you_mean(name, opened.catalog.packages))
+    if opened.catalog.packages[name].is_torch:
+        raise Problem("torch is what everything here is built around; it stays")
+    users = [one.name for one in opened.catalog.packages.values() if name in one.needs]
+    own = f"\n[{name}" in f"\n{_text(root, PACKAGES)}"
+    if own and users:
+        where = opened.catalog.place("packages", (users[0], "needs"))
+        raise Problem(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
+    texts = {}
+    if own:
+        texts[PACKAGES] = drop_tables(_text(root, PACKAGES), name)
+        pins = _text(root, PINS)
+        for pin in opened.catalog.pins:
+            pins = drop_key(pins, (pin, name))
+        texts[PINS] = pins
+    packages = opened.settings.packages
+    default = [one.name for one in opened.catalog.packages.values() if one.default]
+    if name in (packages if packages is not None else default):
+        left = [one for one in (packages if packages is not None else default) if one != name]
+        texts[FILE] = set_list(opened.source.text, "packages", left)
+    if not any(_edit(root, path, text).done for path, text in texts.items()):
+        raise Problem(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
+    return _change(opened, name, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
+
+
+def write(workspace: Path | None, change: PackageChange, *, wait_seconds: float = 0.0) -> PackageChange:
+    """Carry a proposal out: facts and recipes, all or none."""
+    with writing(root_of(workspace), "package", wait_seconds) as writer:
+        for edit in change.edits:
+            now = _text(writer.root, edit.path) if (writer.root / edit.path).exists() else None
+            if now != edit.before:
+                raise Problem(f"{edit.path} changed while Nix was asked", hint="try again")
+        carry_out(writer, change.repos, change.changes, edits=change.edits)
+    return replace(change, recovered=writer.recovered)

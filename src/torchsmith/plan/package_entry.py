@@ -1,0 +1,111 @@
+"""The entry of packages.toml that says what a person and Nix told of a package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torchsmith.catalog.package import GpuList, SourceRepository
+from torchsmith.plan.package_probe import PackageProbe, pin_of
+from torchsmith.workspace.load import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class NewPackage:
+    """What a person says of a package; the rest is asked of Nix."""
+
+    name: str
+    attr: str = ""  # empty: as its name
+    title: str = ""
+    upstream: SourceRepository | None = None
+    version: str = ""  # empty: the one that each nixpkgs has
+    gpu_list: tuple[GpuList, ...] = ()
+
+    @property
+    def attribute(self) -> str:
+        return self.attr or self.name
+
+
+def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> str:
+    """A table of TOML, its limits after it."""
+    catalog = workspace.catalog
+    good = [one for one in probes if not one.error]
+    uses = {name for one in good for name in one.uses}
+    needs = [name for name in catalog.packages if name in uses]
+    lines = list(dict.fromkeys(one.cell.line for one in good))
+    asked = list(dict.fromkeys(one.cell.line for one in probes))
+    rows = [f"[{new.name}]", f"title = {_text(new.title or new.name)}", f"attr = {_text(new.attribute)}"]
+    if new.upstream:
+        where = {"owner": new.upstream.owner, "repo": new.upstream.repo, "tag": new.upstream.tag}
+        rows.append(f"upstream = {_inline(where)}")
+    if needs:
+        rows.append(f"needs = {_list(needs)}")
+    if _needs_cuda(probes):
+        rows.append("needs_cuda = true # without it Nix refuses")
+    if lines != asked:
+        rows.append(f"lines = {_list(lines)}")
+    rows += _gpu_rows(new, good)
+    rows.append(f"modules = {_list(dict.fromkeys(name for one in good for name in one.modules))}")
+    if new.version:
+        rows.append(f"versions = {_inline(dict.fromkeys(lines, new.version))}")
+    pins = ", ".join(sorted({pin_of(workspace, one) for one in good}))
+    source = f"Nix, asked at nixpkgs {pins} for {_asked(good)}"
+    rows.append(f"source = {_text(source)}")
+    rows.append('unproved = "evaluated there, never compiled"')
+    return "\n".join([*rows, *_limits(workspace, new.name, probes, lines)]) + "\n"
+
+
+def _needs_cuda(probes: Sequence[PackageProbe]) -> bool:
+    """Whether Nix refuses it wherever there is no CUDA, and not everywhere."""
+    without = [one for one in probes if one.cell.variant.cuda is None]
+    return bool(without) and all(one.error for one in without)
+
+
+def _gpu_rows(new: NewPackage, good: Iterable[PackageProbe]) -> list[str]:
+    """How its build is told its GPU: as a person says, or as its derivation holds it."""
+    ways = new.gpu_list or tuple(dict.fromkeys(way for one in good for way in one.gpu_lists))
+    if not ways:
+        return []
+    written = [_inline({"by": way.by, "name": way.name, "form": way.form}) for way in ways]
+    return [f"gpu_list = {written[0]}" if len(written) == 1 else f"gpu_list = [{', '.join(written)}]"]
+
+
+def _asked(good: Sequence[PackageProbe]) -> str:
+    cells = dict.fromkeys(one.cell.variant.cell for one in good)
+    return ", ".join(list(cells)[:3]) + (f" and {len(cells) - 3} more" if len(cells) > 3 else "")
+
+
+def _limits(
+    workspace: Workspace, name: str, probes: Sequence[PackageProbe], lines: Sequence[str]
+) -> list[str]:
+    """What Nix refuses of the lines that have it, each with Nix's own error."""
+    rows = []
+    for one in probes:
+        cuda = one.cell.variant.cuda
+        if not one.error or cuda is None or one.cell.line not in lines:
+            continue
+        platform = workspace.catalog.isas[one.cell.variant.isa].platform
+        key = f"{one.cell.line}-cuda{cuda}-{platform.removesuffix('-linux')}"
+        rows += [
+            "",
+            f"[{name}.limits.{_text(key)}]",
+            f"lines = {_list([one.cell.line])}",
+            f"cuda = {_text(f'=={cuda}')}",
+            f"platforms = {_list([platform])}",
+            f"reason = {_text(f'Nix: {one.error}')}",
+        ]
+    return rows
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _list(values: Iterable[str]) -> str:
+    return f"[{', '.join(map(_text, values))}]"
+
+
+def _inline(table: dict[str, str]) -> str:
+    words = (f"{key if key.isidentifier() else _text(key)} = {_text(value)}" for key, value in table.items())
+    return f"{{ {', '.join(words)} }}"

@@ -1,0 +1,19 @@
+# A question to Nix: every package of the matrix that lies below @probed@ carries its name there.
+
+#? include nixpkgs.nix
+
+let
+  #? include torch.nix
+
+  marked = name: package: package.overrideAttrs (oldAttrs: { @mark@ = name; });
+
+  pythonPackages = pkgs.@pythonPackages@.overrideScope (pfinal: pprev: {
+    torch = marked "@torchName@" customPytorch;
+    #? each marks
+    @markAttr@ = marked "@markName@" pprev.@markAttr@;
+    #? end
+  });
+
+  alike = builtins.filter (name: pkgs.lib.hasPrefix "@beginning@" name) (builtins.attrNames pkgs.@pythonPackages@);
+in
+pythonPackages.@probed@ or (throw "@noAttribute@${toString alike}")
