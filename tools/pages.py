@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import sys
 from collections.abc import Iterator
@@ -12,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tools.verb_pages import overview, verbs_page
 from torchsmith.artifact.trial import Trial
 from torchsmith.audit.reports import AuditDocument
 from torchsmith.audit.rule import all_rules, documented
@@ -38,7 +37,6 @@ from torchsmith.cli import (
     publish_view,
     record_view,
 )
-from torchsmith.cli.app import VERBS
 from torchsmith.cli.verbs.diff_drv import DiffDocument
 from torchsmith.cli.verbs.impact import ImpactDocument
 from torchsmith.host.facts import HostFacts
@@ -57,7 +55,8 @@ def pages() -> dict[str, str]:
     catalog = builtin_catalog()
     return {
         "docs/catalog.md": catalog_page(catalog),
-        "docs/verbs.md": verbs_page(),
+        "docs/verbs.md": verbs_page(NOTE),
+        "src/torchsmith/cli/overview.txt": overview(),
         "docs/rules.md": rules_page(),
         "docs/json.md": json_page(),
         "docs/torchsmith.schema.json": json.dumps(schema(catalog), indent=2) + "\n",
@@ -289,16 +288,6 @@ def _limits(pin: Pin) -> Iterator[str]:
 def _cuda_range(name: str, catalog: Catalog) -> str:
     having = [str(v) for v, toolkit in catalog.cuda.items() if name in {str(t.sm) for t in toolkit.targets}]
     return f"{having[0]} - {having[-1]}" if having else "none"
-
-
-def verbs_page() -> str:
-    """Each verb: what it is for, an example, its options."""
-    parts = [f"{NOTE}\n# Verbs\n"]
-    for verb in VERBS:
-        module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
-        text = inspect.cleandoc(module.run.__doc__ or "").replace("[bold]", "`").replace("[/bold]", "`")
-        parts.append(f"## {verb}\n{text}\n\n    {module.EXAMPLE}\n")
-    return "\n".join(parts)
 
 
 def rules_page() -> str:

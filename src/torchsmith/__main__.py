@@ -10,7 +10,7 @@ def main() -> None:
 
         print(f"torchsmith {__version__}")
         return
-    from torchsmith.cli import run
+    from torchsmith.cli.main import run
 
     run()
 

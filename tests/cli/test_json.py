@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from tools.pages import DOCUMENTS
-from torchsmith.cli.app import VERBS
+from torchsmith.cli.panels import VERBS
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 

@@ -12,7 +12,7 @@ import pytest
 from tests.artifact import standin
 from tests.cli.conftest import Call
 from torchsmith import __version__
-from torchsmith.cli.app import VERBS
+from torchsmith.cli.panels import VERBS
 
 ASKING_NIX = ("eval", "graph", "diff-drv", "impact", "build", "fix-hashes")
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
@@ -59,8 +59,8 @@ def test_the_grid_shows_gpus_and_counts(call: Call) -> None:
     out = call("list").out
     assert "sm103" in out
     assert "B300" in out
-    assert "132 variants: 44 pytorch, 44 torchvision, 44 torchaudio" in out
-    assert "12 cells: sm121 (GB10, DGX Spark) exists only on aarch64" in out
+    assert "132 variants: 44 cells in all 3 packages (pytorch, torchvision, torchaudio)" in out
+    assert "12 variants: sm121 (GB10, DGX Spark) exists only on aarch64" in out
 
 
 def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:

@@ -58,7 +58,7 @@ def _soon(number: int) -> None:
 def main() -> None:
     """Install the hook, then be torchsmith."""
     root, fault, at, log, _, *words = sys.argv[1:]
-    from torchsmith.cli import run as torchsmith
+    from torchsmith.cli.main import run as torchsmith
 
     sys.addaudithook(Striker(root, fault, int(at), log).hook)
     sys.argv = ["torchsmith", *words]

@@ -1,7 +1,6 @@
 """Facts about GPUs, CPUs, CUDA, Python and PyTorch releases: data with sources, loaded into typed values."""
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
-from torchsmith.catalog.check import load_catalog
 from torchsmith.catalog.entry import Limit
 from torchsmith.catalog.facts import (
     Cpu,
@@ -20,7 +19,7 @@ from torchsmith.catalog.facts import (
     StatedRelease,
     Workload,
 )
-from torchsmith.catalog.load import Catalog, builtin_catalog
+from torchsmith.catalog.load import Catalog, builtin_catalog, load_catalog
 from torchsmith.catalog.package import TORCH, Package
 
 __all__ = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, Self, TypeVar, dataclass_transform
+
+from torchsmith.edge.value import frozen
 
 Platform = Literal["x86_64-linux", "aarch64-linux"]
 Form = Literal["", "a", "f"]
@@ -20,7 +21,7 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, order_default=True)
 def value(cls: type[T]) -> type[T]:
     """A frozen, ordered dataclass that decoders take for text (it parses itself), not for a table."""
-    made = dataclass(frozen=True, order=True)(cls)
+    made = frozen(order=True, slots=False)(cls)
     delattr(made, "__dataclass_fields__")
     return made
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion
 from torchsmith.catalog.facts import Cpu, Gpu, Line, LineBuild, Pin
-from torchsmith.catalog.load import DATA, Catalog, Layer, builtin_catalog
+from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.package import TORCH, Package
 from torchsmith.catalog.ranges import in_range
 from torchsmith.edge.problem import Problem, did_you_mean
@@ -19,20 +18,6 @@ from torchsmith.edge.problem import Problem, did_you_mean
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
 SOURCE = "torch-source"  # the fix that brings a torch which the pin has not
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
-
-
-def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) -> Catalog:
-    """The built-in catalog with a workspace's own files laid over it, checked as a whole; `texts` by file
-    name stand for files as they would read."""
-    layer = Layer.folder(folder) if folder is not None and folder.is_dir() else Layer({})
-    if texts:
-        paths = {**layer.paths, **{name: f"catalog/{name}.toml" for name in texts}}
-        layer = Layer({**layer.texts, **texts}, paths)
-    elif not layer.texts:
-        return builtin_catalog()
-    catalog = Catalog([Layer.folder(DATA), layer])
-    check(catalog)
-    return catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
 from torchsmith.catalog.entry import Entry, Limit
 from torchsmith.catalog.package import TORCH, Package
+from torchsmith.edge.value import frozen
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.style == "pinned" and not self.pin
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class StatedRelease:
     """A line as names state it: `28` in pytorch28, `023` in torchvision023."""
 

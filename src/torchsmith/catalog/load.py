@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +33,7 @@ from torchsmith.catalog.package import TORCH, Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.toml import read_table
+from torchsmith.edge.value import frozen
 
 DATA = Path(__file__).parent / "data"
 KINDS: dict[str, tuple[type[Entry], str]] = {
@@ -56,7 +57,7 @@ _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Layer:
     """A set of catalog files by name, and what to call each in a message."""
 
@@ -262,3 +263,19 @@ def _problem_at(layer: Layer, file: str, path: tuple[str | int, ...], message: s
 def builtin_catalog() -> Catalog:
     """The catalog that torchsmith ships."""
     return Catalog([Layer.folder(DATA)])
+
+
+def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) -> Catalog:
+    """The built-in catalog with a workspace's own files laid over it, checked as a whole; `texts` by file
+    name stand for files as they would read."""
+    layer = Layer.folder(folder) if folder is not None and folder.is_dir() else Layer({})
+    if texts:
+        paths = {**layer.paths, **{name: f"catalog/{name}.toml" for name in texts}}
+        layer = Layer({**layer.texts, **texts}, paths)
+    elif not layer.texts:
+        return builtin_catalog()
+    from torchsmith.catalog.check import check
+
+    catalog = Catalog([Layer.folder(DATA), layer])
+    check(catalog)
+    return catalog

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal
 
 from torchsmith.catalog.axes import DriverVersion, GpuTarget
 from torchsmith.catalog.facts import CudaToolkit, Gpu, Isa
+from torchsmith.edge.value import frozen
 
 Code = Literal["cubin", "ptx"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Runs:
     """It runs; `how` says whether at once, by compiling first, or within limits."""
 
@@ -23,7 +23,7 @@ class Runs:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class RunsNot:
     """It does not run, and why."""
 

@@ -1,53 +1,16 @@
-"""The command line as a whole: which verbs there are, and how every failure looks to a person."""
+"""The command line as typer knows it: verbs that are imported when they are called."""
 
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 from collections.abc import Iterator, MutableMapping
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from torchsmith.edge.problem import Exit, Problem
-
-# The order of a first visit: describe, look, prove.
-VERBS = (
-    "init",
-    "list",
-    "show",
-    "explain",
-    "host",
-    "pick",
-    "cover",
-    "generate",
-    "audit",
-    "plan",
-    "apply",
-    "align",
-    "package",
-    "pin",
-    "eval",
-    "graph",
-    "page",
-    "diff-drv",
-    "impact",
-    "build",
-    "status",
-    "history",
-    "log",
-    "diagnose",
-    "fix-hashes",
-    "farm",
-    "ci",
-    "verify",
-    "test",
-    "publish",
-    "facts",
-    "schema",
-)
+from torchsmith.cli.panels import VERBS
+from torchsmith.cli.params import for_typer, reflowed
 
 
 class Verbs(MutableMapping[str, Any]):
@@ -82,18 +45,26 @@ def _command(name: str) -> Any:
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        app.command(name, epilog=f"Example: [bold]{module.EXAMPLE}[/bold]")(module.run)
-    command = typer.main.get_command(app)
-    command.name = name
-    return command
+        app.command(name, epilog=f"Example: [bold]{module.EXAMPLE}[/bold]")(for_typer(module.run))
+    else:
+        for command in app.registered_commands:
+            command.callback = for_typer(command.callback)
+    made = typer.main.get_command(app)
+    made.name = name
+    return made
 
 
 class LazyGroup(TyperGroup):
-    """typer's group with lazily loaded verbs."""
+    """typer's group with lazily loaded verbs, and the overview of them that is kept ready."""
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
         self.commands = Verbs()
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from torchsmith.cli.overview import print_overview
+
+        print_overview()
 
 
 app = typer.Typer(
@@ -102,7 +73,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="PyTorch builds made for exactly your GPU and CPU: one file, generated, proved, picked.",
 )
 
 
@@ -123,32 +93,19 @@ def options(
     """PyTorch builds made for exactly your GPU and CPU: described in one file, generated, proved, picked."""
 
 
-def run() -> None:
-    """Run the command line; a traceback is only for a bug of ours."""
+def call_typer(words: list[str]) -> int:
+    """Let typer read the words and call the verb; returns the exit code."""
+    from typer._click.exceptions import ClickException
+    from typer.rich_utils import rich_format_error
+
     try:
-        try:
-            app(prog_name="torchsmith")
-        finally:
-            sys.stdout.flush()
-    except Problem as problem:
-        from torchsmith.cli.console import print_problem, print_problem_json
+        code = app(words, prog_name="torchsmith", standalone_mode=False)
+    except ClickException as error:
+        rich_format_error(error)
+        if "--json" in words:
+            from torchsmith.cli.console import print_problem_json
+            from torchsmith.edge.problem import Problem
 
-        print_problem(problem)
-        if "--json" in sys.argv:
-            print_problem_json(problem)
-        sys.exit(int(problem.exit))
-    except BrokenPipeError:
-        _drop_output()  # the reader has seen enough
-        sys.exit(0)
-    except OSError as error:
-        _drop_output()
-        print(f"error: {error.strerror or error}", file=sys.stderr)
-        sys.exit(int(Exit.LACKING))
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
-
-
-def _drop_output() -> None:
-    """Keep the interpreter from trying again, and complaining, at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            print_problem_json(Problem(reflowed(error.format_message())))
+        return error.exit_code
+    return code if isinstance(code, int) else 0

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-from rich.text import Text
-
-from torchsmith.cli.console import out
+from torchsmith.cli.paint import columns, paint, say, write
 from torchsmith.matrix.describe import Description, Explanation
 
 STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": "red"}
@@ -13,19 +10,12 @@ STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": 
 
 def print_description(cell: Description) -> None:
     """A cell's facts, a row each."""
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
-    for label, value in _rows(cell):
-        if value:
-            table.add_row(label, value)
-    console = out()
-    console.print(Text(cell.name, style="bold"))
-    console.print(table)
+    write(paint(cell.name, "bold"))
+    columns([row for row in _rows(cell) if row[1]], ("cyan",))
     for warning in cell.warnings:
-        console.print(Text(f"▲ {warning}", style="yellow"))
+        say(f"▲ {warning}", "yellow")
     for text in cell.unproved:
-        console.print(Text(f"not proved: {text}", style="dim"))
+        say(f"not proved: {text}", "dim")
 
 
 def _rows(cell: Description) -> list[tuple[str, str]]:
@@ -34,7 +24,8 @@ def _rows(cell: Description) -> list[tuple[str, str]]:
         ("pname", cell.pname),
         (
             "line",
-            f"{cell.line}: " + ", ".join(f"{name} {version}" for name, version in cell.versions.items()),
+            f"{cell.line}: "
+            + ", ".join(f"{name} {version}" for name, version in cell.versions.items() if version),
         ),
         ("python", cell.python),
     ]
@@ -65,15 +56,14 @@ def _rows(cell: Description) -> list[tuple[str, str]]:
 
 def print_explanation(answer: Explanation) -> None:
     """The verdict, its reasons, and where to go instead."""
-    console = out()
-    console.print(Text.assemble((f"{answer.name}: ", "bold"), (answer.verdict, STYLES[answer.verdict])))
+    write(paint(f"{answer.name}: ", "bold") + paint(answer.verdict, STYLES[answer.verdict]))
     for reason in answer.reasons:
-        console.print(f"  {reason}", markup=False)
+        say(str(reason), indent=2)
     for text in answer.old_spelling:
-        console.print(f"  spelling: {text}", markup=False)
+        say(f"spelling: {text}", indent=2)
     if answer.standing:
-        console.print(f"  {answer.standing}", markup=False)
+        say(answer.standing, indent=2)
     if answer.nearest:
-        console.print("nearest cells that can be built and used:")
+        say("nearest cells that can be built and used:")
         for name in answer.nearest:
-            console.print(f"  {name}", markup=False)
+            write(f"  {name}")

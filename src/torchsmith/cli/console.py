@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from torchsmith.cli.paint import paint, write
 from torchsmith.edge.problem import Problem
 
 if TYPE_CHECKING:
@@ -29,16 +30,12 @@ def err() -> Console:
 
 def say(text: str, style: str = "") -> None:
     """One line of an answer, just as it is: nothing in it is markup, and no terminal's width breaks it."""
-    from rich.text import Text
-
-    out().print(Text(text, style=style), soft_wrap=True)
+    write(paint(text, style))
 
 
 def warn(text: str) -> None:
     """One line for the person who watches."""
-    from rich.text import Text
-
-    err().print(Text(text, style="yellow"), soft_wrap=True)
+    write(paint(text, "yellow", sys.stderr), sys.stderr)
 
 
 def print_json(document: object, *, format: int | None = 1) -> None:
@@ -53,15 +50,10 @@ def print_json(document: object, *, format: int | None = 1) -> None:
 
 def print_problem(problem: Problem) -> None:
     """What is wrong, where, and what to do."""
-    from rich.text import Text
-
-    line = Text()
-    if problem.where:
-        line.append(f"{problem.where}: ", style="bold")
-    line.append("error: ", style="bold red").append(problem.message)
+    place = paint(f"{problem.where}: ", "bold", sys.stderr) if problem.where else ""
+    write(place + paint("error: ", "bold red", sys.stderr) + problem.message, sys.stderr)
     if problem.hint:
-        line.append("\n  hint: ", style="cyan").append(problem.hint)
-    err().print(line, soft_wrap=True)
+        write(paint("  hint: ", "cyan", sys.stderr) + problem.hint, sys.stderr)
 
 
 def print_problem_json(problem: Problem) -> None:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.table import Table
-
 from torchsmith.catalog import Catalog
-from torchsmith.cli.console import out, warn
+from torchsmith.cli.console import warn
+from torchsmith.cli.paint import columns
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.resolve import capability_of, known_isas
 
 
 def print_host(facts: HostFacts, catalog: Catalog) -> None:
     """Facts with their sources on stdout, notes on stderr."""
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
-    table.add_column(style="dim")
-    for row in _rows(facts, catalog):
-        table.add_row(*row)
-    out().print(table)
+    columns(list(_rows(facts, catalog)), ("cyan", "", "dim"))
     print_notes(facts)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from rich.table import Table
-from rich.text import Text
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
-from torchsmith.cli.console import out, print_json
+from torchsmith.cli.console import print_json
+from torchsmith.cli.paint import Cell as Shown
+from torchsmith.cli.paint import columns, say, write
 from torchsmith.matrix import Cell, LeftOut, Matrix, pname
 from torchsmith.workspace.load import Workspace
 
@@ -85,25 +85,32 @@ def print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
         left = [LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows]
         print_json(LeftOutDocument(left))
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("left out", no_wrap=True)
-    table.add_column("why")
+    found: dict[str, list[str]] = {}
     for row in rows:
-        table.add_row(row.variant.name, "; ".join(str(why) for why in row.reasons))
-    out().print(table if rows else "nothing is left out")
+        found.setdefault("; ".join(str(why) for why in row.reasons), []).append(row.variant.name)
+    for why, names in found.items():
+        say(f"{counted(len(names), 'cell')}: {why}", "bold")
+        for name in names:
+            write(f"  {name}")
+    if not rows:
+        say("nothing is left out")
 
 
 def print_grid(matrix: Matrix, workspace: Workspace) -> None:
     """One grid for each line, Python and CUDA; packages with the same cells share a grid."""
-    console, catalog = out(), workspace.catalog
+    catalog = workspace.catalog
+    marks: set[str] = set()
     for (line_name, python, cuda), cells in _grids(matrix).items():
         packages = Matrix(tuple(cells)).packages(catalog)
         line = catalog.lines[line_name]
         versions = ", ".join(f"{one} {line.version_of(one.name)}".strip() for one in packages)
         target = f"CUDA {cuda}" if cuda else "CPU only"
-        console.print(Text(f"{versions}; Python {python}; {target}", style="bold"))
-        console.print(_grid(cells, packages, catalog))
-        console.print()
+        say(f"{versions}; Python {python}; {target}", "bold")
+        rows = _grid(cells, packages, catalog)
+        columns(rows)
+        marks |= {cell[0].strip() for row in rows[1:] for cell in row[1:-1]}
+        write()
+    _print_legend(marks)
     _print_summary(matrix, catalog)
 
 
@@ -115,46 +122,60 @@ def _grids(matrix: Matrix) -> dict[GridKey, list[Cell]]:
     return grids
 
 
-def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> Table:
+def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> list[list[Shown]]:
     isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in cells)]
-    table = Table(box=None, pad_edge=False, header_style="cyan")
-    table.add_column("GPU", no_wrap=True)
-    for isa in isas:
-        table.add_column(isa, justify="center", no_wrap=True)
-    table.add_column("parts", style="dim")
+    rows: list[list[Shown]] = [[(word, "cyan") for word in ("GPU", *isas, "parts")]]
     sms = sorted({cell.variant.sm for cell in cells}, key=lambda sm: sm.number if sm else 0)
     for sm in sms:
-        row = [
-            _mark([c for c in cells if c.variant.sm == sm and c.variant.isa == isa], packages) for isa in isas
-        ]
-        table.add_row(_row_name(sm), *row, catalog.gpus[sm].title if sm else "")
-    return table
+        here = [cell for cell in cells if cell.variant.sm == sm]
+        marks = [_mark([c for c in here if c.variant.isa == isa], packages) for isa in isas]
+        shown = [(text.center(len(isa)), look) for (text, look), isa in zip(marks, isas, strict=True)]
+        rows.append([str(sm) if sm else "none", *shown, (catalog.gpus[sm].title if sm else "", "dim")])
+    return rows
 
 
-def _row_name(sm: Sm | None) -> str:
-    return str(sm) if sm else "none"
-
-
-def _mark(cells: Sequence[Cell], packages: Sequence[Package]) -> Text:
-    """● in every package, its count where only some have it; yellow with a warning."""
+def _mark(cells: Sequence[Cell], packages: Sequence[Package]) -> tuple[str, str]:
+    """● in every package, its count where only some have it; ▲ with a warning."""
     if not cells:
-        return Text("·", style="dim")
+        return "·", "dim"
     mark = "●" if len(cells) == len(packages) else f"{len(cells)}/{len(packages)}"
     if any(cell.warnings for cell in cells):
-        return Text("▲" if mark == "●" else f"▲{mark}", style="yellow")
-    return Text(mark, style="green")
+        return "▲" if mark == "●" else f"▲{mark}", "yellow"
+    return mark, "green"
+
+
+LEGEND = {
+    "●": "● in every package",
+    "▲": "▲ with a warning, told below",
+    "·": "· not in the matrix",
+}
+
+
+def _print_legend(marks: set[str]) -> None:
+    shown = [words for mark, words in LEGEND.items() if any(mark in one for one in marks)]
+    if any("/" in one for one in marks):
+        shown.append("1/3 in one of three packages")
+    if shown:
+        say("  ".join(shown), "dim")
 
 
 def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
-    console = out()
-    counts = [
-        f"{sum(cell.variant.package == package for cell in matrix.cells)} {package}"
-        for package in matrix.packages(catalog)
-    ]
-    console.print(f"{len(matrix.cells)} variants: {', '.join(counts)}")
+    packages = matrix.packages(catalog)
+    held = [{c.variant.cell for c in matrix.cells if c.variant.package == package} for package in packages]
+    names = ", ".join(map(str, packages))
+    if len(packages) > 1 and all(one == held[0] for one in held):
+        parts = f"{counted(len(held[0]), 'cell')} in all {len(packages)} packages ({names})"
+    else:
+        parts = ", ".join(f"{len(one)} {package}" for one, package in zip(held, packages, strict=True))
+    say(f"{counted(len(matrix.cells), 'variant')}: {parts}")
     warned: dict[str, int] = {}
     for cell in matrix.cells:
         for warning in cell.warnings:
             warned[str(warning)] = warned.get(str(warning), 0) + 1
     for text, count in warned.items():
-        console.print(Text(f"▲ {count} cells: {text}", style="yellow"))
+        say(f"▲ {counted(count, 'variant')}: {text}", "yellow")
+
+
+def counted(number: int, thing: str) -> str:
+    """1 cell, 44 cells."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")

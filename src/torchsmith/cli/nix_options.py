@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.problem import Problem
 
 if TYPE_CHECKING:
@@ -18,24 +17,24 @@ if TYPE_CHECKING:
 
 Recipes = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         metavar="[RECIPE]...",
         help="Names, selectors such as sm120, or paths of recipes and repositories; else all of them.",
     ),
 ]
 NixpkgsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--nixpkgs",
         metavar="[REV=]PATH",
         envvar="TORCHSMITH_NIXPKGS",
         help="A nixpkgs tree to use in place of the download, of every pin or of the revision named.",
     ),
 ]
-JobsOption = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Workers at the same time.")]
-MemoryOption = Annotated[float, typer.Option("--memory", min=0.25, help="GiB that a worker may use.")]
-TimeoutOption = Annotated[float, typer.Option("--timeout", min=1, help="Seconds that a recipe may take.")]
-CacheOption = Annotated[bool, typer.Option("--cache/--no-cache", help="Use results that are kept.")]
+JobsOption = Annotated[int | None, Option("--jobs", "-j", min=1, help="Workers at the same time.")]
+MemoryOption = Annotated[float, Option("--memory", min=0.25, help="GiB that a worker may use.")]
+TimeoutOption = Annotated[float, Option("--timeout", min=1, help="Seconds that a recipe may take.")]
+CacheOption = Annotated[bool, Option("--cache/--no-cache", help="Use results that are kept.")]
 
 
 def read_trees(words: Sequence[str]) -> dict[str, Path]:

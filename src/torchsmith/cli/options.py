@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from torchsmith.cli.params import Argument, Option
 
 if TYPE_CHECKING:
     from torchsmith.catalog import Catalog
@@ -26,7 +26,7 @@ def complete_names(incomplete: str) -> list[str]:
 
 WorkspaceOption = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--workspace",
         "-w",
         help="A torchsmith.toml or its folder; else the nearest one above this folder, else the default.",
@@ -34,20 +34,20 @@ WorkspaceOption = Annotated[
 ]
 ProfileOption = Annotated[
     str | None,
-    typer.Option("--profile", "-p", help="Use this profile: plan, real, wide, or one of your own."),
+    Option("--profile", "-p", help="Use this profile: plan, real, wide, or one of your own."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 Selectors = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         metavar="[SELECTOR]...",
         help="Words that pick variants, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
     ),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A variant's name.", autocompletion=complete_names)]
+Name = Annotated[str, Argument(metavar="NAME", help="A variant's name.", autocompletion=complete_names)]
 VariantOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--variant",
         help="The variant it should be; else the one in the path's name.",
         autocompletion=complete_names,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -70,6 +69,8 @@ class Problem(Exception):
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """The known spelling closest to `word`, or an empty string."""
+    import difflib  # only where a word is wrong
+
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return found[0] if found else ""
 

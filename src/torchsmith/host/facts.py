@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from torchsmith.catalog.axes import DriverVersion, Sm
+from torchsmith.edge.value import frozen
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Fact(Generic[T]):
     """A value and the tool, file or option that said it."""
 
@@ -19,7 +20,7 @@ class Fact(Generic[T]):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Note:
     """Something a source said, or failed to say, that was not used as it stands, and why."""
 
@@ -30,7 +31,7 @@ class Note:
         return f"{self.source}: {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class GpuFacts:
     """One GPU, as far as the sources tell."""
 
@@ -49,7 +50,7 @@ class GpuFacts:
         return str(self.sm.value) if self.sm else "a GPU without a name"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class HostFacts:
     """A machine, whole or in part. None says that no source spoke of it; `gpus` may be an empty tuple."""
 

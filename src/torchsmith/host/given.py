@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.value import frozen
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.parts import gpu_of_name
 from torchsmith.host.read_cpu import system_of_machine
@@ -17,7 +18,7 @@ from torchsmith.matrix.hardware import FEW, find_cpu_by_name, parts_holding, par
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Given:
     """A machine in words; an empty field says nothing, `gpu = "none"` says that it has no GPU."""
 

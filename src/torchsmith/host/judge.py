@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from torchsmith.catalog import Catalog, GpuTarget, Sm
 from torchsmith.catalog.runs import Verdict, driver_runs, gpu_code_runs, isa_runs
+from torchsmith.edge.value import frozen
 from torchsmith.host.resolve import Capability
 from torchsmith.matrix import Cell, Cuda, Reason, Variant
 from torchsmith.matrix.cells import UNUSABLE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Fits:
     """A candidate that runs here: on which GPUs, and what must be true that no source told."""
 
@@ -40,7 +41,7 @@ class Fits:
         return any(reason.code == code for reason in self.provided)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Misses:
     """A candidate that does not run here, and everything that stands in its way."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
 from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.value import frozen
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.judge import Fits
 from torchsmith.host.rank import Ranking, rank
@@ -15,7 +15,7 @@ from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, Target, Variant, assess
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Assigned:
     """A chosen variant and the GPUs that it is for; none for a CPU-only build."""
 
@@ -23,7 +23,7 @@ class Assigned:
     gpus: tuple[Sm, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class PickedVariants:
     """As few variants as serve all GPUs, and the GPUs that none of them serves."""
 
@@ -31,7 +31,7 @@ class PickedVariants:
     unserved: tuple[Sm, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Pick:
     """A machine, all candidates, the choice among them, and the cells that would suit it better or at all."""
 

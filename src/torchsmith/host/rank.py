@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from torchsmith.catalog import Catalog, Workload
+from torchsmith.edge.value import frozen
 from torchsmith.host.judge import Fits, Misses, judge
 from torchsmith.host.resolve import Capability
 from torchsmith.matrix import Cell, Cuda, Flavor
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Ranking:
     """All candidates: those that run, the best first, and the others, the nearest first."""
 
@@ -44,7 +44,7 @@ def _distance(
     return hardness, gap, place_of_isa(miss.variant.isa, catalog, workload), miss.variant.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Criterion:
     """One thing that makes a candidate better than another, and how to say so of the worse one."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from torchsmith.edge.value import frozen
 from torchsmith.host.facts import Fact, HostFacts, Note
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
@@ -32,7 +32,7 @@ def system_of_machine(machine: str) -> str:
     return _MACHINES.get(machine.lower(), f"{machine.lower()}-linux")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Core:
     """One processor of /proc/cpuinfo."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.edge.problem import Problem
+from torchsmith.edge.value import frozen
 from torchsmith.host.document import MARK, read_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_apple import read_sysctl, read_system_profiler
@@ -23,7 +23,7 @@ KNOWN = (
 LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ReportFormat:
     """A kind of report: how to know it, and who reads it."""
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchsmith.catalog import Catalog, Cpu
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.runs import isa_runs
+from torchsmith.edge.value import frozen
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
 from torchsmith.host.parts import gpu_of_name
 
 CATALOG = "the catalog"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Capability:
     """What decides which builds run on a machine; None is unknown. Machines equal here are of one kind."""
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.value import frozen
 from torchsmith.matrix.variant import Cuda, Flavor, Variant
 
 UNUSABLE = "no-machine"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Reason:
     """Why a cell is not, or not quite, right: a stable code, words, and what to do."""
 
@@ -26,7 +27,7 @@ class Reason:
         return self.text + (f" ({self.hint})" if self.hint else "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Accepted:
     """The cell can be built by this line; a warning may say that nobody can use it, or nobody proved it."""
 
@@ -38,7 +39,7 @@ class Accepted:
         return all(warning.code != UNUSABLE for warning in self.warnings)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Rejected:
     """The cell cannot be built, and why."""
 

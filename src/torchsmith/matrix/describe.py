@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from torchsmith.catalog import TORCH, Catalog, CudaVersion, Isa, Line, LineBuild
 from torchsmith.edge.problem import Problem
+from torchsmith.edge.value import frozen
 from torchsmith.matrix.cells import Accepted, Decision, Rejected, assess, nearest_allowed
 from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class GpuPart:
     """The GPU half of a cell."""
 
@@ -24,7 +24,7 @@ class GpuPart:
     platforms: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CpuPart:
     """The CPU half of a cell."""
 
@@ -38,7 +38,7 @@ class CpuPart:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Description:
     """A cell that can be built: what goes in, what it runs on, and what nobody proved."""
 
@@ -133,7 +133,7 @@ def _own_source(build: LineBuild) -> bool:
     return "torch-source" in build.fixes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Explanation:
     """Why a cell is allowed or not, and which cells near it are."""
 

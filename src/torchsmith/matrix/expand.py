@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.edge.problem import Problem, ValuePath
+from torchsmith.edge.value import frozen
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import CpuOnly, Cuda, Target, Variant
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Block:
     """A product of axes, built by one line. `cudas` holds None for CPU-only cells."""
 
@@ -41,7 +42,7 @@ class Block:
                 yield from (Cuda(cuda, sm) for sm in self.sms)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Include:
     """A single cell that is wanted by name."""
 
@@ -50,7 +51,7 @@ class Include:
     path: ValuePath = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class MatrixSpec:
     """What is wanted: products of axes, single cells, and what to leave out."""
 
@@ -59,7 +60,7 @@ class MatrixSpec:
     exclude: tuple[Selector, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Cell:
     """A variant of the matrix, the line that builds it, and what to be warned of."""
 
@@ -72,7 +73,7 @@ class Cell:
         return self.variant.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class LeftOut:
     """A cell of the product that is not in the matrix, and why."""
 
@@ -80,7 +81,7 @@ class LeftOut:
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Matrix:
     """The cells in their order, and those left out."""
 

@@ -3,7 +3,6 @@ nearest spelling of a CPU may be one with more instructions, and its builds woul
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from torchsmith.catalog import Catalog, Cpu, Gpu
@@ -72,6 +71,8 @@ def hardware_hint(words: str, catalog: Catalog) -> str:
 
 def typo_of(words: str, known: list[str]) -> str:
     """The one known name that differs in a letter or two, and in no digit; else nothing."""
+    import difflib  # only where a name is wrong
+
     plain = {name: "".join(_words(name)) for name in known}
     near = difflib.get_close_matches("".join(_words(words)), plain.values(), n=3, cutoff=0.85)
     same = {

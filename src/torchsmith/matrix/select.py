@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.value import frozen
 from torchsmith.matrix.hardware import hardware_hint
 from torchsmith.matrix.variant import Variant
 
@@ -17,7 +17,7 @@ AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
 CLOSE = 0.75  # h100 is not a misspelt sm100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Term:
     """One word: an axis, a pattern on it, and whether it leaves out."""
 
@@ -26,7 +26,7 @@ class Term:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Selector:
     """A conjunction over axes of alternatives within an axis."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.catalog.ranges import version_key
 from torchsmith.edge.problem import Problem, nearest
+from torchsmith.edge.value import frozen
 
 EXAMPLE = "pytorch-python313-cuda13_0-sm120-avx512"
 LONGEST = 200
@@ -23,7 +24,7 @@ class Flavor(StrEnum):
     NIGHTLY_WRAPPER = "nightly-wrapper"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@frozen(order=True)
 class Cuda:
     """A GPU build: a CUDA release and the architecture it compiles for."""
 
@@ -34,7 +35,7 @@ class Cuda:
         return f"cuda{self.version.slug}-{self.sm}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@frozen(order=True)
 class CpuOnly:
     """A build without GPU code."""
 
@@ -130,7 +131,7 @@ class BadName(Problem):
         self.what = what
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Reading:
     """What a name says: the variant, and how the spelling differs from ours."""
 

@@ -17,7 +17,6 @@ from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.select import choose
-from torchsmith.workspace.journal import finish_stopped, stopped_halfway
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
 FILE = "torchsmith.toml"
@@ -118,6 +117,8 @@ def open_workspace(path: Path | None, profile: str | None = None) -> Workspace:
     try:
         return _load(file, profile)
     except Problem:
+        from torchsmith.workspace.journal import finish_stopped, stopped_halfway
+
         # Of files that belong together a stopped run may have put the first in place, and not the rest.
         if file == DEFAULT or not stopped_halfway(file.parent):
             raise

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.host_options import WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith cover sample --profile wide --curve 6"
 
@@ -16,24 +15,24 @@ EXAMPLE = "torchsmith cover sample --profile wide --curve 6"
 def run(
     fleet: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="FLEET",
             help="A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
             " what scontrol, kubectl or Ansible print, a folder of reports, or the word sample.",
         ),
     ],
     selectors: Selectors = None,
-    best: Annotated[int, typer.Option("--best", min=0, help="The best plan with so many variants.")] = 0,
-    curve: Annotated[int, typer.Option("--curve", min=0, help="Show best plans up to this size.")] = 0,
-    must: Annotated[list[str] | None, typer.Option("--must", help="A variant that must be chosen.")] = None,
+    best: Annotated[int, Option("--best", min=0, help="The best plan with so many variants.")] = 0,
+    curve: Annotated[int, Option("--curve", min=0, help="Show best plans up to this size.")] = 0,
+    must: Annotated[list[str] | None, Option("--must", help="A variant that must be chosen.")] = None,
     must_not: Annotated[
-        list[str] | None, typer.Option("--must-not", help="A variant that must not be chosen.")
+        list[str] | None, Option("--must-not", help="A variant that must not be chosen.")
     ] = None,
     workload: WorkloadOption = "general",
     write: Annotated[
-        Path | None, typer.Option("--write", metavar="FILE", help="Write the plan as a torchsmith.toml.")
+        Path | None, Option("--write", metavar="FILE", help="Write the plan as a torchsmith.toml.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file of --write.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace the file of --write.")] = False,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     json: JsonOption = False,
@@ -69,4 +68,4 @@ def run(
         write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", read_as, replace=force)
         warn(f"written: {write}")
     if plan.unserved or machines.unread:
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.nix_options import (
     CacheOption,
     JobsOption,
@@ -15,6 +13,7 @@ from torchsmith.cli.nix_options import (
     TimeoutOption,
 )
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith eval -w builds sm120"
 
@@ -25,14 +24,14 @@ def run(
     nixpkgs: NixpkgsOption = None,
     values: Annotated[
         bool,
-        typer.Option("--values", help="What recipes ask for, told without Nix by the embedded evaluator."),
+        Option("--values", help="What recipes ask for, told without Nix by the embedded evaluator."),
     ] = False,
     jobs: JobsOption = None,
     memory: MemoryOption = 2.0,
     timeout: TimeoutOption = 300.0,
     cache: CacheOption = True,
     separate: Annotated[
-        bool, typer.Option("--separate", help="Share nothing: a process of its own for each recipe.")
+        bool, Option("--separate", help="Share nothing: a process of its own for each recipe.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -58,4 +57,4 @@ def run(
         view.print_results(results, as_json=json)
         failed = any(not result.ok for result in results)
     if failed:
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
 
 EXAMPLE = "torchsmith explain pytorch-python313-cuda13_0-sm103-avx2"
@@ -34,4 +32,4 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
     else:
         print_explanation(answer)
     if answer.verdict == "rejected":
-        raise typer.Exit(1)
+        raise SystemExit(1)

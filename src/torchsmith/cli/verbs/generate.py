@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
 
@@ -15,27 +14,23 @@ EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
 def run(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="With --adopt: take over these files alone, pages too."),
+        Argument(metavar="[PATH]...", help="With --adopt: take over these files alone, pages too."),
     ] = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Write just the recipes that this selector picks.")
+        list[str] | None, Option("--only", help="Write just the recipes that this selector picks.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a file is stale.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Write nothing; print what would change.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; list what would be done.")
-    ] = False,
+    check: Annotated[bool, Option("--check", help="Write nothing; exit 1 if a file is stale.")] = False,
+    diff: Annotated[bool, Option("--diff", help="Write nothing; print what would change.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Write nothing; list what would be done.")] = False,
     adopt: Annotated[
         bool,
-        typer.Option(
-            "--adopt", help="Take over files that are not ours but no pages; git or .orig keeps them."
-        ),
+        Option("--adopt", help="Take over files that are not ours but no pages; git or .orig keeps them."),
     ] = False,
-    commit: Annotated[bool, typer.Option("--commit", help="Commit in each repository.")] = False,
-    git: Annotated[bool, typer.Option("--git/--no-git", help="Tell git of the files, as Flox needs.")] = True,
-    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
+    commit: Annotated[bool, Option("--commit", help="Commit in each repository.")] = False,
+    git: Annotated[bool, Option("--git/--no-git", help="Tell git of the files, as Flox needs.")] = True,
+    wait: Annotated[float, Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Write the workspace: recipes, Flox files and pages for each package.
@@ -67,4 +62,4 @@ def run(
     else:
         view.print_report(report, check=check, dry_run=dry_run)
     if report.blocked or (check and report.pending):
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from torchsmith.cli.nix_options import (
     CacheOption,
     JobsOption,
@@ -43,4 +41,4 @@ def run(
     view.print_graph(graph, as_json=json)
     print_failures(results)
     if len(graph.recipes) < len(results):
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds --profile real"
 
 
 def run(
-    folder: Annotated[Path, typer.Argument(help="Where the workspace is to be.")] = Path(),
-    profile: Annotated[str, typer.Option("--profile", "-p", help="The matrix to start from.")] = "plan",
+    folder: Annotated[Path, Argument(help="Where the workspace is to be.")] = Path(),
+    profile: Annotated[str, Option("--profile", "-p", help="The matrix to start from.")] = "plan",
     cell: Annotated[
         list[str] | None,
-        typer.Option("--cell", help="Ask for this cell instead, in every package; may be given again."),
+        Option("--cell", help="Ask for this cell instead, in every package; may be given again."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a torchsmith.toml that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a torchsmith.toml that is there.")] = False,
 ) -> None:
     """Write a torchsmith.toml, the one file that says which builds you ship."""
     from torchsmith.cli.console import err

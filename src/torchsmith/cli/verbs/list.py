@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
 
@@ -16,9 +15,9 @@ def run(
     selectors: Selectors = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    names: Annotated[bool, typer.Option("--names", help="Print one name a line.")] = False,
+    names: Annotated[bool, Option("--names", help="Print one name a line.")] = False,
     left_out: Annotated[
-        bool, typer.Option("--left-out", help="Print the cells that are left out, each with its reason.")
+        bool, Option("--left-out", help="Print the cells that are left out, each with its reason.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -49,4 +48,4 @@ def run(
         from torchsmith.cli.console import warn
 
         warn("every cell is left out; torchsmith list --left-out says why")
-        raise typer.Exit(1)
+        raise SystemExit(1)

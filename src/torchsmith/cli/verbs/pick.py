@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from torchsmith.cli.host_options import (
     CpuOption,
     DriverOption,
@@ -21,6 +19,7 @@ from torchsmith.cli.host_options import (
     WorkloadOption,
 )
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.params import Option
 
 if TYPE_CHECKING:
     from torchsmith.catalog import Catalog
@@ -43,14 +42,14 @@ def run(
     driver: DriverOption = "",
     time_limit: LimitOption = 10.0,
     package: Annotated[
-        str, typer.Option("--package", help="The package to pick; else torch where the matrix has it.")
+        str, Option("--package", help="The package to pick; else torch where the matrix has it.")
     ] = "",
-    org: Annotated[str, typer.Option("--org", help="The Flox organisation that publishes.")] = "ORG",
-    explain: Annotated[bool, typer.Option("--explain", help="Say of every candidate why not.")] = False,
-    names: Annotated[bool, typer.Option("--names", help="Print the chosen names alone.")] = False,
+    org: Annotated[str, Option("--org", help="The Flox organisation that publishes.")] = "ORG",
+    explain: Annotated[bool, Option("--explain", help="Say of every candidate why not.")] = False,
+    names: Annotated[bool, Option("--names", help="Print the chosen names alone.")] = False,
     create: Annotated[
         Path | None,
-        typer.Option("--create", metavar="FILE", help="Write what is missing as a torchsmith.toml."),
+        Option("--create", metavar="FILE", help="Write what is missing as a torchsmith.toml."),
     ] = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
@@ -89,7 +88,7 @@ def run(
     if create is not None:
         _create(create, answer, catalog)
     if not answer.served:
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def _adds_to(opened: Workspace) -> Callable[[Variant], str]:

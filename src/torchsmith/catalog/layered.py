@@ -1,0 +1,24 @@
+"""The built-in catalog with a workspace's own files laid over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchsmith.catalog.load import DATA, Catalog, Layer, builtin_catalog
+
+
+def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) -> Catalog:
+    """The built-in catalog with a workspace's own files laid over it, checked as a whole; `texts` by file
+    name stand for files as they would read."""
+    layer = Layer.folder(folder) if folder is not None and folder.is_dir() else Layer({})
+    if texts:
+        paths = {**layer.paths, **{name: f"catalog/{name}.toml" for name in texts}}
+        layer = Layer({**layer.texts, **texts}, paths)
+    elif not layer.texts:
+        return builtin_catalog()
+    from torchsmith.catalog.check import check
+
+    catalog = Catalog([Layer.folder(DATA), layer])
+    check(catalog)
+    return catalog

@@ -1,0 +1,65 @@
+"""A command line from its words to its exit code, and how every failure looks to a person or a program."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from torchsmith.edge.problem import Exit, Problem
+
+HELP: tuple[list[str], ...] = (["--help"], ["-h"], [])
+
+
+def run() -> None:
+    """Run the command line; a traceback is only for a bug of ours."""
+    words = sys.argv[1:]
+    try:
+        try:
+            _run(words)
+        finally:
+            sys.stdout.flush()
+    except Problem as problem:
+        fail(problem)
+    except BrokenPipeError:
+        _drop_output()  # the reader has seen enough
+        sys.exit(0)
+    except OSError as error:
+        _drop_output()
+        print(f"error: {error.strerror or error}", file=sys.stderr)
+        sys.exit(int(Exit.LACKING))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _run(words: list[str]) -> None:
+    if words in HELP and "_TORCHSMITH_COMPLETE" not in os.environ:
+        from torchsmith.cli.overview import print_overview
+
+        print_overview()
+        return
+    from torchsmith.cli.quick import quick_call
+
+    call = quick_call(words)
+    if call:
+        function, given = call
+        function(**given)
+        return
+    from torchsmith.cli.app import call_typer
+
+    sys.exit(call_typer(words))
+
+
+def fail(problem: Problem) -> None:
+    """Say what is wrong, to a program too where it asked for JSON, and exit."""
+    from torchsmith.cli.console import print_problem, print_problem_json
+
+    print_problem(problem)
+    if "--json" in sys.argv:
+        print_problem_json(problem)
+    sys.exit(int(problem.exit))
+
+
+def _drop_output() -> None:
+    """Keep the interpreter from trying again, and complaining, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

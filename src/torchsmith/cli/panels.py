@@ -1,0 +1,29 @@
+"""The verbs, in the order of the work; a panel's line says how those that sound alike differ."""
+
+from __future__ import annotations
+
+# A panel, what it is for, and its verbs. Each verb is a module of cli/verbs.
+PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Choose": (
+        "show tells what a cell is, explain why it is allowed or not",
+        ("pick", "cover", "host", "list", "show", "explain"),
+    ),
+    "Write": (
+        "plan says what would change, generate and apply write it",
+        ("init", "generate", "plan", "apply", "align", "package", "pin", "ci", "schema"),
+    ),
+    "Check": (
+        "audit reads recipes, eval asks Nix what they become; nothing is built",
+        ("audit", "eval", "graph", "diff-drv", "impact", "facts"),
+    ),
+    "Build": (
+        "build makes the cells, diagnose says why one failed",
+        ("build", "status", "history", "log", "diagnose", "fix-hashes", "farm"),
+    ),
+    "Prove": (
+        "verify reads what was built, on any machine; test runs it, on this one",
+        ("verify", "test"),
+    ),
+    "Ship": ("page shows where everything stands, publish gives it to others", ("page", "publish")),
+}
+VERBS = tuple(verb for _, verbs in PANELS.values() for verb in verbs)
