@@ -19,7 +19,8 @@ from torchsmith.catalog.facts import (
     StatedRelease,
     Workload,
 )
-from torchsmith.catalog.load import Catalog, builtin_catalog, load_catalog
+from torchsmith.catalog.layered import load_catalog
+from torchsmith.catalog.load import Catalog, builtin_catalog
 from torchsmith.catalog.package import TORCH, Package
 
 __all__ = [

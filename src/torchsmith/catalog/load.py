@@ -263,19 +263,3 @@ def _problem_at(layer: Layer, file: str, path: tuple[str | int, ...], message: s
 def builtin_catalog() -> Catalog:
     """The catalog that torchsmith ships."""
     return Catalog([Layer.folder(DATA)])
-
-
-def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) -> Catalog:
-    """The built-in catalog with a workspace's own files laid over it, checked as a whole; `texts` by file
-    name stand for files as they would read."""
-    layer = Layer.folder(folder) if folder is not None and folder.is_dir() else Layer({})
-    if texts:
-        paths = {**layer.paths, **{name: f"catalog/{name}.toml" for name in texts}}
-        layer = Layer({**layer.texts, **texts}, paths)
-    elif not layer.texts:
-        return builtin_catalog()
-    from torchsmith.catalog.check import check
-
-    catalog = Catalog([Layer.folder(DATA), layer])
-    check(catalog)
-    return catalog
