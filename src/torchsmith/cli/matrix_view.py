@@ -8,8 +8,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
 from torchsmith.cli.console import print_json
-from torchsmith.cli.paint import Cell as Shown
-from torchsmith.cli.paint import columns, say, write
+from torchsmith.cli.paint import Painted, columns, say, write
 from torchsmith.matrix import Cell, LeftOut, Matrix, pname
 from torchsmith.workspace.load import Workspace
 
@@ -122,9 +121,9 @@ def _grids(matrix: Matrix) -> dict[GridKey, list[Cell]]:
     return grids
 
 
-def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> list[list[Shown]]:
+def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> list[list[Painted]]:
     isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in cells)]
-    rows: list[list[Shown]] = [[(word, "cyan") for word in ("GPU", *isas, "parts")]]
+    rows: list[list[Painted]] = [[(word, "cyan") for word in ("GPU", *isas, "parts")]]
     sms = sorted({cell.variant.sm for cell in cells}, key=lambda sm: sm.number if sm else 0)
     for sm in sms:
         here = [cell for cell in cells if cell.variant.sm == sm]

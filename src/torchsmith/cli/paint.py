@@ -65,10 +65,10 @@ def say(text: str, style: str = "", indent: int = 0) -> None:
         write(paint(line, style))
 
 
-Cell = str | tuple[str, str]  # a text, or a text and its style
+Painted = str | tuple[str, str]  # a text, or a text and its style
 
 
-def columns(rows: Sequence[Sequence[Cell]], styles: Sequence[str] = (), gap: int = 2) -> None:
+def columns(rows: Sequence[Sequence[Painted]], styles: Sequence[str] = (), gap: int = 2) -> None:
     """Rows in columns, the last of them broken to the terminal's width."""
     count = max(map(len, rows), default=0)
     plain = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows]

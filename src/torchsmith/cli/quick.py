@@ -15,10 +15,10 @@ from typing import Any, Union, get_args, get_origin
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.params import Param, params_of
 
-Call = tuple[Callable[..., None], dict[str, Any]]
+PlainCall = tuple[Callable[..., None], dict[str, Any]]
 
 
-def quick_call(words: list[str]) -> Call | None:
+def quick_call(words: list[str]) -> PlainCall | None:
     """The verb's function and what to call it with; None: ask typer."""
     if not words or words[0] not in VERBS or "_TORCHSMITH_COMPLETE" in os.environ:
         return None
