@@ -17,15 +17,15 @@ from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Rejected, Variant, assess
 from torchsmith.nix.graph import Graph
-from torchsmith.page.document import PageCell, PageDocument, SharedBuild, State
+from torchsmith.page.document import CellState, PageCell, PageDocument, SharedBuild
 from torchsmith.page.findings import Findings, below, read_findings
-from torchsmith.page.past import Past, read_past
+from torchsmith.page.past import PagePast, read_past
 from torchsmith.page.revisions import revisions
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
 
-Known = tuple[PageCell, Variant | None]
-OWNERS: dict[str, State] = {"ours": "generated", "edited": "edited", "foreign": "foreign"}
+KnownCell = tuple[PageCell, Variant | None]
+OWNERS: dict[str, CellState] = {"ours": "generated", "edited": "edited", "foreign": "foreign"}
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ class _Cells:
     request: PageRequest
     recipes: Mapping[str, RecipeFile]
     findings: Findings
-    past: Past
+    past: PagePast
 
     @property
     def catalog(self) -> Catalog:
         return self.request.workspace.catalog
 
-    def all(self) -> Iterator[Known]:
+    def all(self) -> Iterator[KnownCell]:
         wanted = self.request.workspace.matrix.cells if self.request.whole else ()
         for cell in wanted:
             yield self._cell(cell.name, cell.variant, cell.line, cell), cell.variant
@@ -119,7 +119,9 @@ class _Cells:
         )
         return _with_axes(cell, variant, self.catalog) if variant else cell
 
-    def _state(self, recipe: RecipeFile | None, past: State | None, file: str) -> tuple[State, list[str]]:
+    def _state(
+        self, recipe: RecipeFile | None, past: CellState | None, file: str
+    ) -> tuple[CellState, list[str]]:
         if past in ("building", "failed", "wrong"):
             return past, []
         errors = self.findings.errors(file)
@@ -154,7 +156,7 @@ def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:
     )
 
 
-def _impossible(cells: Iterable[Known], request: PageRequest) -> Iterator[PageCell]:
+def _impossible(cells: Iterable[KnownCell], request: PageRequest) -> Iterator[PageCell]:
     """Cells that the grids have room for and that cannot be, each with its reasons."""
     catalog = request.workspace.catalog
     left = {one.variant: one.reasons for one in request.workspace.matrix.left_out} if request.whole else {}

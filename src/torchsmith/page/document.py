@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 # From the least to the most: where several are true of a cell, the order of STATES decides.
-State = Literal[
+CellState = Literal[
     "impossible",
     "building",
     "failed",
@@ -20,7 +20,7 @@ State = Literal[
     "generated",
     "wanted",
 ]
-STATES: dict[State, tuple[str, str, str]] = {
+STATES: dict[CellState, tuple[str, str, str]] = {
     "wanted": ("○", "wanted", "asked for, and no recipe lies there yet"),
     "generated": ("●", "generated", "its recipe is as torchsmith wrote it"),
     "foreign": ("◇", "by hand", "its recipe was written by somebody else"),
@@ -70,7 +70,7 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A cell of the matrix, or a recipe whose name says which cell it is."""
 
     name: str
-    state: State
+    state: CellState
     why: tuple[str, ...] = ()  # of its state, and what to be warned of
     package: str = ""
     version: str = ""

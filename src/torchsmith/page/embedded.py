@@ -14,7 +14,7 @@ from torchsmith.page.highlight import PackedRecipes
 from torchsmith.page.markup import FORBIDDEN, Markup
 
 
-class _Words:
+class _PageWords:
     """Texts that occur often, each once."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class _Words:
 
 def embedded(document: PageDocument, catalog: Catalog) -> dict[str, Any]:
     """The document as the script takes it."""
-    recipes, words = PackedRecipes(), _Words()
+    recipes, words = PackedRecipes(), _PageWords()
     cells = [_cell(cell, recipes, words) for cell in document.cells]
     return {
         "states": {state: list(words_) for state, words_ in STATES.items()},
@@ -48,7 +48,7 @@ def _finding(document: PageDocument, number: int) -> list[Any]:
     return [one.rule, one.severity, one.message, one.hint]
 
 
-def _cell(cell: PageCell, recipes: PackedRecipes, words: _Words) -> dict[str, Any]:
+def _cell(cell: PageCell, recipes: PackedRecipes, words: _PageWords) -> dict[str, Any]:
     """A cell; what the page itself already tells of it is left out."""
     more: dict[str, Any] = {
         "n": cell.name,

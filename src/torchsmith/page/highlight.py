@@ -29,10 +29,10 @@ KINDS = {
     "spath_expression": "p",
     "uri_expression": "p",
 }
-Line = tuple[str, ...]  # kind, text, kind, text ...; an empty kind is plain text
+CodeLine = tuple[str, ...]  # kind, text, kind, text ...; an empty kind is plain text
 
 
-def highlighted(text: str) -> list[Line]:
+def highlighted(text: str) -> list[CodeLine]:
     """The lines of a recipe."""
     plain = text.split("\n")[:MOST_LINES]
     if len(text) > MOST_BYTES:
@@ -82,8 +82,8 @@ class PackedRecipes:
     """Stretches of lines that were met before, by place; a recipe is a few of those."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
-        self._places: dict[Line, list[int]] = {}
+        self.lines: list[CodeLine] = []
+        self._places: dict[CodeLine, list[int]] = {}
         self._texts: dict[str, list[int]] = {}
 
     def add(self, text: str) -> list[int]:
@@ -92,7 +92,7 @@ class PackedRecipes:
             self._texts[text] = list(self._stretches(highlighted(text)))
         return self._texts[text]
 
-    def _stretches(self, lines: Sequence[Line]) -> Iterator[int]:
+    def _stretches(self, lines: Sequence[CodeLine]) -> Iterator[int]:
         start = count = 0
         for number, line in enumerate(lines):
             following = lines[number + 1] if number + 1 < len(lines) else None
@@ -106,7 +106,7 @@ class PackedRecipes:
         if count:
             yield from (start, count)
 
-    def _place(self, line: Line, following: Line | None, here: int) -> int:
+    def _place(self, line: CodeLine, following: CodeLine | None, here: int) -> int:
         """Where a line is: right here, where the next one follows it too, else at the end as a new one."""
         lines = self.lines
         if 0 <= here < len(lines) and lines[here] == line:

@@ -17,7 +17,7 @@ class Markup(str):
 
 
 Child = str | Markup | None | Iterable["Child"]
-Value = str | int | float | bool | None
+AttributeValue = str | int | float | bool | None
 
 
 def escape(text: str) -> Markup:
@@ -29,7 +29,7 @@ def escape(text: str) -> Markup:
     return Markup(text.replace('"', "&quot;").replace("'", "&#39;"))
 
 
-def tag(name: str, /, *children: Child, **attributes: Value) -> Markup:
+def tag(name: str, /, *children: Child, **attributes: AttributeValue) -> Markup:
     """An element; `class_` is class, `aria_label` is aria-label, None and False leave an attribute out."""
     parts = [f"<{name}"]
     for key, value in attributes.items():

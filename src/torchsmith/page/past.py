@@ -13,7 +13,7 @@ from torchsmith.edge.files import inside, read_regular
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.secrets import redactor
 from torchsmith.nix.sources import source_hash
-from torchsmith.page.document import PageBuild, PageJob, PageRun, PageSizes, State
+from torchsmith.page.document import CellState, PageBuild, PageJob, PageRun, PageSizes
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
 from torchsmith.record.database import FILE
 from torchsmith.workspace.checkout import RecipeFile
@@ -32,7 +32,7 @@ REPORTS = "reports"  # what `verify NAME` writes, for the sizes
 class CellPast:
     """What happened to one cell."""
 
-    state: State | None = None
+    state: CellState | None = None
     why: tuple[str, ...] = ()
     derivation: str = ""
     outputs: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class CellPast:
 
 
 @dataclass(frozen=True)
-class Past:
+class PagePast:
     """A workspace's record, read once."""
 
     root: Path
@@ -77,7 +77,7 @@ class Past:
         verdict = self.verdicts.get(built.outputs[0])
         published = self.published.get(name)
         words = ""
-        state: State = "published" if published else "built"
+        state: CellState = "published" if published else "built"
         if verdict is not None and verdict.derivation == built.derivation:
             words = verdict.detail or ("it is what its name promises" if verdict.ok else "it is not right")
             if not verdict.ok:
@@ -137,26 +137,26 @@ def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
     return ""
 
 
-def read_past(root: Path, notes: list[str]) -> Past:
+def read_past(root: Path, notes: list[str]) -> PagePast:
     """The record below a folder; none where there is none, or where it cannot be read."""
     file = root / STATE / FILE
     try:
         if not inside(root, f"{STATE}/{FILE}").is_file():
-            return Past(root)
+            return PagePast(root)
         record = open_record(root, read_only=True)
     except Problem as problem:
         notes.append(problem.message if "outside" in problem.message else f"{file.name}: {problem.message}")
-        return Past(root)
+        return PagePast(root)
     try:
         return _read(root, record)
     except (Problem, msgspec.MsgspecError, ValueError) as error:
         notes.append(f"{FILE} cannot be read: {error}")
-        return Past(root)
+        return PagePast(root)
     finally:
         record.close()
 
 
-def _read(root: Path, record: Record) -> Past:
+def _read(root: Path, record: Record) -> PagePast:
     runs = record.runs(RUNS)
     jobs: dict[str, JobRow] = {}
     drawn: list[PageRun] = []
@@ -174,7 +174,7 @@ def _read(root: Path, record: Record) -> Past:
     outputs = [one.outputs[0] for one in built.values() if one.outputs]
     verdicts = {output: verdict for output in outputs if (verdict := record.verdict(output))}
     alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
-    return Past(root, tuple(drawn), jobs, alive, built, verdicts, published)
+    return PagePast(root, tuple(drawn), jobs, alive, built, verdicts, published)
 
 
 def _run(run: RunRow, jobs: list[JobRow]) -> PageRun:

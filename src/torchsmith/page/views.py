@@ -8,10 +8,10 @@ from torchsmith.catalog import Catalog
 from torchsmith.page.document import PageDocument
 from torchsmith.page.markup import Child, Markup, tag
 
-View = tuple[str, str, Child]
+PageView = tuple[str, str, Child]
 
 
-def views(document: PageDocument, catalog: Catalog) -> Iterator[View]:
+def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
     """Those that have something to show: name, title, content."""
     if document.findings:
         yield "findings", "Findings", _findings(document)
