@@ -99,7 +99,9 @@ def check_feature(feature: Feature, catalog: Catalog, readings: Readings) -> Ite
     }
     for tool, name in (("gcc", feature.macro), ("LLVM", feature.llvm)):
         found = having[tool]
-        outcome: Outcome = "not checked" if not asked[tool] else "holds" if found and all(found) else "wrong"
+        outcome: CheckOutcome = (
+            "not checked" if not asked[tool] else "holds" if found and all(found) else "wrong"
+        )
         detail = (
             ""
             if outcome == "holds"
