@@ -29,6 +29,7 @@ PLAN: dict[str, set[str]] = {
     "artifact": {"catalog", "matrix"},
     "host": {"catalog", "matrix"},
     "page": {"audit", "record", "host"},
+    "worth": {"artifact"},
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.artifact import standin
 from tests.cli.conftest import Call
+from tests.worth import standin as measured
 from torchsmith import __version__
 from torchsmith.cli.panels import VERBS
 
@@ -28,6 +29,9 @@ def test_the_example_in_the_help_of_a_verb_works(
     monkeypatch.chdir(tmp_path)
     if verb in ("verify", "test"):
         standin.build(tmp_path)
+    if verb == "compare":
+        for name in ("result", "stock-env"):
+            measured.environment(tmp_path / name)
     monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(MINI))
     monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
     for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):

@@ -81,6 +81,21 @@ def reading_bar() -> Iterator[Callable[[str, int, int], None]]:
         )
 
 
+@contextmanager
+def rounds_bar(words: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr for rounds that are measured; silent where nobody watches."""
+    console = err()
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(words)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def say_recovered(words: str) -> None:
     """What a stopped run had left, and what became of it."""
     if words:

@@ -21,8 +21,8 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("build", "status", "history", "log", "diagnose", "fix-hashes", "farm"),
     ),
     "Prove": (
-        "verify reads what was built, on any machine; test runs it, on this one",
-        ("verify", "test"),
+        "verify reads what was built, on any machine; test runs it, compare times it, on this one",
+        ("verify", "test", "compare"),
     ),
     "Ship": ("page shows where everything stands, publish gives it to others", ("page", "publish")),
 }

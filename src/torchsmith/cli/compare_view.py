@@ -1,0 +1,116 @@
+"""Two builds side by side, for people: what `compare` prints."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from torchsmith.artifact.check import megabytes
+from torchsmith.cli.console import out
+from torchsmith.worth.compare import BuildComparison, BuildSide, MeasureRow
+from torchsmith.worth.statistics import LEVEL, RatioOutcome
+
+WORDS: dict[RatioOutcome, tuple[str, str]] = {
+    "lower": ("less", "green"),
+    "higher": ("more", "red"),
+    "same": ("same", "dim"),
+    "noisy": ("noise", "yellow"),
+    "wrong": ("wrong", "bold red"),
+    "failed": ("failed", "bold red"),
+}
+PLACES = {"start": "start", "cpu": "CPU", "cuda": "GPU"}
+
+
+def print_builds(comparison: BuildComparison) -> None:
+    """Who was compared, what they take, and what may be said of the difference."""
+    console = out()
+    for side in (comparison.a, comparison.b):
+        console.print(Text(_about(side)), soft_wrap=True)
+    where = f"core {', '.join(map(str, comparison.cores))}" + (
+        f", {comparison.gpu}" if comparison.gpu else ""
+    )
+    console.print(f"{comparison.runs} rounds on {where}, each with fresh processes that take turns")
+    console.print(_disk(comparison))
+    console.print(_table(comparison))
+    for row in comparison.rows:
+        if row.detail:
+            console.print(Text(f"{PLACES[row.where]}, {row.name}: {row.detail}", style="red"), soft_wrap=True)
+    for note in comparison.notes:
+        console.print(Text(note, style="yellow"), soft_wrap=True)
+    console.print(Text(summary(comparison), style="bold"), soft_wrap=True)
+
+
+def _about(side: BuildSide) -> str:
+    words = [f"torch {side.version}", f"CUDA {side.cuda}" if side.cuda else "no CUDA", side.cpu_capability]
+    words += [f"{name}={value}" for name, value in side.environment.items()]
+    return f"{side.label}: {side.path} ({', '.join(words)})"
+
+
+def _plain_table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in columns:
+        table.add_column(
+            name, justify="left" if name in ("on disk", "measure", "A takes") else "right", no_wrap=True
+        )
+    return table
+
+
+def _disk(comparison: BuildComparison) -> Table:
+    table = _plain_table("on disk", "A", "B")
+    a, b = comparison.a.disk, comparison.b.disk
+    rows: list[tuple[str, int | None, int | None]] = [
+        ("torch's folder", a.folder, b.folder),
+        ("libraries in it", a.libraries, b.libraries),
+        ("GPU code in them", a.gpu_code, b.gpu_code),
+        ("used by this GPU", a.gpu_code_used, b.gpu_code_used),
+        ("all that a process loads", a.loaded, b.loaded),
+    ]
+    for label, *sizes in rows:
+        if any(sizes):
+            table.add_row(label, *("unknown" if size is None else megabytes(size) for size in sizes))
+    return table
+
+
+def _table(comparison: BuildComparison) -> Table:
+    table = _plain_table("measure", "A", "B", "A/B", "within", "spread", "A takes")
+    for row in comparison.rows:
+        words, style = WORDS[row.outcome]
+        verdict = Text(words, style=style)
+        if row.ratio is None or row.a is None or row.b is None:
+            table.add_row(_name(row), "", "", "", "", "", verdict)
+            continue
+        values = _amount(row.a, row.unit), _amount(row.b, row.unit)
+        within = "-" if row.low is None or row.high is None else f"±{(row.high - row.low) / 2:.1%}"
+        spread = f"{max(row.spread_a or 0, row.spread_b or 0):.1%}"
+        table.add_row(_name(row), *values, f"{row.ratio:.3f}", within, spread, verdict)
+    return table
+
+
+def _name(row: MeasureRow) -> str:
+    return row.name if row.where == "start" else f"{PLACES[row.where]} {row.name}"
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "bytes":
+        return megabytes(int(value))
+    for factor, name in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {name}"
+    return f"{value * 1e9:.3g} ns"
+
+
+def summary(comparison: BuildComparison) -> str:
+    """How many measures differ, and how much could hide."""
+    counts = {word: sum(row.outcome == word for row in comparison.rows) for word in WORDS}
+    parts = [
+        f"A takes less in {counts['lower']}",
+        f"more in {counts['higher']}",
+        f"the same in {counts['same']}",
+    ]
+    parts += [f"{counts['noisy']} cannot be told"] if counts["noisy"] else []
+    bad = counts["wrong"] + counts["failed"]
+    parts += [f"{bad} left out for wrong results or failures"] if bad else []
+    noise = f"; half of the intervals are wider than ±{comparison.noise:.1%}" if comparison.noise else ""
+    return (
+        f"of {len(comparison.rows)}: {', '.join(parts)} (at most {LEVEL:.0%} that a claim is chance{noise})"
+    )

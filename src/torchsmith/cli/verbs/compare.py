@@ -1,0 +1,69 @@
+"""`torchsmith compare A B`: two builds side by side, measured in turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith compare result stock-env --runs 12 --svg gain.svg"
+BUILD = "A cell's name, an environment, a result link, a store path, or a Python that has torch"
+
+
+def run(
+    a: Annotated[Path, typer.Argument(metavar="A", help=f"{BUILD}.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="What to compare it with, in the same forms.")],
+    runs: Annotated[
+        int, typer.Option("--runs", min=2, max=60, help="Rounds, each with a fresh process of both.")
+    ] = 16,
+    cores: Annotated[int, typer.Option("--cores", min=1, help="Cores, and threads, to measure with.")] = 1,
+    env_a: Annotated[
+        list[str] | None, typer.Option("--env-a", metavar="NAME=VALUE", help="A variable for A alone.")
+    ] = None,
+    env_b: Annotated[
+        list[str] | None, typer.Option("--env-b", metavar="NAME=VALUE", help="A variable for B alone.")
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds that one step may take.")] = 120,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Draw the ratios with their intervals in this file.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare two builds: size, import, memory, first CUDA call, operations on the CPU and on a GPU.
+
+    Both run in fresh processes that take turns on the same cores. A difference is called one where it is
+    more than noise; where the noise is too large, that is said. Wrong results (against float64) disqualify
+    an operation. The exit code is 1 where A computes something wrong or crashes.
+    """
+    from torchsmith.cli.by_name import build_named
+    from torchsmith.cli.compare_view import print_builds
+    from torchsmith.cli.console import print_json, rounds_bar
+    from torchsmith.edge.files import write_atomic
+    from torchsmith.workspace.load import open_workspace
+    from torchsmith.worth.compare import compare_builds
+    from torchsmith.worth.cores import busy_shares, choose
+    from torchsmith.worth.measure import MeasuringPlan
+    from torchsmith.worth.plot import forest
+    from torchsmith.worth.subject import subject, variables
+
+    opened = open_workspace(workspace)
+    subjects = [
+        subject(label, build_named(path, opened), opened.catalog, variables(given or []))
+        for label, path, given in (("A", a, env_a), ("B", b, env_b))
+    ]
+    shares = busy_shares()
+    way = MeasuringPlan(runs, tuple(choose(shares, cores)), timeout)
+    with rounds_bar(f"on core {', '.join(map(str, way.cores))}") as progress:
+        comparison = compare_builds(subjects, way, shares, opened.catalog, progress)
+    if svg:
+        write_atomic(svg, forest(comparison))
+    if json:
+        print_json(comparison)
+    else:
+        print_builds(comparison)
+    if any(row.outcome in ("wrong", "failed") and "A" in row.detail for row in comparison.rows):
+        raise typer.Exit(1)

@@ -1,0 +1,248 @@
+"""Measuring two builds in turns: fresh processes every round, and within it turns at each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.worth.subject import BuildProcess, BuildSubject, Died
+
+TURNS = 6  # of each build at an operation, within a round; the shortest one counts
+TURN_SECONDS = 0.004  # what a turn should last
+MOST_CALLS = 5000  # in a turn
+FINE = TURN_SECONDS / 100  # the step of a clock that tells turns apart
+AGREE = 1e-6  # how far two builds' float64 may be apart
+
+TurnClock = Literal["thread", "wall"]
+Key = tuple[str, str]  # where it runs (start, cpu, cuda), and what
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringPlan:
+    """How to measure."""
+
+    runs: int
+    cores: tuple[int, ...]
+    limit: float  # seconds that one answer may take
+    turns: int = TURNS
+
+
+def clock_for(way: MeasuringPlan, told: Sequence[Mapping[str, Any]]) -> TurnClock:
+    """On one core the time that a thread ran counts: others may take the core from it in between."""
+    fine = all(one["clock_step"] <= FINE for one in told)
+    return "thread" if len(way.cores) == 1 and fine else "wall"
+
+
+@dataclass
+class Measurements:
+    """What came of it: for every key the measures of each build, a round each."""
+
+    values: dict[Key, tuple[list[float], list[float]]] = field(default_factory=dict)
+    kinds: dict[Key, str] = field(default_factory=dict)
+    wrong: dict[Key, str] = field(default_factory=dict)
+    failed: dict[Key, str] = field(default_factory=dict)
+    errors: dict[Key, tuple[float, float]] = field(default_factory=dict)
+    told: list[dict[str, Any]] = field(default_factory=list)  # by each build, about itself
+    libraries: list[dict[str, int]] = field(default_factory=list)
+    clock: TurnClock = "wall"
+
+    def add(self, key: Key, label: int, value: float) -> None:
+        self.values.setdefault(key, ([], []))[label].append(value)
+
+    def drop_failed(self) -> None:
+        for key in self.failed.keys() | self.wrong.keys():
+            self.values.pop(key, None)
+
+
+class LostProcess(Exception):
+    """An operation that ended a process."""
+
+    def __init__(self, key: Key, words: str) -> None:
+        super().__init__(words)
+        self.key, self.words = key, words
+
+
+def first_in(round_: int) -> int:
+    """Which build begins a round: as even as can be, whatever drifts (Thue and Morse's sequence)."""
+    return round_.bit_count() % 2
+
+
+def measure(
+    subjects: Sequence[BuildSubject],
+    way: MeasuringPlan,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Measurements:
+    """All rounds; the first one warms the caches, checks results and is not counted."""
+    found = Measurements()
+    calls: dict[Key, int] = {}
+    done = 0
+    while done <= way.runs:
+        progress(done, way.runs + 1)
+        try:
+            values = _round(subjects, way, done, found, calls)
+        except LostProcess as lost:
+            found.failed[lost.key] = lost.words  # and the round again, without it
+            continue
+        for key, pair in values.items() if done else ():
+            for label in (0, 1):
+                found.add(key, label, pair[label])
+        done += 1
+    progress(done, done)
+    found.drop_failed()
+    return found
+
+
+def _round(
+    subjects: Sequence[BuildSubject],
+    way: MeasuringPlan,
+    round_: int,
+    found: Measurements,
+    calls: dict[Key, int],
+) -> dict[Key, list[float]]:
+    """One round: a fresh process of each build, and what it measured."""
+    order = (0, 1) if first_in(round_) == 0 else (1, 0)
+    values: dict[Key, list[float]] = {}
+    with ExitStack() as stack:
+        processes: dict[int, BuildProcess] = {}
+        loaded: dict[int, dict[str, Any]] = {}
+        for label in order:
+            process = processes[label] = BuildProcess(subjects[label], way.cores, way.limit)
+            stack.callback(process.close)
+            loaded[label] = _load(process, len(way.cores))
+        told = [loaded[0], loaded[1]]
+        if round_ == 0:
+            found.told, found.clock = told, clock_for(way, told)
+        values["start", "import torch"] = [one["import"] for one in told]
+        values["start", "CPU time of the import"] = [one["import_cpu"] for one in told]
+        values["start", "memory after import"] = [one["memory"] for one in told]
+        devices = ["cpu", *(["cuda"] if all(one["gpu"] for one in told) else [])]
+        for device in devices:
+            keys, first = _open(processes, device, order, found)
+            if device != "cpu":
+                values["start", "first CUDA call"] = first
+            if round_ == 0:
+                _check(processes, keys, found)
+                _calibrate(processes, keys, found, calls)
+            else:
+                timed = {key: calls[key] for key in keys if key in calls}
+                values |= _take_turns(processes, timed, way.turns, order, found.clock)
+        if round_ == 0:
+            found.libraries = [processes[label].ask("loaded").get("libraries", {}) for label in (0, 1)]
+    return values
+
+
+def _load(process: BuildProcess, threads: int) -> dict[str, Any]:
+    try:
+        answer = process.ask("load", threads=threads)
+    except Died as died:
+        answer = {"failed": str(died)}
+    if "failed" in answer:
+        raise Problem(
+            f"{process.of.label} cannot be compared: import torch fails: {answer['failed']}",
+            hint=f"torchsmith test {process.of.path} says more",
+            exit=Exit.NOT_RIGHT,
+        )
+    return answer
+
+
+def _open(
+    processes: dict[int, BuildProcess], device: str, order: Sequence[int], found: Measurements
+) -> tuple[list[Key], list[float]]:
+    """Lay operations out on a device in both; those that did not fail, and how long the first call took."""
+    opened = {
+        label: _asked(processes[label], ("start", f"open {device}"), "open", device=device) for label in order
+    }
+    why = next(
+        (f"{processes[label].of.label}: {one['failed']}" for label, one in opened.items() if "failed" in one),
+        "",
+    )
+    if why:
+        raise Problem(f"{device} cannot be used: {why}", exit=Exit.NOT_RIGHT)
+    kinds: dict[str, str] = opened[0]["operations"]
+    keys = [(device, name) for name in kinds]
+    found.kinds.update({(device, name): kind for name, kind in kinds.items()})
+    left = [key for key in keys if key not in found.failed and key not in found.wrong]
+    return left, [opened[label]["first"] for label in (0, 1)]
+
+
+def _asked(process: BuildProcess, key: Key, do: str, **words: Any) -> dict[str, Any]:
+    try:
+        return process.ask(do, **words)
+    except Died as died:
+        if key[0] == "start":
+            raise Problem(f"{process.of.label}: {died}", exit=Exit.NOT_RIGHT) from None
+        raise LostProcess(key, f"{process.of.label}: {died}") from None
+
+
+def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], found: Measurements) -> None:
+    """Results against float64, each build's own and both against each other; what is wrong is not timed."""
+    for key in keys:
+        device, name = key
+        answers = [_asked(processes[label], key, "check", device=device, name=name) for label in (0, 1)]
+        failed = [f"{'AB'[label]}: {one['failed']}" for label, one in enumerate(answers) if "failed" in one]
+        if failed:
+            found.failed[key] = "; ".join(failed)
+            continue
+        found.errors[key] = (answers[0]["error"], answers[1]["error"])
+        words = [
+            f"{'AB'[label]} differs from float64 by {one['error']:.2g}, more than {one['limit']:g}"
+            for label, one in enumerate(answers)
+            if not one["right"]
+        ]
+        if not words and not _agree(answers[0]["sample"], answers[1]["sample"]):
+            words = ["the builds' results in float64 differ from each other"]
+        if words:
+            found.wrong[key] = "; ".join(words)
+
+
+def _agree(one: Sequence[float], other: Sequence[float]) -> bool:
+    scale = max(map(abs, (*one, *other)), default=1.0) or 1.0
+    return len(one) == len(other) and all(
+        abs(left - right) <= AGREE * scale for left, right in zip(one, other, strict=True)
+    )
+
+
+def _calibrate(
+    processes: dict[int, BuildProcess], keys: Sequence[Key], found: Measurements, calls: dict[Key, int]
+) -> None:
+    """How many calls make a turn: the same for both builds, by the slower one."""
+    for key in keys:
+        if key in found.failed or key in found.wrong:
+            continue
+        slow = max(_timed(processes[label], key, 3, found.clock) for label in (0, 1))
+        calls[key] = max(1, min(MOST_CALLS, round(TURN_SECONDS / slow)))
+
+
+def _take_turns(
+    processes: dict[int, BuildProcess],
+    calls: Mapping[Key, int],
+    turns: int,
+    order: Sequence[int],
+    clock: TurnClock,
+) -> dict[Key, list[float]]:
+    """The shortest turn of each build at each operation; who begins changes from turn to turn."""
+    values: dict[Key, list[float]] = {}
+    for key, label in _turns(calls, turns, order):
+        seconds = _timed(processes[label], key, calls[key], clock)
+        pair = values.setdefault(key, [float("inf")] * 2)
+        pair[label] = min(pair[label], seconds)
+    return values
+
+
+def _turns(keys: Iterable[Key], turns: int, order: Sequence[int]) -> Iterator[tuple[Key, int]]:
+    for turn in range(turns):
+        for key in keys:
+            for label in order if turn % 2 == 0 else reversed(order):
+                yield key, label
+
+
+def _timed(process: BuildProcess, key: Key, count: int, clock: TurnClock) -> float:
+    device, name = key
+    own = clock == "thread" and device == "cpu"
+    answer = _asked(process, key, "time", device=device, name=name, count=count, cpu_clock=own)
+    if "failed" in answer:
+        raise LostProcess(key, f"{process.of.label}: {answer['failed']}")
+    return max(float(answer["seconds"]), 1e-12)

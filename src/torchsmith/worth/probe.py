@@ -1,0 +1,212 @@
+"""Runs in a build's own interpreter: measures what it is told to, one JSON line an answer.
+
+Only the standard library and torch are imported here. The parent tells which operation comes next, so that
+two builds can take turns within milliseconds of each other.
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Tensors = tuple[Any, ...]
+SAMPLED = 16  # numbers of a reference that are told, so that two builds' references can be compared
+
+
+def numbers(torch: Any, shape: tuple[int, ...], seed: int = 1, distinct: bool = False) -> Any:
+    """Numbers in [-0.5, 0.5), the same in every build: made by integer arithmetic, which rounds nothing."""
+    count = 1
+    for side in shape:
+        count *= side
+    index = torch.arange(count, dtype=torch.int64) * 48271 + seed * 7919
+    prime = 1048573 if distinct else 65537
+    return ((index % prime).double() / prime - 0.5).float().reshape(shape)
+
+
+def inputs(torch: Any, *shapes: tuple[int, ...]) -> Tensors:
+    return tuple(numbers(torch, shape, seed) for seed, shape in enumerate(shapes, 1))
+
+
+def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float]]:
+    """Every operation: its kind, its inputs, itself, and how far it may be from float64."""
+    nn = torch.nn.functional
+    large, rows, image = (1 << 18,), (256, 512), (1, 32, 32, 32)
+    words = (numbers(torch, (4096,)).double().add(0.5).mul(8000).long(), numbers(torch, (8000, 64)))
+    positive = numbers(torch, large).add(0.75)
+    linear = inputs(torch, (64, 512), (512, 512), (512,))
+    half = tuple(one.to(torch.bfloat16) for one in inputs(torch, (256, 256), (256, 256)))
+    norm = (numbers(torch, rows), (rows[1],))
+    attention = tuple(one.mul(2) for one in inputs(torch, *((1, 8, 128, 64),) * 3))
+    sequence = (numbers(torch, (1 << 16,), distinct=True),)
+    return {
+        "add": ("elementwise", inputs(torch, large, large), torch.add, 1e-6),
+        "multiply-add": ("elementwise", inputs(torch, large, large, large), torch.addcmul, 1e-6),
+        "exp": ("elementwise", inputs(torch, large), torch.exp, 1e-5),
+        "log": ("elementwise", (positive,), torch.log, 1e-5),
+        "tanh": ("elementwise", inputs(torch, large), torch.tanh, 1e-5),
+        "gelu": ("elementwise", inputs(torch, large), nn.gelu, 1e-5),
+        "to bfloat16 and back": (
+            "elementwise",
+            inputs(torch, large),
+            lambda a: a.bfloat16().to(a.dtype),
+            1e-2,
+        ),
+        "sum": ("reductions", (positive,), torch.sum, 1e-5),
+        "maximum of rows": ("reductions", inputs(torch, rows), lambda a: a.amax(1), 0.0),
+        "softmax": ("reductions", inputs(torch, rows), lambda a: torch.softmax(a, 1), 1e-5),
+        "layer norm": ("reductions", norm, nn.layer_norm, 1e-5),
+        "cumulative sum": ("reductions", (positive,), lambda a: a.cumsum(0), 1e-4),
+        "GEMM 256": ("GEMM", inputs(torch, (256, 256), (256, 256)), torch.mm, 1e-4),
+        "GEMM 256 bfloat16": ("GEMM", half, torch.mm, 2e-2),
+        "GEMV": ("GEMM", inputs(torch, (512, 512), (512,)), torch.mv, 1e-4),
+        "linear layer": ("GEMM", linear, nn.linear, 1e-4),
+        "attention": ("GEMM", attention, nn.scaled_dot_product_attention, 1e-4),
+        "convolution 3x3": (
+            "convolution",
+            inputs(torch, image, (32, 32, 3, 3)),
+            lambda a, w: nn.conv2d(a, w, padding=1),
+            1e-2,
+        ),
+        "depthwise convolution": (
+            "convolution",
+            inputs(torch, image, (32, 1, 3, 3)),
+            lambda a, w: nn.conv2d(a, w, padding=1, groups=32),
+            1e-2,
+        ),
+        "max pool": ("convolution", inputs(torch, image), lambda a: nn.max_pool2d(a, 2), 0.0),
+        "sort": ("sort", sequence, lambda a: torch.sort(a)[0], 0.0),
+        "top 16": ("sort", sequence, lambda a: torch.topk(a, 16)[0], 0.0),
+        "embedding": ("embedding", words, nn.embedding, 0.0),
+        "small add": ("small tensors", inputs(torch, (8,), (8,)), torch.add, 1e-6),
+        "small GEMM": ("small tensors", inputs(torch, (8, 8), (8, 8)), torch.mm, 1e-5),
+        "small chain": ("small tensors", inputs(torch, (16,)), lambda a: (a * 2 + 1).relu().sum(), 1e-5),
+    }
+
+
+def moved(values: Tensors, device: str, double: bool = False) -> Tensors:
+    """Inputs on a device; with `double`, what is a floating-point number in float64."""
+
+    def one(value: Any) -> Any:
+        if not hasattr(value, "to"):
+            return value
+        return value.double() if double and value.is_floating_point() else value.to(device)
+
+    return tuple(map(one, values))
+
+
+class Measured:
+    """A build, and the operations that were laid out in it."""
+
+    def __init__(self) -> None:
+        self.torch: Any = None
+        self.operations: dict[str, tuple[Tensors, Callable[..., Any], float]] = {}
+
+    def load(self, threads: int) -> dict[str, Any]:
+        """Import torch, timed; what the process then holds in memory."""
+        start, cpu = time.perf_counter(), time.process_time()
+        torch = importlib.import_module("torch")
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        memory = resident()
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        self.torch = torch
+        return {
+            "import": seconds,
+            "import_cpu": cpu,
+            "memory": memory,
+            "file": str(torch.__file__),
+            "version": str(torch.__version__),
+            "cuda": str(torch.version.cuda or ""),
+            "capability": str(torch.backends.cpu.get_cpu_capability()),
+            "gpu": self.gpu(),
+            "clock_step": clock_step(),
+        }
+
+    def gpu(self) -> dict[str, Any] | None:
+        if self.torch.version.cuda is None or not self.torch.cuda.is_available():
+            return None
+        name, capability = self.torch.cuda.get_device_name(0), self.torch.cuda.get_device_capability(0)
+        return {"name": name, "capability": list(capability)}
+
+    def open(self, device: str) -> dict[str, Any]:
+        """Lay the operations out on a device; on a GPU the first call is timed."""
+        start = time.perf_counter()
+        self.torch.ones(8, device=device).add_(1).sum().item()
+        seconds = time.perf_counter() - start
+        rows = table(self.torch)
+        for name, (_, values, action, limit) in rows.items():
+            self.operations[f"{device} {name}"] = (moved(values, device), action, limit)
+        return {"first": seconds, "operations": {name: row[0] for name, row in rows.items()}}
+
+    def check(self, device: str, name: str) -> dict[str, Any]:
+        """An operation's largest error relative to float64 on the CPU, and some numbers of that reference."""
+        values, action, limit = self.operations[f"{device} {name}"]
+        wanted = action(*moved(moved(values, "cpu"), "cpu", double=True)).double().flatten()
+        got = action(*values).cpu().double().flatten()
+        scale = max(float(wanted.abs().max()), 1e-30)
+        error = float((got - wanted).abs().max()) / scale
+        step = max(wanted.numel() // SAMPLED, 1)
+        sample = [*wanted[::step][:SAMPLED].tolist(), float(wanted.sum())]
+        return {"right": error <= limit, "error": error, "limit": limit, "sample": sample}  # NaN: not right
+
+    def time(self, device: str, name: str, count: int, cpu_clock: bool) -> dict[str, Any]:
+        """Seconds for one call, as the mean of `count` after one that is not counted."""
+        values, action, _ = self.operations[f"{device} {name}"]
+        clock = time.thread_time_ns if cpu_clock else time.perf_counter_ns
+        finish = self.torch.cuda.synchronize if device != "cpu" else int
+        action(*values)
+        finish()
+        start = clock()
+        for _ in range(count):
+            action(*values)
+        finish()
+        return {"seconds": (clock() - start) / count / 1e9}
+
+    def loaded(self) -> dict[str, Any]:
+        """The libraries that the process has mapped, with their sizes."""
+        files = set()
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                path = line.rstrip("\n").partition("/")[2]
+                if ".so" in path:
+                    files.add("/" + path)
+        return {"libraries": {file: os.path.getsize(file) for file in sorted(files) if os.path.exists(file)}}
+
+
+def clock_step() -> float:
+    """The shortest step of a thread's own clock, in seconds; some sandboxes count in hundredths."""
+    steps: list[int] = []
+    start, last = time.perf_counter(), time.thread_time_ns()
+    while len(steps) < 20 and time.perf_counter() - start < 0.05:
+        now = time.thread_time_ns()
+        if now != last:
+            steps.append(now - last)
+            last = now
+    return sorted(steps)[len(steps) // 2] / 1e9 if steps else 1.0
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    """Answer until nobody asks; what libraries print goes to stderr."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    measured = Measured()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        try:
+            answer = getattr(measured, asked.pop("do"))(**asked)
+        except Exception as error:
+            answer = {"failed": f"{type(error).__name__}: {error}"[:1000]}
+        out.write(json.dumps(answer) + "\n")
+        out.flush()
+
+
+main()

@@ -1,0 +1,112 @@
+"""Whether two builds differ, from paired measurements, without a belief about how noise is distributed.
+
+Two equal builds are exchangeable within a round, so the logarithm of their ratio is symmetric about zero.
+A signed-rank test (Wilcoxon's, with bounded scores) asks nothing more, and its distribution is computed here
+and not approximated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from statistics import median
+from typing import Literal
+
+LEVEL = 0.05  # the chance that any of a family of equal operations is called different
+MATTERS = 0.01  # a smaller difference is not called one, however sure it is
+TINY = 1e-6  # how exact the ends of an interval are
+COARSE = 0.05  # where differences of this size could hide, the noise is too large to say "same"
+
+RatioOutcome = Literal["lower", "higher", "same", "noisy", "wrong", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class RatioEstimate:
+    """A's measure over B's, and how sure that is."""
+
+    ratio: float
+    low: float  # of the interval that holds all ratios of a family together at the level
+    high: float
+    chance: float  # that equal builds differ so, not yet corrected for how many were looked at
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there were rounds enough for an interval."""
+        return math.isfinite(self.high)
+
+
+def scores(values: Sequence[float]) -> list[int]:
+    """Twice the rank of each absolute value, the upper half as one: an outlier is one, however far out."""
+    sizes = sorted(map(abs, values))
+    return [min(sizes.index(abs(one)) * 2 + sizes.count(abs(one)) + 1, len(values)) for one in values]
+
+
+@cache
+def tosses(weights: tuple[int, ...]) -> tuple[int, ...]:
+    """For every sum that some of these weights can have, how many ways there are to it or below."""
+    ways = [1]
+    for weight in weights:
+        ways = [
+            (ways[total] if total < len(ways) else 0) + (ways[total - weight] if total >= weight else 0)
+            for total in range(len(ways) + weight)
+        ]
+    return tuple(accumulate(ways))
+
+
+def chance(differences: Sequence[float]) -> float:
+    """How likely signed ranks as far from even as these are, where every sign is a toss of a coin."""
+    given = [one for one in differences if one]
+    weights = scores(given)
+    up = sum(weight for weight, one in zip(weights, given, strict=True) if one > 0)
+    below = tosses(tuple(sorted(weights)))[min(up, sum(weights) - up)]
+    return min(1.0, math.ldexp(below, 1 - len(given)))
+
+
+def fewest_rounds(family: int) -> int:
+    """The rounds without which no difference among so many operations could be told."""
+    return math.ceil(math.log2(2 * max(family, 1) / LEVEL))
+
+
+def estimate(a: Sequence[float], b: Sequence[float], family: int) -> RatioEstimate:
+    """The ratio of paired measurements (Hodges and Lehmann) and its interval, one of a family."""
+    differences = [math.log(one / other) for one, other in zip(a, b, strict=True)]
+    means = [(one + other) / 2 for index, one in enumerate(differences) for other in differences[index:]]
+    middle, level = median(means), LEVEL / max(family, 1)
+    low, high = -math.inf, math.inf
+    if len(differences) >= fewest_rounds(family):
+        low = _end(differences, min(differences) - TINY, middle, level)
+        high = _end(differences, max(differences) + TINY, middle, level)
+    return RatioEstimate(math.exp(middle), math.exp(low), math.exp(high), chance(differences))
+
+
+def _end(differences: Sequence[float], outside: float, inside: float, level: float) -> float:
+    """Where a difference from these becomes too unlikely to be chance, between two places."""
+    while abs(outside - inside) > TINY:
+        between = (outside + inside) / 2
+        if chance([one - between for one in differences]) > level:
+            inside = between
+        else:
+            outside = between
+    return outside
+
+
+def differing(chances: Mapping[str, float], level: float = LEVEL) -> set[str]:
+    """Which of a family differ, so that the chance of one false claim among all stays at the level (Holm)."""
+    found: set[str] = set()
+    for place, name in enumerate(sorted(chances, key=lambda name: chances[name])):
+        if chances[name] > level / (len(chances) - place):
+            break
+        found.add(name)
+    return found
+
+
+def outcome(found: RatioEstimate, differs: bool) -> RatioOutcome:
+    """What may be said of an operation."""
+    if differs and abs(found.ratio - 1) >= MATTERS:
+        return "lower" if found.ratio < 1 else "higher"
+    if differs:
+        return "same"
+    return "same" if found.low > 1 - COARSE and found.high < 1 + COARSE else "noisy"

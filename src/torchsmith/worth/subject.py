@@ -1,0 +1,138 @@
+"""A build under comparison: where its Python is, and a fresh process of it that answers questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchsmith.artifact.interpreter import Interpreter, interpreter_for
+from torchsmith.artifact.source import printable
+from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.process import end_group
+
+PROBE = Path(__file__).with_name("probe.py")
+START = (
+    "import os, sys; os.sched_setaffinity(0, map(int, sys.argv[2].split(','))); path = sys.argv[1];"
+    " exec(compile(open(path).read(), path, 'exec'))"
+)
+MOST_SAID = 1 << 20  # of one answer
+LAST_WORDS = 2000
+
+
+class Died(Exception):
+    """A process that no longer answers, and how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSubject:
+    """One of the two builds, and what its processes find in their environment besides."""
+
+    label: str  # A or B
+    path: Path
+    interpreter: Interpreter
+    extra: Mapping[str, str] = field(default_factory=dict)
+    probe: Path = PROBE
+
+
+def subject(
+    label: str, path: Path, catalog: Catalog, extra: Mapping[str, str], python: Path | None = None
+) -> BuildSubject:
+    """An environment, a result link, a store path, or the interpreter that has the build."""
+    if path.is_file() and os.access(path, os.X_OK):
+        return BuildSubject(label, path, Interpreter(path.absolute(), ()), extra)
+    return BuildSubject(label, path, interpreter_for(path, catalog, python), extra)
+
+
+def variables(given: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE words as variables of an environment."""
+    pairs = {name: value for name, sign, value in (word.partition("=") for word in given) if name and sign}
+    wrong = [word for word in given if word.partition("=")[0] not in pairs]
+    if wrong:
+        raise Problem(f"{wrong[0]} is not NAME=VALUE")
+    return pairs
+
+
+class BuildProcess:
+    """A fresh process of a build, pinned to cores; it answers one question at a time."""
+
+    def __init__(self, of: BuildSubject, cores: Iterable[int], limit: float) -> None:
+        self.of, self.limit = of, limit
+        pinned = sorted(cores)
+        environment = of.interpreter.environment(dict(os.environ))
+        environment |= {"OMP_NUM_THREADS": str(len(pinned)), "MKL_NUM_THREADS": str(len(pinned)), **of.extra}
+        words = ",".join(map(str, pinned))
+        argv = [str(of.interpreter.python), "-s", "-c", START, str(of.probe), words]
+        self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
+        try:
+            self._child = subprocess.Popen(
+                argv,
+                cwd="/",
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise Problem(f"cannot run {argv[0]}: {error.strerror}", exit=Exit.LACKING) from error
+        self._rest = b""
+
+    def ask(self, do: str, **words: Any) -> dict[str, Any]:
+        """An answer, in which `failed` says why there is none; Died where the process is gone."""
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.write((json.dumps({"do": do, **words}) + "\n").encode())
+            self._child.stdin.flush()
+        except OSError:
+            raise Died(self._ending(do)) from None
+        try:
+            answer = json.loads(self._line(do))
+        except ValueError:
+            raise Died(f"it answered {do} with something that is no JSON") from None
+        if not isinstance(answer, dict):
+            raise Died(f"it answered {do} with no object")
+        return answer
+
+    def _line(self, do: str) -> bytes:
+        """The next line, within the time limit and within bounds."""
+        stream, end = self._child.stdout, time.monotonic() + self.limit
+        assert stream is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not selector.select(max(end - time.monotonic(), 0)):
+                    raise Died(f"{do} was still running after {self.limit:.0f} s; --timeout raises that")
+                piece = os.read(stream.fileno(), 1 << 16)
+                if not piece or len(self._rest) > MOST_SAID:
+                    raise Died(self._ending(do))
+                self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def _ending(self, do: str) -> str:
+        end_group(self._child)
+        code = self._child.poll() or 0
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(self._errors.tell() - LAST_WORDS, 0))
+        words = [printable(line) for line in self._errors.read().decode(errors="replace").splitlines()]
+        known = -code in list(signal.Signals)
+        how = f"crashed with {signal.Signals(-code).name}" if known else f"ended with exit code {code}"
+        return f"{do}: it {how}. {' '.join(words[-3:])}".strip()
+
+    def close(self) -> None:
+        """End it and whatever it started."""
+        end_group(self._child)
+        for stream in (self._child.stdin, self._child.stdout, self._errors):
+            if stream is not None:
+                stream.close()

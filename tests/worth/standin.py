@@ -1,0 +1,67 @@
+"""Builds that take no time: a torch that agrees to everything, and a probe whose times a test decides."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+AGREEABLE = '''
+class Agreeable:
+    """Whatever is done with it, it is itself; as a number it is zero."""
+
+    def __getattr__(self, name): return self
+    def __call__(self, *args, **options): return self
+    def __float__(self): return 0.0
+    def __iter__(self): return iter(())
+    def __str__(self): return "STANDIN"
+    def __lt__(self, other): return False
+    __mul__ = __add__ = __sub__ = __truediv__ = __floordiv__ = lambda self, other: self
+    __mod__ = __getitem__ = __add__
+    __gt__ = __lt__
+
+class version: cuda = None
+__version__ = "2.10.0"
+agreeable = Agreeable()
+__getattr__ = lambda name: agreeable
+'''
+
+# Times are those of a machine whose noise is known; SLOW, WRONG, CRASH and FAIL name what to plant.
+PROBE = """
+import json, os, random, sys
+with open(os.environ["COUNT"], "a+") as count:  # each process differs, every test run is the same
+    count.write(".")
+    count.flush()
+    state = random.Random(os.environ["SEED"] + str(count.tell()))
+slow, wrong, crash, fail = (os.environ.get(name, "") for name in ("SLOW", "WRONG", "CRASH", "FAIL"))
+noise = float(os.environ.get("NOISE", "0.005"))
+names = [f"op{index}" for index in range(20)]
+jitter = lambda: 1 + abs(state.gauss(0, noise))
+for line in sys.stdin:
+    asked = json.loads(line)
+    do, name = asked["do"], asked.get("name")
+    if do == "load":
+        answer = {"import": jitter(), "memory": 1 << 27, "file": os.environ["FILE"], "version": "2.10.0",
+                  "cuda": "", "capability": "AVX2", "gpu": None, "clock_step": 1e-9, "import_cpu": jitter()}
+        if fail == "load": answer = {"failed": "ImportError: libmissing.so"}
+    elif do == "open":
+        answer = {"first": 0.0, "operations": dict.fromkeys(names, "kind")}
+    elif do == "check":
+        answer = {"right": name != wrong, "error": float(name == wrong), "limit": 1e-5, "sample": [1.0]}
+        if name == fail: answer = {"failed": "RuntimeError: not implemented"}
+    elif do == "time":
+        if name == crash: os.abort()
+        answer = {"seconds": 1e-3 * jitter() * (1.05 if name == slow else 1)}
+    else:
+        answer = {"libraries": {}}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def environment(folder: Path) -> Path:
+    """An environment whose torch agrees to everything."""
+    torch = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "torch"
+    torch.mkdir(parents=True)
+    (torch / "__init__.py").write_text(AGREEABLE)
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python3").symlink_to(sys.executable)
+    return folder

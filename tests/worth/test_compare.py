@@ -1,0 +1,151 @@
+"""Two builds take turns: what differs is found, what is wrong is left out, and a crash takes nobody along."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.worth import standin
+from torchsmith.artifact.interpreter import Interpreter
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import run
+from torchsmith.worth.compare import BuildComparison, MeasureRow, compare_builds
+from torchsmith.worth.cores import choose
+from torchsmith.worth.measure import MeasuringPlan, first_in
+from torchsmith.worth.plot import forest
+from torchsmith.worth.subject import BuildSubject, subject, variables
+
+CATALOG = builtin_catalog()
+CORE = min(os.sched_getaffinity(0))
+
+
+def compared(folder: Path, runs: int = 11, **planted: str) -> BuildComparison:
+    """B as it is and A with something planted, both by a probe whose noise is known."""
+    probe = folder / "probe.py"
+    probe.write_text(standin.PROBE)
+    environment = standin.environment(folder / "env")
+    file = next(environment.glob("lib/*/site-packages/torch/__init__.py"))
+    subjects = []
+    for label, extra in (("A", planted), ("B", {"NOISE": planted.get("NOISE", "0.005")})):
+        told = {"FILE": str(file), "COUNT": str(folder / label), "SEED": label, **extra}
+        subjects.append(BuildSubject(label, environment, Interpreter(Path(sys.executable), ()), told, probe))
+    way = MeasuringPlan(runs, (CORE,), 30, turns=2)
+    return compare_builds(subjects, way, {CORE: 0.0}, CATALOG, lambda done, total: None)
+
+
+def row(comparison: BuildComparison, name: str) -> MeasureRow:
+    return next(one for one in comparison.rows if one.name == name)
+
+
+def outcomes(comparison: BuildComparison) -> dict[str, str]:
+    return {one.name: one.outcome for one in comparison.rows}
+
+
+def test_equal_builds_are_the_same(tmp_path: Path) -> None:
+    found = compared(tmp_path)
+    assert set(outcomes(found).values()) == {"same"}
+    assert len(found.rows) == 23
+    assert found.noise is not None
+    assert found.noise < 0.05
+
+
+def test_a_slowdown_of_five_percent_in_one_operation_is_found_there(tmp_path: Path) -> None:
+    found = compared(tmp_path, SLOW="op7")
+    assert {name for name, said in outcomes(found).items() if said != "same"} == {"op7"}
+    slow = row(found, "op7")
+    assert slow.outcome == "higher"
+    assert slow.low
+    assert slow.high
+    assert slow.low < 1.05 < slow.high
+
+
+def test_noise_that_could_hide_it_is_said(tmp_path: Path) -> None:
+    found = compared(tmp_path, SLOW="op7", NOISE="0.3")
+    assert "noisy" in outcomes(found).values()
+    assert row(found, "op7").outcome == "noisy"
+    assert any("noise is too large" in note for note in found.notes)
+
+
+def test_too_few_rounds_claim_nothing(tmp_path: Path) -> None:
+    found = compared(tmp_path, runs=3, SLOW="op7")
+    assert not {"lower", "higher"} & set(outcomes(found).values())
+    assert any("--runs 10" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [({"WRONG": "op3"}, "wrong"), ({"FAIL": "op3"}, "failed"), ({"CRASH": "op3"}, "failed")],
+)
+def test_an_operation_that_is_not_right_is_left_out(
+    planted: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    found = compared(tmp_path, 11, **planted)
+    bad = row(found, "op3")
+    assert (bad.outcome, bad.ratio) == (said, None)
+    assert bad.detail.startswith("A")
+    assert row(found, "op4").ratio is not None
+
+
+def test_a_build_that_cannot_be_imported_is_a_problem(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"A cannot be compared: .*libmissing"):
+        compared(tmp_path, FAIL="load")
+
+
+def test_the_drawing_shows_every_ratio(tmp_path: Path) -> None:
+    found = compared(tmp_path, SLOW="op7")
+    drawn = ElementTree.fromstring(forest(found))
+    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {one.name for one in found.rows} <= set(texts)
+
+
+def test_both_begin_equally_often() -> None:
+    begins = [first_in(round_) for round_ in range(1, 13)]
+    assert sum(begins) == 6
+
+
+def test_idle_cores_come_first_and_siblings_last() -> None:
+    shares = {0: 0.0, 1: 0.9, 2: 0.1, 3: 0.0}
+    pairs = {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}
+    assert choose(shares, 1, pairs) == [3]
+    assert choose(shares, 2, pairs) == [0, 3]
+    with pytest.raises(Problem, match="5 cores"):
+        choose(shares, 5, pairs)
+
+
+@pytest.mark.parametrize("word", ["NAME", "=value"])
+def test_a_variable_needs_a_name_and_a_value(word: str) -> None:
+    assert variables(["A=1", "B="]) == {"A": "1", "B": ""}
+    with pytest.raises(Problem, match="NAME=VALUE"):
+        variables([word])
+
+
+def test_an_interpreter_is_a_build(tmp_path: Path) -> None:
+    python = standin.environment(tmp_path / "env") / "bin" / "python3"
+    assert subject("A", python, CATALOG, {}).interpreter == Interpreter(python, ())
+
+
+def test_the_command_line_asks_real_processes(tmp_path: Path) -> None:
+    """The probe itself, with a torch that agrees to everything."""
+    build = standin.environment(tmp_path / "env")
+    svg = tmp_path / "drawn.svg"
+    command = [sys.executable, "-m", "torchsmith", "compare", str(build), str(build)]
+    done = run([*command, "--runs", "2", "--json", "--svg", str(svg)], timeout=120)
+    assert done.ok, done.stderr
+    document = json.loads(done.stdout)
+    assert document["a"]["cpu_capability"] == "STANDIN"
+    assert {one["kind"] for one in document["rows"]} >= {"GEMM", "sort", "embedding", "small tensors"}
+    assert svg.exists()
+    shown = run([*command, "--runs", "2"], timeout=120)
+    assert "A takes" in shown.stdout
+
+
+def test_what_is_no_build_is_a_problem(tmp_path: Path) -> None:
+    done = run([sys.executable, "-m", "torchsmith", "compare", tmp_path, tmp_path / "none"], timeout=60)
+    assert done.code == 2
+    assert "holds no Python package" in done.stderr
