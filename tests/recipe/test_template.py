@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from torchsmith.edge.nixtext import in_indented, in_quotes, nix_value
 from torchsmith.edge.process import run
+from torchsmith.recipe.compile import FOLDER, TemplateError, compile_text
 from torchsmith.recipe.template import (
-    FOLDER,
     Expression,
     Filled,
-    TemplateError,
     TemplateValue,
-    compile_text,
     partly,
     render,
     template,

@@ -53,7 +53,7 @@ class Context:
 
 def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     """A defect of a recipe, placed in its file."""
-    recipe = defect.of or subject.body
+    recipe = defect.of or subject.whole
     if not recipe.syntax.exact:
         # Nix told what the text means, and its positions are not the file's.
         return finding_of(rule, defect, Where(subject.file), "", keep_fix=False)

@@ -17,6 +17,7 @@ from torchsmith.matrix import Flavor, Reading, Variant, try_read
 from torchsmith.matrix.cells import newest_line
 from torchsmith.recipe.header import Header, Owner, owner_of, read_header
 from torchsmith.recipe.read import Bound, Override, Recipe, Said, Span, Value
+from torchsmith.recipe.read.definitions import without_definitions
 
 RecipeStyle = Literal["pinned", "catalog", "scratch"]
 SCRATCH = ("buildPythonPackage", "mkDerivation")
@@ -67,9 +68,15 @@ class Subject:
     # ---- what the text says
 
     @property
-    def body(self) -> Recipe:
+    def whole(self) -> Recipe:
         """The recipe that holds the substance; a wrapper leads to it."""
         return self.recipe.content
+
+    @cached_property
+    def body(self) -> Recipe:
+        """The same without packages that the workspace's own templates define, as nixpkgs' do its own."""
+        own = [one.package for one in self.stack if self.catalog.template_of(one.package.name)]
+        return without_definitions(self.whole, [one.attr for one in own]) if own else self.whole
 
     @cached_property
     def header(self) -> Header | None:

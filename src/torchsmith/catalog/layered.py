@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torchsmith.catalog.load import DATA, Catalog, Layer, builtin_catalog
+from torchsmith.edge.files import read_text
 
 
 def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) -> Catalog:
@@ -15,10 +16,16 @@ def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) ->
     if texts:
         paths = {**layer.paths, **{name: f"catalog/{name}.toml" for name in texts}}
         layer = Layer({**layer.texts, **texts}, paths)
-    elif not layer.texts:
+    templates = _templates(folder.parent / "templates") if folder is not None else {}
+    if not layer.texts and not templates:
         return builtin_catalog()
     from torchsmith.catalog.check import check
 
-    catalog = Catalog([Layer.folder(DATA), layer])
+    catalog = Catalog([Layer.folder(DATA), layer], templates)
     check(catalog)
     return catalog
+
+
+def _templates(folder: Path) -> dict[str, str]:
+    """The templates of a workspace's own packages, by path."""
+    return {str(path): read_text(path) for path in sorted(folder.glob("*.nix")) if path.is_file()}

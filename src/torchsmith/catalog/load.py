@@ -86,8 +86,13 @@ class Layer:
 class Catalog:
     """All facts. Later layers add entries to earlier ones or change single fields of them."""
 
-    def __init__(self, layers: Sequence[Layer]) -> None:
+    def __init__(self, layers: Sequence[Layer], templates: Mapping[str, str] | None = None) -> None:
         self.layers = tuple(layers)
+        self.templates = templates or {}  # of a workspace's own packages, by path
+
+    def template_of(self, package: str) -> str:
+        """The path of the template by which a package that nixpkgs lacks is written; empty: it has none."""
+        return next((path for path in self.templates if Path(path).name == f"{package}.nix"), "")
 
     @cached_property
     def packages(self) -> dict[str, Package]:

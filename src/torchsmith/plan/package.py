@@ -129,7 +129,8 @@ def propose(
     root_of(workspace)
     opened = open_workspace(workspace)
     check_name(opened, new)
-    probes = probe(opened, new.name, new.attribute, evaluate, read)
+    # As if it were there already: a template asks for its release and source.
+    probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, read)
     _require_answer(opened, new, probes)
     texts = _with_package(opened, new, probes)
     return replace(_change(opened, new.name, texts, adopt=adopt), probes=tuple(probes))
@@ -153,7 +154,8 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
             exit=Exit.NOT_RIGHT,
         )
     own = {one.version for one in good}
-    if new.version and own != {new.version} and new.upstream is None:
+    written = workspace.catalog.template_of(new.name)
+    if new.version and own != {new.version} and new.upstream is None and not written:
         raise Problem(
             f"nixpkgs has {new.name} {', '.join(sorted(own))}, and nothing says where {new.version} is",
             hint="--source github:OWNER/REPO --tag 'v{version}'",

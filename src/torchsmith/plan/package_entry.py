@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torchsmith.catalog.package import GpuList, SourceRepository
-from torchsmith.plan.package_probe import PackageProbe, pin_of
+from torchsmith.plan.package_probe import PackageProbe, cells_to_ask, pin_of
 from torchsmith.workspace.load import Workspace
 
 
@@ -28,13 +28,15 @@ class NewPackage:
 
 
 def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> str:
-    """A table of TOML, its limits after it."""
+    """A table of TOML, its limits after it; without answers one that can be asked about."""
     catalog = workspace.catalog
     good = [one for one in probes if not one.error]
     uses = {name for one in good for name in one.uses}
     needs = [name for name in catalog.packages if name in uses]
+    asked = list(dict.fromkeys(cell.line for cell in cells_to_ask(workspace)))
     lines = list(dict.fromkeys(one.cell.line for one in good))
-    asked = list(dict.fromkeys(one.cell.line for one in probes))
+    if not probes:  # before Nix was asked
+        needs, lines = [catalog.torch.name], asked
     rows = [f"[{new.name}]", f"title = {_text(new.title or new.name)}", f"attr = {_text(new.attribute)}"]
     if new.upstream:
         where = {"owner": new.upstream.owner, "repo": new.upstream.repo, "tag": new.upstream.tag}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -13,12 +13,13 @@ import msgspec
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.package import GpuForm, GpuList
 from torchsmith.edge.files import write_atomic
+from torchsmith.edge.problem import Where
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation, name_of
 from torchsmith.nix.evaluate import EvalResult, Evaluate, EvaluationRequest
 from torchsmith.nix.graph import Graph, closure
 from torchsmith.recipe.values import RecipeOptions
-from torchsmith.recipe.write import MARK, NO_ATTRIBUTE, RecipeWriter
+from torchsmith.recipe.write import MARK, NO_ATTRIBUTE, RecipeWriter, check_nix
 from torchsmith.workspace.load import Workspace
 
 GPU_NAME = re.compile(r"ARCH|CAPABILIT|COMPUTE|GENCODE|GPU_TARGET")
@@ -63,21 +64,36 @@ def cells_to_ask(workspace: Workspace) -> list[Cell]:
     return list(found.values())
 
 
-def probe(workspace: Workspace, name: str, attr: str, evaluate: Evaluate, read: Read) -> list[PackageProbe]:
-    """Ask Nix about an attribute, once for every cell to ask; a failure of one costs no other."""
+def probe(workspace: Workspace, name: str, evaluate: Evaluate, read: Read) -> list[PackageProbe]:
+    """Ask Nix about a package, once for every cell to ask; a failure of one costs no other."""
     catalog = workspace.catalog
+    package = catalog.packages[name]
     writer = RecipeWriter(catalog, RecipeOptions())
     cells = cells_to_ask(workspace)
     with tempfile.TemporaryDirectory(prefix="torchsmith-package-") as place:
-        requests = []
+        requests, places = [], {}
         for cell in cells:
             file = Path(place).resolve() / f"{cell.name}.nix"
-            write_atomic(file, writer.probe(cell, name, attr))
+            text, places[str(file)] = writer.probe(cell, package)
+            check_nix(text, places[str(file)])
+            write_atomic(file, text)
             system = catalog.isas[cell.variant.isa].platform
             requests.append(EvaluationRequest(cell.name, file, system))
         results = evaluate(requests)
         graph = read(results)
-    return [_probe(cell, result, graph, catalog) for cell, result in zip(cells, results, strict=True)]
+    return [
+        _probe(cell, _in_template(result, places), graph, catalog)
+        for cell, result in zip(cells, results, strict=True)
+    ]
+
+
+def _in_template(result: EvalResult, places: Mapping[str, Mapping[int, Where]]) -> EvalResult:
+    """A result whose error, where a template of ours is to blame, names its file and line."""
+    where = result.cause.where if result.cause else None
+    found = places.get(str(result.path), {}).get(where.line) if where else None
+    if result.cause is None or found is None:
+        return result
+    return replace(result, cause=replace(result.cause, message=f"{found}: {result.cause.message}"))
 
 
 def pin_of(workspace: Workspace, one: PackageProbe) -> str:
@@ -91,7 +107,8 @@ def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> Pa
         return PackageProbe(cell, result.cause.message if result.cause else "Nix said nothing")
     path = result.evaluated.drv_path
     own, told = graph.derivations[path], variables(graph.derivations[path])
-    marks = {graph.derivations[one].env.get(MARK, "") for one in closure(graph.derivations, path)}
+    below = (graph.derivations[one] for one in closure(graph.derivations, path))
+    marks = {one.env.get(MARK, "") for one in below}
     uses = tuple(name for name in catalog.packages if name in marks)
     return PackageProbe(
         cell,

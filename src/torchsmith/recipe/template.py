@@ -8,23 +8,32 @@ inside "..." or ''...'', in a comment, or in code (where a list becomes a Nix li
     #? each NAME    ... once for every item of a list, as `@item@`, or as the values that the item holds
     #? include FILE another template, indented like this line
 
-In the shared layout a value can be an `Expression` of Nix in place of text; it is then interpolated.
+In the shared layout a value can be an `Expression` of Nix in place of text; it is then interpolated. A value
+can be a template too (`Nested`), which is filled where it stands: the templates of a workspace's own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import cast
 
 from torchsmith.edge.nixtext import NixValue, in_comment, in_indented, in_quotes, nix_value
-
-FOLDER = Path(__file__).parent / "templates"
-State = Literal["code", "quotes", "indented", "comment"]
-PLACEHOLDER = re.compile(r"@([A-Za-z][A-Za-z0-9_.-]*)@")
+from torchsmith.edge.problem import Where, did_you_mean
+from torchsmith.recipe.compile import (
+    FOLDER,
+    Choice,
+    Hole,
+    Part,
+    SourceLine,
+    State,
+    TemplateError,
+    compile_lines,
+    merged,
+    with_includes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,185 +44,40 @@ class Expression:
     words: str = ""
 
 
-TemplateValue = NixValue | Expression | Sequence[Mapping[str, "TemplateValue"]]
-TemplateValues = Mapping[str, TemplateValue]
-
-
-class TemplateError(Exception):
-    """A template that cannot be read or filled: a mistake of ours."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Hole:
-    """A place to fill, where it stands, and the indentation of its line. One of a kind, so quick to find."""
-
-    name: str
-    state: State
-    indent: str
-
-
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Lines that depend on a value."""
+class Nested:
+    """A template in a hole, between two pieces of text; it is indented as its hole is."""
 
-    kind: Literal["fix", "if", "unless", "each"]
-    name: str
-    then: tuple[Part, ...]
-    otherwise: tuple[Part, ...] = ()
+    file: str
+    before: str
+    text: str
+    after: str
+    includes: Mapping[str, str] = field(default_factory=dict)  # texts of its neighbours, by file name
+
+    def __hash__(self) -> int:
+        return hash((self.file, self.before, self.text))
+
+    def lines(self, indent: str) -> list[SourceLine]:
+        inner = with_includes(self.text, self.file, f"{indent}  ", self.includes)
+        last = [SourceLine(f"{indent}{self.after}")]
+        return [SourceLine(f"{self.before}\n"), *inner, *last]
 
 
-Part = str | Hole | Choice
+TemplateValue = NixValue | Expression | Nested | Sequence[Mapping[str, "TemplateValue"]]
+TemplateValues = Mapping[str, TemplateValue]
+MARKS = "_lines"  # a value that makes nested templates tell their lines
+MARK = re.compile("\0([^\0]*)\0(\\d+)\0")
 
 
 @cache
 def template(name: str) -> tuple[Part, ...]:
     """A template of the package by its file name, compiled once."""
-    return compile_text(_with_includes(name, ""), name)
+    return compile_lines(with_includes((FOLDER / name).read_text(), name, "", {}))
 
 
-def _with_includes(name: str, indent: str) -> str:
-    lines = []
-    for line in (FOLDER / name).read_text().splitlines(keepends=True):
-        found = re.fullmatch(r"(\s*)#\? include (\S+)\n", line)
-        if found:
-            lines.append(_with_includes(found[2], indent + found[1]))
-        else:
-            lines.append(indent + line if line.strip() else line)
-    return "".join(lines)
-
-
-def compile_text(text: str, name: str = "text") -> tuple[Part, ...]:
-    """The parts of a template's text."""
-    lines = list(_Lexer(text).lines())
-    parts, rest, stop = _block(lines, name)
-    if stop or rest:
-        raise TemplateError(f"{name}: `#? {stop}` without a beginning")
-    return parts
-
-
-TemplateLine = tuple[str, tuple[Part, ...]]  # the directive, or the parts of an ordinary line
-
-
-def _block(lines: Sequence[TemplateLine], name: str) -> tuple[tuple[Part, ...], Sequence[TemplateLine], str]:
-    """Parts up to `#? end` or `#? else` (which is returned), and the lines after it."""
-    parts: list[Part] = []
-    while lines:
-        directive, content = lines[0]
-        lines = lines[1:]
-        if not directive:
-            parts.extend(content)
-        elif directive in ("end", "else"):
-            return _merged(parts), lines, directive
-        else:
-            choice, lines = _choice(directive, lines, name)
-            parts.append(choice)
-    return _merged(parts), lines, ""
-
-
-def _choice(
-    directive: str, lines: Sequence[TemplateLine], name: str
-) -> tuple[Choice, Sequence[TemplateLine]]:
-    kind, _, subject = directive.partition(" ")
-    if kind not in ("fix", "if", "unless", "each") or not subject:
-        raise TemplateError(f"{name}: unknown directive `#? {directive}`")
-    then, lines, stop = _block(lines, name)
-    otherwise: tuple[Part, ...] = ()
-    if stop == "else":
-        otherwise, lines, stop = _block(lines, name)
-    if stop != "end":
-        raise TemplateError(f"{name}: `#? {directive}` has no end")
-    return Choice(kind, subject, then, otherwise), lines  # type: ignore[arg-type]
-
-
-P = TypeVar("P", Part, str | Hole)
-
-
-def _merged(parts: Sequence[P]) -> tuple[P, ...]:
-    """Neighbouring texts as one."""
-    merged: list[P] = []
-    for part in parts:
-        if isinstance(part, str) and merged and isinstance(last := merged[-1], str):
-            merged[-1] = last + part
-        else:
-            merged.append(part)
-    return tuple(merged)
-
-
-class _Lexer:
-    """Follows Nix through strings, comments and interpolations, to know where each hole stands."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.stack: list[State] = ["code"]
-        self.depths = [0]
-
-    def lines(self) -> list[TemplateLine]:
-        made: list[TemplateLine] = []
-        for line in self.text.splitlines(keepends=True):
-            found = re.fullmatch(r"\s*#\? (.*?)\s*", line)
-            made.append((found[1], ()) if found else ("", tuple(self._line(line))))
-        return made
-
-    def _line(self, line: str) -> list[Part]:
-        indent = line[: len(line) - len(line.lstrip())]
-        parts: list[Part] = []
-        at, start = 0, 0
-        comment = False
-        while at < len(line):
-            hole = PLACEHOLDER.match(line, at)
-            if hole:
-                state = "comment" if comment else self.stack[-1]
-                parts += [line[start:at], Hole(hole[1], state, indent)]
-                at = start = hole.end()
-            elif comment:
-                at += 1
-            elif self.stack[-1] == "code" and line[at] == "#":
-                comment = True
-            else:
-                at += self._step(line, at)
-        parts.append(line[start:])
-        return [part for part in parts if part != ""]
-
-    def _step(self, line: str, at: int) -> int:
-        """Move over one token; how many characters it had."""
-        state = self.stack[-1]
-        two, three = line[at : at + 2], line[at : at + 3]
-        if state == "code":
-            return self._code_step(two)
-        if state == "quotes" and two[:1] == "\\":
-            return 2
-        if state == "indented" and (three in ("'''", "''$") or three == "''\\"):
-            return 3
-        if two == "${":
-            self._push("code")
-            return 2
-        if (state == "quotes" and two[:1] == '"') or (state == "indented" and two == "''"):
-            self._pop()
-            return 1 if state == "quotes" else 2
-        return 1
-
-    def _code_step(self, two: str) -> int:
-        if two == "''":
-            self._push("indented")
-            return 2
-        if two[:1] == '"':
-            self._push("quotes")
-        elif two[:1] == "{":
-            self.depths[-1] += 1
-        elif two[:1] == "}":
-            if self.depths[-1] == 0 and len(self.stack) > 1:
-                self._pop()
-            else:
-                self.depths[-1] -= 1
-        return 1
-
-    def _push(self, state: State) -> None:
-        self.stack.append(state)
-        self.depths.append(0)
-
-    def _pop(self) -> None:
-        self.stack.pop()
-        self.depths.pop()
+@lru_cache(64)  # the recipes of a package hold the same template
+def _nested_parts(nested: Nested, indent: str, marked: bool) -> tuple[Part, ...]:
+    return compile_lines(nested.lines(indent), marked=marked)
 
 
 def render(parts: Sequence[Part], values: TemplateValues) -> str:
@@ -225,7 +89,7 @@ def render(parts: Sequence[Part], values: TemplateValues) -> str:
 
 def partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> Begun:
     """Fill what is known now; holes of the names in `later` stay, and everything else becomes plain text."""
-    left = _merged(list(_partly(parts, values, later)))
+    left = merged(list(_partly(parts, values, later)))
     texts = [part if isinstance(part, str) else "" for part in left]
     return Begun(texts, [(place, part) for place, part in enumerate(left) if isinstance(part, Hole)])
 
@@ -235,9 +99,14 @@ def _partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str
         if isinstance(part, str):
             yield part
         elif isinstance(part, Hole):
-            yield part if part.name in later else _fill(part, values)
+            if part.name in later:
+                yield part
+            elif isinstance(value := values.get(part.name), Nested):
+                yield from _partly(_nested_parts(value, part.indent, False), values, later)
+            else:
+                yield _fill(part, values)
         elif part.kind == "each":
-            for item in _each(part.name, values):
+            for item in _each(part, values):
                 rest = [name for name in later if name not in item]
                 yield from _partly(part.then, {**values, **item}, rest)
         else:
@@ -277,9 +146,12 @@ def _render(parts: Sequence[Part], values: TemplateValues, out: list[str]) -> No
             out.append(part)
         elif isinstance(part, Hole):
             value = values.get(part.name)
-            out.append(_escaped(value, part.state) if isinstance(value, str) else _fill(part, values))
+            if isinstance(value, Nested):
+                _render(_nested_parts(value, part.indent, MARKS in values), values, out)
+            else:
+                out.append(_escaped(value, part.state) if isinstance(value, str) else _fill(part, values))
         elif part.kind == "each":
-            for item in _each(part.name, values):
+            for item in _each(part, values):
                 _render(part.then, {**values, **item}, out)
         else:
             _render(part.then if _holds(part, values) else part.otherwise, values, out)
@@ -287,34 +159,38 @@ def _render(parts: Sequence[Part], values: TemplateValues, out: list[str]) -> No
 
 def _holds(choice: Choice, values: TemplateValues) -> bool:
     if choice.kind == "fix":
-        return choice.name in _items("fixes", values)
+        return choice.name in _items("fixes", choice, values)
     return bool(values.get(choice.name)) is (choice.kind == "if")
 
 
-def _each(name: str, values: TemplateValues) -> Iterator[TemplateValues]:
+def _each(choice: Choice, values: TemplateValues) -> Iterator[TemplateValues]:
     """The values that each item of a list adds."""
-    for item in _items(name, values):
+    for item in _items(choice.name, choice, values):
         yield item if isinstance(item, Mapping) else {"item": item}
 
 
-def _items(name: str, values: TemplateValues) -> Sequence[NixValue] | Sequence[TemplateValues]:
+def _items(
+    name: str, choice: Choice, values: TemplateValues
+) -> Sequence[NixValue] | Sequence[TemplateValues]:
     value = values.get(name, ())
     if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
-        raise TemplateError(f"{name} is no list")
+        raise TemplateError(f"{name} is no list", where=choice.where)
     return value
 
 
 def _fill(hole: Hole, values: TemplateValues) -> str:
     value = values.get(hole.name)
     if value is None or isinstance(value, bool):
-        raise TemplateError(f"no value for @{hole.name}@")
+        known = [name for name, held in values.items() if isinstance(held, str | Expression)]
+        hint = did_you_mean(hole.name, sorted(known))
+        raise TemplateError(f"there is no value for @{hole.name}@ here", hint=hint, where=hole.where)
     if isinstance(value, Expression):
         if hole.state == "comment":
             return value.words or value.nix
         return value.nix if hole.state == "code" else f"${{{value.nix}}}"
     if not isinstance(value, str):
         if hole.state != "code":
-            raise TemplateError(f"@{hole.name}@ is no text, and stands only in code")
+            raise TemplateError(f"@{hole.name}@ is no text, and stands only in code", where=hole.where)
         return nix_value(cast("NixValue", value), hole.indent)
     return _escaped(value, hole.state)
 
@@ -329,3 +205,15 @@ def _escaped(text: str, state: State) -> str:
         case "comment":
             return in_comment(text)
     return text
+
+
+def lines_of(parts: Sequence[Part], values: TemplateValues) -> tuple[str, dict[int, Where]]:
+    """A template filled, and for lines that come from a nested one where they stand there."""
+    places: dict[int, Where] = {}
+    lines = []
+    for number, line in enumerate(render(parts, {**values, MARKS: True}).split("\n"), 1):
+        found = MARK.search(line)
+        if found and found[1]:
+            places[number] = Where(found[1], int(found[2]))
+        lines.append(MARK.sub("", line))
+    return "\n".join(lines), places

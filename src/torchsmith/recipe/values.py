@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from torchsmith.catalog import (
     TORCH,
@@ -21,7 +22,7 @@ from torchsmith.catalog.package import GpuList
 from torchsmith.edge.nixtext import NixValue
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Cell, Flavor, Variant
-from torchsmith.recipe.template import Expression, TemplateValue
+from torchsmith.recipe.template import Expression, Nested, TemplateValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,8 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Templat
     }
     if stacked:
         values["stack"] = [
-            package_values(facts, member) | {"set": "pprev", "end": ";", "brought": member != package}
+            package_values(facts, member)
+            | {"base": base_of(facts, member, "pprev"), "end": ";", "brought": member != package}
             for member in members
         ]
     if pin is not None:
@@ -256,8 +258,8 @@ def package_values(facts: CellFacts, package: Package) -> dict[str, TemplateValu
     ways = package.gpu_lists if facts.variant.cuda else ()
     told = {by: [_told(way) for way in ways if way.by == by] for by in ("argument", "variable", "cmake")}
     torch_argument = package.torch_by == "argument" and package.needs_torch
-    return {
-        "set": f"pkgs.{_python_packages(facts)}",
+    values: dict[str, TemplateValue] = {
+        "base": base_of(facts, package, f"pkgs.{_python_packages(facts)}"),
         "end": "",
         "stem": facts.variant.of(package).stem,
         "label": package.title,
@@ -281,6 +283,24 @@ def package_values(facts: CellFacts, package: Package) -> dict[str, TemplateValu
         "submodules": upstream is not None and upstream.submodules,
         "ownFlags": package.cpu_flags,
     }
+    if facts.catalog.template_of(package.name) and not version:
+        # A template that asks for them is told that they are not known.
+        unknown = ("version", "sourceTag", "sourceHash") + (() if upstream else ("sourceOwner", "sourceRepo"))
+        values = {name: value for name, value in values.items() if name not in unknown}
+    return values
+
+
+def base_of(facts: CellFacts, package: Package, scope: str) -> TemplateValue:
+    """The package that a recipe starts from: nixpkgs' own, or the one of the workspace's template."""
+    path = facts.catalog.template_of(package.name)
+    return own_template(facts.catalog, path, scope) if path else f"{scope}.{package.attr}"
+
+
+def own_template(catalog: Catalog, path: str, scope: str) -> Nested:
+    """A template of the workspace's own, called as nixpkgs calls its packages."""
+    call = "pfinal.callPackage" if scope == "pprev" else f"{scope}.callPackage"
+    beside = {Path(one).name: text for one, text in catalog.templates.items()}
+    return Nested(path, f"({call} (", catalog.templates[path], ") { })", beside)
 
 
 def _told(way: GpuList) -> dict[str, TemplateValue]:
@@ -293,7 +313,7 @@ def _told(way: GpuList) -> dict[str, TemplateValue]:
 def _own_source(facts: CellFacts, package: Package, version: str) -> bool:
     """Whether a package that is not torch is of another release than the pin's own."""
     pin = facts.pin
-    if package.is_torch or pin is None or not version:
+    if package.is_torch or pin is None or not version or facts.catalog.template_of(package.name):
         return False
     return pin.versions.get(package.name, "") != version
 

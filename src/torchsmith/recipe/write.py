@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Pin
+from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Package, Pin
 from torchsmith.edge.nixtext import nix_string
+from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.template import Begun, Filled, TemplateValue, partly, render, template
+from torchsmith.recipe.template import (
+    Begun,
+    Filled,
+    TemplateValue,
+    TemplateValues,
+    lines_of,
+    partly,
+    render,
+    template,
+)
 from torchsmith.recipe.values import (
     CellFacts,
     RecipeOptions,
+    base_of,
     common_values,
     cuda_package_values,
+    own_template,
     own_values,
+    package_values,
     shared_values,
 )
 
@@ -50,6 +63,18 @@ def family(facts: CellFacts) -> str:
     return "torch-gpu.nix" if variant.cuda else "torch-cpu.nix"
 
 
+def check_nix(text: str, places: Mapping[int, Where]) -> None:
+    """A Problem with the line of the template where a recipe's text is no Nix."""
+    from torchsmith.recipe.read.syntax import Unreadable, parse
+
+    try:
+        parse(text.encode(), "recipe")
+    except Unreadable as fault:
+        line = fault.where.line if fault.where else 0
+        near = next((places[one] for one in range(line, 0, -1) if one in places), None)
+        raise Problem(fault.message, hint="what it makes is no Nix", where=near or fault.where) from None
+
+
 class RecipeWriter:
     """Writes recipes of one workspace; what the cells of a group have in common is filled in once."""
 
@@ -66,7 +91,9 @@ class RecipeWriter:
         key = cell.name if facts.build.style == "nightly" else facts.group
         if key not in self._begun:
             own = own_values(facts)
-            self._begun[key] = partly(template(family(facts)), common_values(facts, self.options) | own, own)
+            values = common_values(facts, self.options) | own
+            self._check(facts, values)
+            self._begun[key] = partly(template(family(facts)), values, own)
         variant = cell.variant
         # Cells of other packages and Pythons say the same of their GPU and CPU.
         alike = (variant.target, variant.isa)
@@ -74,6 +101,11 @@ class RecipeWriter:
             self._filled[alike] = Filled(own_values(facts))
         body = self._filled[alike].render(self._begun[key], {"cell": variant.cell})
         return with_header(body, about(cell), ".nix")
+
+    def _check(self, facts: CellFacts, values: TemplateValues) -> None:
+        """What a template of the workspace's own makes has to be Nix."""
+        if any(self.catalog.template_of(one.name) for one in facts.members):
+            check_nix(*lines_of(template(family(facts)), values))
 
     def takes_inputs(self, cell: Cell) -> bool:
         """Whether a recipe is called with packages, as Flox does, instead of importing its own pin."""
@@ -92,7 +124,9 @@ class RecipeWriter:
     def shared(self, group: CellGroup) -> str:
         """The file that the wrappers of a group call."""
         facts = CellFacts(group.cells[0], self.catalog)
-        body = render(template(family(facts)), shared_values(group.cells, self.catalog, self.options))
+        values = shared_values(group.cells, self.catalog, self.options)
+        self._check(facts, values)
+        body = render(template(family(facts)), values)
         return with_header(body, f"shared={group.name} line={group.cells[0].line}", ".nix")
 
     def wrapper(self, cell: Cell, group: CellGroup) -> str:
@@ -105,19 +139,28 @@ class RecipeWriter:
         )
         return with_header(body, about(cell), ".nix")
 
-    def probe(self, cell: Cell, name: str, attr: str) -> str:
-        """A recipe that nobody builds: a package of nixpkgs, and what of the matrix lies below it marked."""
+    def probe(self, cell: Cell, package: Package) -> tuple[str, dict[int, Where]]:
+        """A recipe that nobody builds: a package of nixpkgs or of a template, and what of the matrix lies
+        below it marked; with it the lines that come from templates."""
         facts = CellFacts(cell, self.catalog)
-        others = [one for one in self.catalog.packages.values() if not one.is_torch and one.name != name]
+        own = self.catalog.template_of(package.name)
+        others = [one for one in self.catalog.packages.values() if not one.is_torch and one != package]
         values: dict[str, TemplateValue] = {
-            "probed": attr,
+            "probed": package.attr,
             "mark": MARK,
             "torchName": self.catalog.torch.name,
-            "marks": [{"markAttr": one.attr, "markName": one.name} for one in others if "." not in one.attr],
-            "beginning": attr[:4],
+            "marks": [
+                {"markAttr": one.attr, "markName": one.name, "markBase": base_of(facts, one, "pprev")}
+                for one in others
+                if "." not in one.attr
+            ],
+            "own": bool(own),
+            "base": own_template(self.catalog, own, "pprev") if own else "",
+            "beginning": package.attr[:4],
             "noAttribute": NO_ATTRIBUTE,
         }
-        return render(template("probe.nix"), common_values(facts, self.options) | own_values(facts) | values)
+        common = common_values(facts, self.options) | package_values(facts, package)
+        return lines_of(template("probe.nix"), common | own_values(facts) | values)
 
     def cuda_package(self, package: CudaPackage, cuda: CudaVersion, pin: Pin) -> str:
         """A recipe of build-cudatoolkit."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import Patch
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.toml_edit import set_string
@@ -13,7 +14,9 @@ from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.hashes import is_placeholder, respell, to_sri
 from torchsmith.recipe.read import Recipe, Span, read_recipe
+from torchsmith.recipe.read.recipe import read_text_as_recipe
 from torchsmith.recipe.read.said import Unknown
+from torchsmith.recipe.read.syntax import Unreadable
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import FILE, Workspace
 
@@ -96,7 +99,10 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[Holder]:
     catalog, variant = workspace.catalog, cell.variant
     line = catalog.lines[cell.line]
     folder = workspace.root / "catalog"
-    for package, value in line.hashes.items():
+    # A release of its own whose hash nobody stated is a source too.
+    below = catalog.below(variant.package)
+    stated = {one.name: "" for one in below if one.upstream and line.version_of(one.name)}
+    for package, value in {**stated, **line.hashes}.items():
         known = catalog.packages.get(package)
         upstream = known.upstream if known else None
         tag = upstream.tag_of(line.version_of(package)) if upstream else ""
@@ -111,7 +117,19 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[Holder]:
     if build and build.pin in catalog.pins and catalog.pins[build.pin].sha256:
         pin = catalog.pins[build.pin]
         yield Holder(folder / "pins.toml", pin.sha256, (pin.rev,), path=(pin.name, "sha256"))
+    for one in below:
+        yield from _in_template(catalog.template_of(one.name), catalog)
     yield from _settings(workspace)
+
+
+def _in_template(path: str, catalog: Catalog) -> Iterator[Holder]:
+    """Hashes that a template of the workspace's own states by itself, where it can be read as Nix."""
+    if not path:
+        return
+    try:
+        yield from _places(read_text_as_recipe(catalog.templates[path].encode(), Path(path)))
+    except Unreadable:
+        return
 
 
 def _patch_marks(patch: Patch) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ CUDNN = "cudnn-too-new"
 
 
 def _mentions(subject: Subject) -> Iterator[GpuMention]:
-    for mention in subject.body.gpu_targets:
+    for mention in subject.whole.gpu_targets:
         if not any("$" in value for value in mention.values) and mention.name != "gpuArchNum":
             yield mention
 

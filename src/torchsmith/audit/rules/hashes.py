@@ -55,7 +55,7 @@ def _patch(subject: Subject, source: FetchedSource) -> Patch | None:
 def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
     """An empty hash stops the build with the right one in the error; `torchsmith fix-hashes` learns it. It is
     a note of nightlies, which move every day."""
-    for source in subject.body.sources:
+    for source in subject.whole.sources:
         if source.hash is None or source.hash.value:
             continue
         known = _known_hash(subject, source)
@@ -72,7 +72,7 @@ def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
 def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
     """A hash is `sha256-` with 43 characters of base64 and `=`, or an older spelling of the same length. A
     fake one is a placeholder that somebody forgot."""
-    for source in subject.body.sources:
+    for source in subject.whole.sources:
         if source.hash is None or not source.hash.value or "$" in source.hash.value:
             continue
         known = _known_hash(subject, source)
@@ -97,7 +97,7 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
 @rule("TS903", "hash of another source")
 def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
     """Hashes that the catalog knows were right once and are right for ever."""
-    for source in subject.body.sources:
+    for source in subject.whole.sources:
         known = _known_hash(subject, source)
         if not known or source.hash is None or not GOOD.fullmatch(source.hash.value):
             continue
@@ -126,7 +126,7 @@ def _right_tag(package: Package, line: Line) -> str:
 @rule("TS904", "source without a hash")
 def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
     """Every download but the pin's names its hash; Nix does not fetch it otherwise."""
-    for source in subject.body.sources:
+    for source in subject.whole.sources:
         stated = source.fields.keys() & set(HASHES)
         if source.fetcher not in HASHLESS and not stated and source.fields:
             known = _known_hash(subject, source)
@@ -166,7 +166,7 @@ def source_is_the_release(subject: Subject) -> Iterator[Defect]:
     line, variant = subject.line, subject.variant
     if line is None or variant is None:
         return
-    for source in subject.body.sources:
+    for source in subject.whole.sources:
         missing = [name for name in REQUIRED.get(source.fetcher, ()) if name not in source.fields]
         url = source.fields.get("url")
         if url is not None and isinstance(url.value, str) and "://" not in url.value:
@@ -205,13 +205,13 @@ def _tag(subject: Subject, source: FetchedSource) -> Iterator[Defect]:
 
 
 def _text(subject: Subject, said: Said[Value]) -> str:
-    return subject.body.syntax.data[said.span.start : said.span.end].decode()
+    return subject.whole.syntax.data[said.span.start : said.span.end].decode()
 
 
 @rule("TS906", "torch without its submodules")
 def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
     """PyTorch's source is incomplete without its submodules, and its hash is of the tree that has them."""
-    for source in subject.body.sources:
+    for source in subject.whole.sources:
         if _package(subject, source) != subject.catalog.torch or source.fetcher != "fetchFromGitHub":
             continue
         said = source.fields.get("fetchSubmodules")
@@ -229,7 +229,7 @@ def patch_is_the_known_one(subject: Subject) -> Iterator[Defect]:
     if subject.variant is None or subject.build is None:
         return
     names = {patch.name: patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()}
-    for source in subject.body.sources:
+    for source in subject.whole.sources:
         name, url = source.fields.get("name"), source.fields.get("url")
         patch = names.get(str(name.value)) if name else None
         if patch is not None and url is not None and isinstance(url.value, str) and url.value != patch.url:

@@ -198,7 +198,7 @@ class Recipe:
             fields = {"url": self._said(argument)} if plain else self._fields(argument)
             stated = next((fields[key] for key in HASHES if key in fields), None)
             hashed = Said(stated.value, stated.span) if stated and isinstance(stated.value, str) else None
-            yield FetchedSource(fetcher, self._owner(node), fields, hashed, self.syntax.span(node))
+            yield FetchedSource(fetcher, self.owner_of(node), fields, hashed, self.syntax.span(node))
 
     # ---- what is built
 
@@ -251,7 +251,7 @@ class Recipe:
             flags = [Said(self.folder.fold(one), self._inside(one)) for one in elements]
             plain = tuple(Said(one.value, one.span) for one in flags if isinstance(one.value, str))
             if plain and all(one.value.startswith("-m") for one in plain):
-                name = self._owner(node).rpartition(".")[2]
+                name = self.owner_of(node).rpartition(".")[2]
                 found.append(FlagList(name, plain, self.syntax.span(node)))
         return tuple(found)
 
@@ -304,7 +304,7 @@ class Recipe:
             if name is None or not PHASE.fullmatch(name):
                 continue
             for node in filter(self._alive, _strings_in(binding.expression)):
-                owner = self._owner(binding.node)
+                owner = self.owner_of(binding.node)
                 found.append(BuildPhase(name, owner, self.folder.text(node), self.syntax.span(node)))
         return tuple(found)
 
@@ -382,7 +382,7 @@ class Recipe:
         for binding in self._named(name):
             said = self._said(binding.expression)
             prefix = [one or "?" for one in binding.names[:-1]]
-            owner = ".".join(filter(None, [self._owner(binding.node), *prefix]))
+            owner = ".".join(filter(None, [self.owner_of(binding.node), *prefix]))
             found.append(Bound(owner, name, said.value, said.span))
         return tuple(found)
 
@@ -431,7 +431,7 @@ class Recipe:
             return span
         return Span(span.start + 1, span.end - 1, span.line, span.column + 1)
 
-    def _owner(self, node: Node) -> str:
+    def owner_of(self, node: Node) -> str:
         """The attributes that a node stands in, outermost first: python3Packages.overrides.torch.src."""
         names: list[str] = []
         parent = node.parent if node.type == "binding" else node

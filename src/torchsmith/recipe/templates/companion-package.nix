@@ -1,5 +1,5 @@
 #? if arguments
-(@set@.@attr@.override {
+(@base@.override {
   #? if torchArgument
   torch = customPytorch;
   #? end
@@ -11,7 +11,7 @@
   #? end
 }).overrideAttrs (oldAttrs: {
 #? else
-@set@.@attr@.overrideAttrs (oldAttrs: {
+@base@.overrideAttrs (oldAttrs: {
 #? end
   pname = "@stem@-@cell@";
   #? if ownSource

@@ -23,20 +23,20 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
 #? end
 #? if core
 # What compiles is the argument; the Python package wraps it.
-(pkgs.@pythonPackages@.@attr@.override (arguments: {
+(@base@.override (arguments: {
   @core@ = arguments.@core@.overrideAttrs (oldAttrs: {
     #? include package-build.nix
   });
 })).overrideAttrs (oldAttrs: {
 #? else
 #? if arguments
-(pkgs.@pythonPackages@.@attr@.override {
+(@base@.override {
   #? each gpuArguments
   @gpuName@ = [ "@gpuTarget@@gpuTail@" ];
   #? end
 }).overrideAttrs (oldAttrs: {
 #? else
-pkgs.@pythonPackages@.@attr@.overrideAttrs (oldAttrs: {
+@base@.overrideAttrs (oldAttrs: {
 #? end
 #? end
   pname = "@stem@-@cell@";

@@ -10,7 +10,10 @@ let
   pythonPackages = pkgs.@pythonPackages@.overrideScope (pfinal: pprev: {
     torch = marked "@torchName@" customPytorch;
     #? each marks
-    @markAttr@ = marked "@markName@" pprev.@markAttr@;
+    @markAttr@ = marked "@markName@" @markBase@;
+    #? end
+    #? if own
+    @probed@ = @base@;
     #? end
   });
 
