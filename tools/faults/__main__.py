@@ -2,7 +2,8 @@
 
 A file is torn when its text is neither the old nor the new one, or when the verb, run again, does not end
 where a run without a fault ends. ENOSPC comes from a tmpfs of a few kilobytes where mounting is allowed
-(`unshare -m`), else it is injected like EIO.
+(`unshare -m`), else it is injected like EIO. EIO comes twice: in Python, where a file is opened, renamed or
+removed (eio), and below everything, in a preloaded write(2) that SQLite and git pass through too (disk-eio).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from pathlib import Path
 
 from tools.faults.scenarios import SCENARIOS, Scenario, base, environment, torchsmith
 
-FAULTS = ("kill", "term", "eio", "enospc")
-WEIGHTS = (4, 2, 2, 2)
+FAULTS = ("kill", "term", "eio", "disk-eio", "enospc")
+WEIGHTS = (4, 2, 2, 2, 2)
+LAYER = Path(__file__).parent / "eio.c"
 DRAFT = (".torchsmith-new", ".new")
 OWN = {".git", ".torchsmith"}
 State = dict[str, bytes]
@@ -37,6 +39,7 @@ class Pattern:
     new: State
     code: int
     writes: int
+    disk_writes: int  # that reach the disk, of every process
 
 
 @dataclass
@@ -59,15 +62,35 @@ def state(root: Path) -> State:
     }
 
 
-def strike(
-    scenario: Scenario, root: Path, env: dict[str, str], fault: str, at: int, log: Path
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tools.faults.child", str(root), fault, str(at), str(log), "--"]
+def compiled(folder: Path) -> Path:
+    """The failing disk, as a library to be preloaded."""
+    library = folder / "eio.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, LAYER, "-ldl"], check=True)
+    return library
+
+
+@dataclass
+class Struck:
+    """A run with a fault: how it ended, and how many writes it came to."""
+
+    done: subprocess.CompletedProcess[str]
+    writes: int
+    disk_writes: int
+
+
+def strike(scenario: Scenario, root: Path, env: dict[str, str], fault: str = "none", at: int = 0) -> Struck:
+    log, disk = root.parent / "count", root.parent / "disk-count"
+    disk.write_bytes(bytes(8))
+    here = {**env, "LD_PRELOAD": str(root.parent / "eio.so"), "FAULTS_ROOT": f"{root}/"}
+    here |= {"FAULTS_COUNT": str(disk), "FAULTS_AT": str(at if fault == "disk-eio" else 0)}
     top = Path(__file__).parents[2]
-    here = {**env, "PYTHONPATH": f"{top}:{top / 'src'}"}
-    return subprocess.run(
+    here["PYTHONPATH"] = f"{top}:{top / 'src'}"
+    above = "none" if fault == "disk-eio" else fault
+    command = [sys.executable, "-m", "tools.faults.child", str(root), above, str(at), str(log), "--"]
+    done = subprocess.run(
         [*command, *scenario.words], cwd=root, env=here, capture_output=True, text=True, timeout=300
     )
+    return Struck(done, int(log.read_text() or 0), int.from_bytes(disk.read_bytes(), sys.byteorder))
 
 
 def learn(scenario: Scenario, start: Path, folder: Path, env: dict[str, str]) -> Pattern:
@@ -78,14 +101,13 @@ def learn(scenario: Scenario, start: Path, folder: Path, env: dict[str, str]) ->
     old = state(before)
     root = folder / "run"
     shutil.copytree(before, root, symlinks=True)
-    log = folder / "count"
-    done = strike(scenario, root, env, "none", 0, log)
-    new, writes = state(root), int(log.read_text() or 0)
+    run = strike(scenario, root, env)
+    new = state(root)
     shutil.rmtree(root)
-    assert scenario.verb == "build" or new != old, f"{scenario.verb} writes nothing: {done.stderr}"
-    assert writes > 1, done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
-    return Pattern(scenario, before, old, new, done.returncode, writes)
+    assert scenario.verb == "build" or new != old, f"{scenario.verb} writes nothing: {run.done.stderr}"
+    assert run.writes > 1, run.done.stderr
+    assert "Traceback" not in run.done.stderr, run.done.stderr
+    return Pattern(scenario, before, old, new, run.done.returncode, run.writes, run.disk_writes)
 
 
 def torn(pattern: Pattern, root: Path) -> list[str]:
@@ -132,7 +154,7 @@ def trial(
     pattern: Pattern, fault: str, folder: Path, env: dict[str, str], tally: Tally, mounts: bool
 ) -> list[str]:
     """One fault: what it tore."""
-    root, log = folder / "run", folder / "count"
+    root = folder / "run"
     root.mkdir()
     small = fault == "enospc" and mounts
     if small:
@@ -141,15 +163,17 @@ def trial(
         shutil.copytree(pattern.before, root, symlinks=True, dirs_exist_ok=True)
         if small:
             _shrink(root, random.randrange(0, 48))
-        at = random.randint(2, pattern.writes)
-        done = strike(pattern.scenario, root, env, "none" if small else fault, at, log)
-        count = int(log.read_text() or 0)
-        hit = done.returncode != pattern.code if small else count >= at
+        on_disk = fault == "disk-eio"
+        last = pattern.disk_writes if on_disk else pattern.writes
+        at = random.randint(min(2, last), last)
+        run = strike(pattern.scenario, root, env, "none" if small else fault, at)
+        count = run.disk_writes if on_disk else run.writes
+        hit = run.done.returncode != pattern.code if small else count >= at
         tally.struck += hit
-        tally.between += hit and 1 < count <= pattern.writes
+        tally.between += hit and 1 < (at if on_disk else count) <= last
         faults = torn(pattern, root)
-        if "Traceback" in done.stderr:
-            faults.append(done.stderr[-800:])
+        if "Traceback" in run.done.stderr:
+            faults.append(run.done.stderr[-800:])
         if small:
             subprocess.run(["mount", "-o", "remount,size=64m", root], check=True)
         faults += wrong_record(root)
@@ -189,9 +213,11 @@ def main() -> int:
         env = environment(folder)
         os.environ.update(env)
         start = base(folder, env)
+        compiled(folder)
         patterns = [learn(scenario, start, folder, env) for scenario in chosen]
         for pattern in patterns:
-            print(f"{pattern.scenario.verb}: {pattern.writes} writes", flush=True)
+            told = f"{pattern.writes} writes, {pattern.disk_writes} that reach the disk"
+            print(f"{pattern.scenario.verb}: {told}", flush=True)
         for count in range(number):
             pattern = patterns[count % len(patterns)]
             fault = random.choices(FAULTS, WEIGHTS)[0]
