@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.build.farm import LoopbackBuilder, loopback
 from tests.cli.conftest import call as call
 from torchsmith.workspace.run import GenerateRequest, generate
 
@@ -117,3 +119,32 @@ def own_store(tmp_path: Path, nix_here: Path, monkeypatch: pytest.MonkeyPatch) -
     for name, value in nix_variables(folder).items():
         monkeypatch.setenv(name, value)
     return folder
+
+
+@pytest.fixture
+def farm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[dict[str, LoopbackBuilder]]:
+    """Two builders that share a store, or with "own stores" have one each; the client builds nothing."""
+    folder, client = tmp_path / "farm", tmp_path / "client"
+    for place in (folder, client):
+        (place / "conf").mkdir(parents=True)
+        (place / "conf/nix.conf").write_text(CONF)
+    remote = nix_variables(folder)
+    here = nix_variables(client) | {"NIX_STORE_DIR": remote["NIX_STORE_DIR"]}
+    here |= {"NIX_REMOTE": f"local?root={client}/root", "NIX_SSHOPTS": f"-F {folder}/ssh_config"}
+    here |= {"TORCHSMITH_CACHE": str(tmp_path / "cache"), "TORCHSMITH_NIXPKGS": str(MINI)}
+    for name, value in here.items():
+        monkeypatch.setenv(name, value)
+    own_stores = getattr(request, "param", "") == "own stores"
+    with loopback(folder, ("one", "two"), remote, own_stores=own_stores) as builders:
+        yield builders
+
+
+def use(place: Place, *names: str, extra: str = "") -> None:
+    """Name builders in the workspace's file."""
+    system = "aarch64-linux" if ARM else "x86_64-linux"
+    tables = "".join(
+        f'\n[[builder]]\naddress = "{name}"\nsystems = ["{system}"]\nmax_jobs = 4\n{extra}' for name in names
+    )
+    (place.root / "torchsmith.toml").write_text(TOML + tables)

@@ -1,4 +1,4 @@
-"""Remote builders on loopback: real sshd, one port each, all with one store that is not the client's."""
+"""Remote builders on loopback: real sshd, one port each, with one store together or one each."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class LoopbackBuilder:
     name: str
     port: int
     config: Path
+    own_store: bool
     process: subprocess.Popen[bytes]
 
     @property
     def busy(self) -> bool:
         """Whether somebody is logged in."""
-        return bool(_descendants(self.process.pid))
+        return bool(descendants(self.process.pid))
 
     def kill(self) -> None:
         """The machine goes away, in the middle of what it does."""
@@ -42,15 +43,16 @@ class LoopbackBuilder:
 
     def boot(self) -> None:
         """The machine comes back, after it was killed."""
-        self.process = _sshd(self.config, self.port)
+        self.process = _sshd(self.config, self.port, self.own_store)
 
     def _signal(self, number: signal.Signals) -> None:
-        for pid in (self.process.pid, *_descendants(self.process.pid)):
+        for pid in (self.process.pid, *descendants(self.process.pid)):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 
 
-def _descendants(root: int) -> list[int]:
+def descendants(root: int) -> list[int]:
+    """Every process below one."""
     table: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -70,7 +72,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _start(folder: Path, name: str, variables: dict[str, str]) -> LoopbackBuilder:
+def _start(folder: Path, name: str, variables: dict[str, str], own_store: bool) -> LoopbackBuilder:
     port = _free_port()
     config = folder / f"{name}.conf"
     # A home without start-up files: those of whoever runs this may not be cut off in the middle.
@@ -79,14 +81,21 @@ def _start(folder: Path, name: str, variables: dict[str, str]) -> LoopbackBuilde
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv {told}\n"
     )
-    return LoopbackBuilder(name, port, config, _sshd(config, port))
+    return LoopbackBuilder(name, port, config, own_store, _sshd(config, port, own_store))
 
 
-def _sshd(config: Path, port: int) -> subprocess.Popen[bytes]:
-    """A daemon that answers."""
+def _sshd(config: Path, port: int, own_store: bool) -> subprocess.Popen[bytes]:
+    """A daemon that answers; with a store of its own it sees that, and nobody else's, at the place of all."""
     log = config.with_suffix(".log")
+    command = f"exec {SSHD} -D -e -f {config}"
+    for part in ("store", "var") if own_store else ():
+        own, shared = config.with_suffix("") / part, config.parent / part
+        own.mkdir(parents=True, exist_ok=True)
+        shared.mkdir(exist_ok=True)
+        command = f"mount --bind {own} {shared} && {command}"
+    apart = ["unshare", "-m" if os.getuid() == 0 else "-rm"] if own_store else []
     with log.open("ab") as told:
-        process = subprocess.Popen([SSHD, "-D", "-e", "-f", config], stderr=told)
+        process = subprocess.Popen([*apart, "sh", "-c", command], stderr=told)
     for _ in range(100):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return process
@@ -96,14 +105,14 @@ def _sshd(config: Path, port: int) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def loopback(
-    folder: Path, names: Sequence[str], variables: dict[str, str]
+    folder: Path, names: Sequence[str], variables: dict[str, str], *, own_stores: bool = False
 ) -> Iterator[dict[str, LoopbackBuilder]]:
     """Start builders; `ssh -F FOLDER/ssh_config NAME` reaches them."""
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # where sshd insists on an empty folder
     for key in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
-    builders = {name: _start(folder, name, variables) for name in names}
+    builders = {name: _start(folder, name, variables, own_stores) for name in names}
     hosts = "".join(f"Host {one.name}\n  Port {one.port}\n" for one in builders.values())
     (folder / "ssh_config").write_text(
         f"{hosts}Host *\n  HostName 127.0.0.1\n  User {getpass.getuser()}\n  IdentityFile {folder}/user\n"

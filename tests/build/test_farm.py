@@ -6,13 +6,12 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.build.conftest import CONF, ISA, MINI, TOML, Place, nix_variables
-from tests.build.farm import LoopbackBuilder, loopback
+from tests.build.conftest import ISA, Place, use
+from tests.build.farm import LoopbackBuilder
 from tests.cli.conftest import Call
 from torchsmith.build.farm import Builder, able, from_settings, machines_option, read_machines, refusals
 from torchsmith.build.farm_check import check_builder, isas_of, ssh_command
@@ -144,32 +143,6 @@ def test_what_is_wrong_with_a_builder_is_said_in_words(answer: Finished, faults:
     assert len(checked.faults) == len(faults)
     for fault, words in zip(checked.faults, faults, strict=True):
         assert words in fault
-
-
-@pytest.fixture
-def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, LoopbackBuilder]]:
-    """Two builders with a store of their own; this client has another one in which nothing can be built."""
-    folder, client = tmp_path / "farm", tmp_path / "client"
-    (folder / "conf").mkdir(parents=True)
-    (folder / "conf/nix.conf").write_text(CONF)
-    remote = nix_variables(folder)
-    (client / "conf").mkdir(parents=True)
-    (client / "conf/nix.conf").write_text(CONF)
-    here = nix_variables(client) | {"NIX_STORE_DIR": remote["NIX_STORE_DIR"]}
-    here |= {"NIX_REMOTE": f"local?root={client}/root", "NIX_SSHOPTS": f"-F {folder}/ssh_config"}
-    here |= {"TORCHSMITH_CACHE": str(tmp_path / "cache"), "TORCHSMITH_NIXPKGS": str(MINI)}
-    for name, value in here.items():
-        monkeypatch.setenv(name, value)
-    with loopback(folder, ("one", "two"), remote) as builders:
-        yield builders
-
-
-def use(place: Place, *names: str, extra: str = "") -> None:
-    system = ARM if "arm" in ISA else X86
-    tables = "".join(
-        f'\n[[builder]]\naddress = "{name}"\nsystems = ["{system}"]\nmax_jobs = 4\n{extra}' for name in names
-    )
-    (place.root / "torchsmith.toml").write_text(TOML + tables)
 
 
 @pytest.mark.needs("nix", "ssh")

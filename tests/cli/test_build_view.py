@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from torchsmith.build.events import JobBuilding, JobEnded, JobStarted, JobSteps
+from torchsmith.build.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps
 from torchsmith.build.farm import Builder, require_able
 from torchsmith.build.job import Job
 from torchsmith.build.machine import Share
@@ -53,6 +53,19 @@ def test_gpu_and_isa_stay_visible_and_failures_count_at_once() -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
     view.tell(JobEnded(job="b", name="b", state="failed", words="no"))
     assert "1 failed" in " ".join(shown(view).split())
+
+
+def test_a_job_that_rests_before_its_next_attempt_says_how_long() -> None:
+    live = Live(console=Console(file=io.StringIO(), width=80), auto_refresh=False)
+    view = LiveView(live, plan(job(NAME)))
+    view.tell(JobStarted(job=NAME, name=NAME, attempt=1))
+    view.tell(JobRetried(job=NAME, name=NAME, words="the remote builder went away", attempt=2, seconds=61.0))
+    assert "attempt 2 in 1 min 01 s" in str(cast("Any", live.console.file).getvalue())
+    assert "again in 1 min" in shown(view)
+    assert "sm120-avx512vnni" in shown(view)
+    assert all(len(line) <= 80 for line in shown(view).splitlines())
+    view.tell(JobStarted(job=NAME, name=NAME, attempt=2))
+    assert "again in" not in shown(view)
 
 
 def test_what_is_left_is_learnt_from_steps_and_siblings_and_spread_over_slots() -> None:

@@ -45,10 +45,7 @@ def test_every_error_that_a_build_shows_has_a_sample() -> None:
 def test_every_known_error_stands_in_some_log() -> None:
     told = {verdict(path)["error"] for path in LOGS}
     assert len(LOGS) >= 60
-    assert {name for name, error in ERRORS.items() if error.says == "nix"} - told == {
-        "build-crashed",
-        "cuda-packages-not-found",
-    }
+    assert {name for name, error in ERRORS.items() if error.says == "nix"} <= told
 
 
 def verdict(path: Path) -> dict[str, str]:
@@ -87,7 +84,7 @@ def test_what_stands_far_from_the_end_is_a_guess_and_no_reason_to_build_again() 
 def test_only_what_is_certain_to_pass_is_tried_again() -> None:
     catalog = builtin_catalog()
     assert not [fault for fault in faults_of(catalog) if str(fault).startswith("errors:")]
-    unsure = msgspec.structs.replace(ERRORS["nix-fetch"], sure="likely", gives_way_to="nothing")
+    unsure = msgspec.structs.replace(ERRORS["nix-fetch"], sure="likely", gives_way_to=("nothing",))
     changed = copy(catalog)
     changed.__dict__["errors"] = {**ERRORS, "nix-fetch": unsure}
     assert len([fault for fault in faults_of(changed) if str(fault).startswith("errors: nix-fetch")]) == 2

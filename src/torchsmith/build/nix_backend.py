@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchsmith.build.backend import Outcome, Tell
-from torchsmith.build.events import JobBuilding, JobPhase, JobSteps
+from torchsmith.build.events import JobBuilding, JobPhase, JobSteps, Remark
 from torchsmith.build.farm import Builder, able, machines_option
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
@@ -21,9 +21,11 @@ from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
 
 TICK = 0.2
+UNREACHABLE = re.compile(r"^cannot build on '([^']*)': (?:error: )?(.*)")
 SIGNALLED = re.compile(r"^(?:error: )?builder for '[^']+' failed due to signal (?:9|15)\b")
-# A builder that hangs or loses its network is noticed after some minutes.
-KEEP_ALIVE = "-o ServerAliveInterval=30 -o ServerAliveCountMax=6"
+# A builder that hangs or loses its network is noticed after some minutes; one that takes connections and says
+# nothing, after some seconds. Of two values ssh takes the first, so the user's NIX_SSHOPTS count.
+KEEP_ALIVE = "-o ConnectTimeout=20 -o ServerAliveInterval=30 -o ServerAliveCountMax=6"
 
 
 @dataclass
@@ -37,6 +39,7 @@ class NixBackend:
     builders: Sequence[Builder] = ()
     redact: Redact = field(default_factory=redactor)
     _running: set[Running] = field(default_factory=set)
+    _missed: set[str] = field(default_factory=set)  # builders of whom it was told that they cannot be reached
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: bool = False
 
@@ -61,7 +64,7 @@ class NixBackend:
         for folder in (self.results, self.roots):
             folder.mkdir(parents=True, exist_ok=True)
         running = self._start(self.command(job, cores))
-        reader, watched = LogReader(), _Watched(job, tell)
+        reader, watched = LogReader(), _Watched(job, tell, self._missed)
         try:
             with LogFile(log) as file:
                 for line in running.lines(TICK):
@@ -98,6 +101,7 @@ class _Watched:
 
     job: Job
     tell: Tell
+    missed: set[str]
     builder: str = ""
     killed: bool = False
 
@@ -114,6 +118,10 @@ class _Watched:
                 self.tell(JobSteps(job=key, done=done, total=total))
             case Failure(text) | LogLine(_, text) if SIGNALLED.search(text):
                 self.killed = True
+            case LogLine("", text) if found := UNREACHABLE.match(text):
+                if found[1] not in self.missed:
+                    self.missed.add(found[1])
+                    self.tell(Remark(words=f"{found[1]} takes no builds: {found[2].splitlines()[0]}"))
             case _:
                 pass
 

@@ -66,8 +66,8 @@ def faults_of(catalog: Catalog) -> Iterator[Fault]:
         except re.error as fault:
             at = (error.name, "pattern")
             yield Fault("errors", at, f"{error.name} has a pattern that cannot be read: {fault}")
-        if error.gives_way_to and error.gives_way_to not in catalog.errors:
-            text = f"{error.name} gives way to an unknown {error.gives_way_to}"
+        for unknown in set(error.gives_way_to) - catalog.errors.keys():
+            text = f"{error.name} gives way to an unknown {unknown}"
             yield Fault("errors", (error.name, "gives_way_to"), text)
         if error.policy == "retry" and error.sure != "certain":
             text = f"{error.name} is tried again, and nobody is certain that it passes"

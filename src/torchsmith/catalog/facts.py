@@ -252,7 +252,7 @@ class KnownError(Entry, frozen=True, kw_only=True):
     cure: str
     says: Literal["build", "nix"] = "build"  # whose line it is; a build may print anything that Nix says
     sure: Certainty = "certain"
-    gives_way_to: str = ""  # another entry: where an earlier line shows that, it is the reason
+    gives_way_to: tuple[str, ...] = ()  # others: the first that an earlier line shows is the reason
 
 
 class Workload(Entry, frozen=True, kw_only=True):

@@ -137,6 +137,9 @@ class LiveView:
     slots: int = 1
     began: float = field(default_factory=time.monotonic)
     running: dict[str, _Shown] = field(default_factory=dict)
+    resting: dict[str, tuple[str, float]] = field(
+        default_factory=dict
+    )  # names, and when they are tried again
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -147,6 +150,7 @@ class LiveView:
     def tell(self, event: Event | Tick) -> None:
         match event:
             case JobStarted():
+                self.resting.pop(event.job, None)
                 self.running[event.job] = _Shown(event.name, time.monotonic(), event.expected)
             case JobPhase() | JobSteps() | JobBuilding() if event.job in self.running:
                 self.running[event.job].progress(event)
@@ -154,6 +158,7 @@ class LiveView:
                 self._ended(event)
             case JobRetried():
                 self.running.pop(event.job, None)
+                self.resting[event.job] = (event.name, time.monotonic() + event.seconds)
                 self._print(Text(f"↻ {event.name}: {event.words}; {_again(event)}", style="yellow"))
             case Remark():
                 about = f"{event.name}: " if event.name else ""
@@ -192,6 +197,9 @@ class LiveView:
             where = where if len(where) + NAMED <= room else ""
             name = cut(shown.name, room - len(where)) + where
             table.add_row(steps, duration(elapsed), duration(left), shown.phase[:9], Text(name))
+        for name, until in self.resting.values():
+            wait = f"again in {duration(max(0.0, until - now))}"
+            table.add_row("", wait, "", "", Text(cut(name, room - len(wait) + 11)), style="yellow")
         return Group(table, self._summary())
 
     def _summary(self) -> Text:

@@ -119,8 +119,13 @@ def _deeper(
     found: _Found, before: Iterable[NumberedLine], known: Sequence[tuple[KnownError, re.Pattern[str]]]
 ) -> _Found:
     """The reason that an entry gives way to, where an earlier line shows it."""
-    behind = [pair for pair in known if found.error and pair[0].name == found.error.gives_way_to]
-    return next((one for line in before if (one := _match(line, behind))), found) if behind else found
+    earlier = list(before)
+    for name in found.error.gives_way_to if found.error else ():
+        behind = [pair for pair in known if pair[0].name == name]
+        deeper = next((one for line in earlier if (one := _match(line, behind))), None)
+        if deeper is not None:
+            return deeper
+    return found
 
 
 def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[NumberedLine]:
