@@ -123,7 +123,8 @@ def written_by_others(roots: Sequence[Path]) -> list[Right]:
 
 def findings_of(name: str, text: str, folder: Path = Path()) -> list[Finding]:
     """What the text rules say, notes included: they are told to whoever asks."""
-    bench = Context(CATALOG, RuleSelection(), {} if folder.parts else _lines())
+    ours = not folder.parts
+    bench = Context(CATALOG, RuleSelection(strict=ours), _lines() if ours else {})
     try:
         recipe = read_text_as_recipe(text.encode(), folder / f"{name}.nix")
     except Problem:

@@ -39,7 +39,8 @@ class Context:
 
     def subject(self, shown: str, recipe: Recipe) -> Subject:
         """A recipe with what is known about it."""
-        return Subject(shown, recipe, self.catalog, self.lines.get(recipe.name), self.choice.line)
+        asked, choice = self.lines.get(recipe.name), self.choice
+        return Subject(shown, recipe, self.catalog, asked, choice.line, choice.strict)
 
     @cached_property
     def forms(self) -> Normalizer:

@@ -35,6 +35,7 @@ class Subject:
     catalog: Catalog
     asked: str | None = None
     told: str | None = None
+    strict: bool = False  # our conventions bind it, whoever wrote it
 
     # ---- what the name says
 
@@ -170,8 +171,8 @@ class Subject:
 
     @property
     def convention(self) -> Sure | None:
-        """How much our own conventions bind a recipe: only those that torchsmith writes, or is asked for."""
-        return None if self.asked is not None or self.header is not None else Sure.GUESS
+        """How much our own conventions bind a recipe: only those that torchsmith wrote, unless told so."""
+        return None if self.strict or self.header is not None else Sure.GUESS
 
     # ---- what the catalog expects
 

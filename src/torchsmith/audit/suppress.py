@@ -19,13 +19,14 @@ IGNORE = re.compile(r"torchsmith: ignore(-file)?((?:[ ,]+TS\d{3,4})*)")
 @dataclass(frozen=True, slots=True)
 class RuleSelection:
     """Rules by id or by the start of one (`TS4` is all about GPUs), a baseline of known findings, and the
-    line of recipes that do not say theirs."""
+    line of recipes that do not say theirs. `strict` binds recipes of other hands to our conventions too."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     known: frozenset[str] = frozenset()
     per_path: tuple[tuple[str, tuple[str, ...]], ...] = ()  # rules that do not count in some files
     line: str | None = None
+    strict: bool = False
 
     def wants(self, rule: str) -> bool:
         chosen = not self.select or any(rule.startswith(one) for one in self.select)
@@ -56,6 +57,7 @@ class RuleSelection:
             ignore=(*self.ignore, *settings.ignore),
             per_path=tuple(settings.per_path.items()),
             line=self.line or settings.line,
+            strict=self.strict or settings.strict,
         )
 
 

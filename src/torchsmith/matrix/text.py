@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from torchsmith.matrix.expand import Cell
 
@@ -14,3 +15,49 @@ def matrix_text(cells: Sequence[Cell], about: str) -> str:
     head = [comment, "format = 1", *([f'line = "{lines.pop()}"'] if len(lines) == 1 else [])]
     names = [f'  "{cell.name}",' for cell in sorted(cells, key=lambda cell: cell.variant.sort_key)]
     return "\n".join([*head, "include = [", *names, "]"]) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Axes whose product holds cells that are wanted, and no other."""
+
+    line: str
+    prefix: bool  # names state the release
+    packages: tuple[str, ...]
+    python: tuple[str, ...]
+    cuda: tuple[str, ...]
+    sm: tuple[str, ...]
+    isa: tuple[str, ...]
+
+    def text(self) -> str:
+        """As a block of torchsmith.toml."""
+        rows = [f'line = "{self.line}"', *(["prefix = true"] if self.prefix else [])]
+        for axis in ("packages", "python", "cuda", "sm", "isa"):
+            words: tuple[str, ...] = getattr(self, axis)
+            if words:
+                rows.append(f"{axis} = [" + ", ".join(f'"{word}"' for word in words) + "]")
+        return "\n".join(["[[matrix]]", *rows]) + "\n"
+
+
+def products_of(cells: Iterable[Cell]) -> list[Product]:
+    """Cells as few products: what is equal but for one axis is put together, one axis after another."""
+    products = []
+    for cell in sorted(cells, key=lambda one: one.variant.sort_key):
+        one = cell.variant
+        sm = (str(one.sm),) if one.sm else ()
+        cuda, python = (str(one.cuda or "cpu"),), (str(one.python),)
+        stated = one.release is not None
+        products.append(Product(cell.line, stated, (one.package.name,), python, cuda, sm, (one.isa,)))
+    for axis in ("packages", "isa", "sm", "cuda", "python"):
+        products = _merged(products, axis)
+    return products
+
+
+def _merged(products: Iterable[Product], axis: str) -> list[Product]:
+    """Products that differ in one axis alone, as one; without GPUs no product has a place on their axis."""
+    alike: dict[Product, dict[str, None]] = {}
+    for one in products:
+        words: tuple[str, ...] = getattr(one, axis)
+        rest = replace(one, **{axis: ()}) if words else one  # type: ignore[arg-type]
+        alike.setdefault(rest, {}).update(dict.fromkeys(words))
+    return [replace(rest, **{axis: tuple(words)}) for rest, words in alike.items()]  # type: ignore[arg-type]

@@ -79,7 +79,9 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
 def auditor(workspace: Workspace) -> Judge:
     """The errors of a recipe, the first few of them; empty where there is none."""
     context = Context(
-        workspace.catalog, RuleSelection(), {cell.name: cell.line for cell in workspace.matrix.cells}
+        workspace.catalog,
+        RuleSelection().also(workspace.settings.audit),
+        {cell.name: cell.line for cell in workspace.matrix.cells},
     )
 
     def errors(recipe: RecipeFile) -> str:

@@ -11,11 +11,19 @@ EXAMPLE = "torchsmith init builds --profile real"
 
 
 def run(
-    folder: Annotated[Path, Argument(help="Where the workspace is to be.")] = Path(),
+    folder: Annotated[Path | None, Argument(help="Where the workspace is to be; here.")] = None,
     profile: Annotated[str, Option("--profile", "-p", help="The matrix to start from.")] = "plan",
     cell: Annotated[
         list[str] | None,
         Option("--cell", help="Ask for this cell instead, in every package; may be given again."),
+    ] = None,
+    existing: Annotated[
+        list[Path] | None,
+        Option("--from", help="Read the matrix off the recipes of this repository; may be given again."),
+    ] = None,
+    line: Annotated[
+        str | None,
+        Option("--line", help="With --from: the torch line of recipes that do not tell theirs."),
     ] = None,
     force: Annotated[bool, Option("--force", help="Replace a torchsmith.toml that is there.")] = False,
 ) -> None:
@@ -23,5 +31,35 @@ def run(
     from torchsmith.cli.console import err
     from torchsmith.workspace.start import start_workspace
 
+    if existing:
+        _take_in(folder, existing, line, force)
+        return
+    folder = folder or Path()
     file, count = start_workspace(folder, profile, cells=cell or (), replace=force)
     err().print(f"wrote {file}: {count} variants; next: torchsmith list -w {folder}", soft_wrap=True)
+
+
+def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bool) -> None:
+    """A workspace around repositories that are there."""
+    from torchsmith.cli.console import err, out
+    from torchsmith.workspace.derive import derive_workspace, write_derived
+
+    derived = derive_workspace(folder, repos, line)
+    write_derived(derived, force=force)
+    for title, impossible in (("cells that cannot be built", True), ("names that are no cell", False)):
+        left = [one for one in derived.left if one.impossible is impossible]
+        by_reason: dict[str, list[str]] = {}
+        for one in left:
+            by_reason.setdefault(one.why, []).append(one.name)
+        if left:
+            out().print(f"{len(left)} recipes left out, {title}:", highlight=False)
+        for why, names in by_reason.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            out().print(f"  {names[0]}{more}: {why}", highlight=False, soft_wrap=True, markup=False)
+    warned = sum(bool(cell.warnings) for cell in derived.cells)
+    aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
+    err().print(
+        f"wrote {derived.file}: {len(derived.cells)} variants from {derived.recipes} recipes{aside};"
+        f" next: torchsmith plan -w {derived.file.parent}",
+        soft_wrap=True,
+    )

@@ -1,0 +1,120 @@
+"""A torchsmith.toml read off recipes that are there: all possible cells and no other, and plan keeps them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.matrix import Accepted, Cell, Variant, assess
+from torchsmith.matrix.text import products_of
+from torchsmith.plan.plan import plan_workspace
+from torchsmith.workspace.derive import derive_workspace, write_derived
+from torchsmith.workspace.load import open_workspace, read_as
+from torchsmith.workspace.run import GenerateRequest, generate
+
+CATALOG = builtin_catalog()
+OTHER_HANDS = Path(__file__).parents[1] / "audit/other-hands"
+TOML = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0", "12.9"]
+sm = ["sm90", "sm120"]
+isa = ["avx2", "avx512"]
+[[matrix]]
+line = "2.10"
+packages = ["pytorch"]
+python = ["3.12", "3.13"]
+cuda = ["cpu"]
+isa = ["avx2", "armv9"]
+"""
+
+
+def repository(folder: Path, *names: str, manner: str = "other-ways-to-configure") -> Path:
+    """A repository whose recipes are copies of one, under these names."""
+    (pkgs := folder / ".flox/pkgs").mkdir(parents=True)
+    (recipe,) = (OTHER_HANDS / manner).glob("*.nix")
+    for name in names:
+        shutil.copy(recipe, pkgs / f"{name}.nix")
+    return folder
+
+
+def test_what_was_generated_is_derived_again(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    before = open_workspace(tmp_path).matrix.cells
+    (tmp_path / "torchsmith.toml").unlink()
+    derived = derive_workspace(None, sorted(tmp_path.glob("build-*")))
+    write_derived(derived)
+    assert not derived.left
+    assert not derived.folders
+    assert [(cell.name, cell.line) for cell in open_workspace(tmp_path).matrix.cells] == [
+        (cell.name, cell.line) for cell in before
+    ]
+    assert {one.kind for one in plan_workspace(tmp_path).changes} == {"keep"}
+
+
+def test_recipes_of_other_hands_are_kept_and_the_rest_is_told(tmp_path: Path) -> None:
+    right = "pytorch-python313-cuda12_9-sm90-avx2"
+    names = (right, "pytorch-python313-cuda13_0-sm70-avx2", "pytorch-python313-darwin-mps")
+    repo = repository(tmp_path / "torch-for-us", *names)
+    derived = derive_workspace(None, [repo])
+    write_derived(derived)
+    assert [(one.name, one.impossible) for one in derived.left] == [(names[1], True), (names[2], False)]
+    assert derived.folders == {"pytorch": "torch-for-us"}
+    assert [cell.name for cell in open_workspace(tmp_path).matrix.cells] == [right]
+    kept = [one.path for one in plan_workspace(tmp_path).recipes("keep")]
+    assert f"torch-for-us/.flox/pkgs/{right}.nix" in kept
+    assert not plan_workspace(tmp_path).recipes("create", "rewrite")
+
+
+def test_a_release_that_nothing_tells_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
+    name = "pytorch-python313-cuda12_9-sm90-avx512"
+    repo = repository(tmp_path / "build-pytorch", name, manner="pin-that-nobody-knows")
+    with pytest.raises(Problem, match="--line"):
+        derive_workspace(None, [repo])
+    assert [cell.line for cell in derive_workspace(None, [repo], "2.9").cells] == ["2.9"]
+
+
+def test_repositories_that_cannot_be_one_workspace_are_refused(tmp_path: Path) -> None:
+    name = "pytorch-python313-cuda12_9-sm90-avx2"
+    here, twice = repository(tmp_path / "a/one", name), repository(tmp_path / "a/two", name)
+    apart = repository(tmp_path / "b/three", name)
+    for repos, folder in (
+        ([here, apart], None),
+        ([here, twice], None),
+        ([here], tmp_path),
+        ([here / "x"], None),
+    ):
+        with pytest.raises(Problem):
+            derive_workspace(folder, repos)
+    write_derived(derive_workspace(None, [here]))
+    with pytest.raises(Problem, match="already"):
+        write_derived(derive_workspace(None, [here]))
+
+
+CUDAS = [cuda for cuda in CATALOG.cuda if str(cuda) in ("12.8", "12.9", "13.0")]
+NAMES = st.builds(
+    lambda package, python, cuda, sm, isa: f"{package}-python{python}-{cuda}{sm and '-' + sm}-{isa}",
+    st.sampled_from(["pytorch", "torchvision"]),
+    st.sampled_from(["312", "313"]),
+    st.sampled_from([f"cuda{cuda.slug}" for cuda in CUDAS]),
+    st.sampled_from(["sm80", "sm89", "sm90", "sm120"]),
+    st.sampled_from(["avx2", "avx512", "armv9"]),
+)
+
+
+@given(st.sets(NAMES, min_size=1, max_size=40))
+def test_products_hold_the_cells_and_no_other(names: set[str]) -> None:
+    variants = [Variant.parse(name, CATALOG) for name in sorted(names)]
+    decisions = [(one, assess(one, CATALOG, "2.10")) for one in variants]
+    cells = [Cell(one, how.line.name) for one, how in decisions if isinstance(how, Accepted)]
+    if cells:
+        text = "format = 1\n" + "".join(one.text() for one in products_of(cells))
+        assert {cell.name for cell in read_as(Path("x.toml"), text).cells} == {cell.name for cell in cells}
