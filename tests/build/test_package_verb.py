@@ -66,7 +66,7 @@ def test_nix_says_what_a_package_needs_and_recipes_evaluate(root: Path, nix_here
 def test_other_packages_of_the_matrix_below_it_are_found(root: Path, nix_here: Path, call: Call) -> None:
     (root / "catalog").mkdir()
     # The built-in entries step aside, so that the attributes are free.
-    (root / "catalog/packages.toml").write_text('[vllm]\nattr = "elsewhere"\n')
+    (root / "catalog/packages.toml").write_text('[vllm]\nattr = "elsewhere"\nmodules = []\n')
     added = json.loads(call("package", "add", "serving", "--attr", "vllm", "--json", "-w", str(root)).out)
     assert added["needs"] == ["pytorch", "torchvision", "torchaudio", "xformers", "bitsandbytes"]
     ways = tomllib.loads(added["files"]["catalog/packages.toml"])["serving"]["gpu_list"]
@@ -78,7 +78,7 @@ def test_other_packages_of_the_matrix_below_it_are_found(root: Path, nix_here: P
 @pytest.mark.needs("nix")
 def test_what_nix_refuses_is_left_out_with_its_own_error(root: Path, nix_here: Path, call: Call) -> None:
     (root / "catalog").mkdir()
-    (root / "catalog/packages.toml").write_text('[flash-attn]\nattr = "elsewhere"\n')
+    (root / "catalog/packages.toml").write_text('[flash-attn]\nattr = "elsewhere"\nmodules = []\n')
     added = call("package", "add", "flash", "--attr", "flash-attn", "--json", "-w", str(root))
     told = json.loads(added.out)
     assert told["cells"] == [f"flash-{CELL}"]

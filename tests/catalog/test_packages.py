@@ -52,6 +52,8 @@ def test_a_line_says_the_release_of_any_package_by_its_name(tmp_path: Path) -> N
         (GOOD + 'colour = "red"\n', 6, "unknown key colour"),
         (GOOD + GOOD, 6, "not valid TOML"),
         (GOOD + 'repo = "build-pytorch"\n', 6, "two packages lie in build-pytorch"),
+        (GOOD.replace('attr = "mix"', 'attr = "vllm"'), 3, "mix and vllm are one package of nixpkgs"),
+        (GOOD + 'modules = ["mix", "vllm"]\n', 6, "mix and vllm both install vllm"),
         (GOOD.replace('attr = "mix"', 'attr = "mix; rm -rf"'), 3, "is no attribute of Nix"),
         (GOOD.replace('"pytorch"', '"pytroch"'), 5, "needs an unknown package pytroch"),
         (GOOD.replace("[mix]", "[Mix]"), 1, "cannot begin a recipe's name"),

@@ -163,6 +163,11 @@ def _package_faults(
     same = next((one.name for one in catalog.packages.values() if one.attr == package.attr), name)
     if same != name:
         yield ("attr",), f"{name} and {same} are one package of nixpkgs, {package.attr}", "keep one of them"
+    for index, module in enumerate(package.modules):
+        owner = next(one.name for one in catalog.packages.values() if module in one.modules)
+        if owner != name:
+            hint = "verify could not tell them apart: keep one of them"
+            yield ("modules", index), f"{name} and {owner} both install {module}", hint
     for other in catalog.packages:
         if other != name and other.replace("-", "_") == name.replace("-", "_"):
             yield (), f"{name} and {other} are one name for Flox", "rename one of them"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from torchmix import version
+from . import version
 
 __version__ = version.__version__
 _library = ctypes.CDLL(str(Path(__file__).parent / "_mix.so"))
