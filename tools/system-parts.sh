@@ -12,6 +12,7 @@ case $(uname -m) in
     x86_64) want aarch64-linux-gnu-g++ g++-aarch64-linux-gnu; want x86_64-linux-gnu-g++ g++ ;;
     aarch64) want x86_64-linux-gnu-g++ g++-x86-64-linux-gnu; want aarch64-linux-gnu-g++ g++ ;;
 esac
+want chromium chromium
 want gcc gcc
 want git git
 want nix-instantiate nix-bin

@@ -30,15 +30,24 @@ def rank(host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Wo
     return Ranking(tuple(fits), tuple(misses))
 
 
+HARDEST = 20
 # How hard each obstacle is: a driver can be updated, a CPU cannot be changed.
-_HARDNESS = {"driver": 1, "isa": 3, "gpu": 5, "no-gpu-facts": 6, "gpu-unknown": 6, "no-gpu": 8, "system": 20}
+HARDNESS = {
+    "driver": 1,
+    "isa": 3,
+    "gpu": 5,
+    "no-gpu-facts": 6,
+    "gpu-unknown": 6,
+    "no-gpu": 8,
+    "system": HARDEST,
+}
 
 
 def _distance(
     miss: Misses, host: Capability, catalog: Catalog, workload: Workload
 ) -> tuple[int, int, int, str]:
     """How far a candidate is from running here."""
-    hardness = sum(_HARDNESS.get(code, 20) for code in {reason.code for reason in miss.reasons})
+    hardness = sum(HARDNESS.get(code, HARDEST) for code in {reason.code for reason in miss.reasons})
     sm = miss.variant.sm
     gap = min((abs(sm.number - other.number) for other in host.sms), default=0) if sm and host.sms else 0
     return hardness, gap, place_of_isa(miss.variant.isa, catalog, workload), miss.variant.name

@@ -6,6 +6,8 @@ import re
 
 from torchsmith.host.facts import Fact, HostFacts
 
+ARM = "hw.optional.arm64: 1"  # how sysctl says that a Mac is no Intel one
+
 
 def read_system_profiler(text: str, source: str = "system_profiler") -> HostFacts:
     """A Mac as `system_profiler SPHardwareDataType` (and others) describe it."""
@@ -31,7 +33,7 @@ def read_sysctl(text: str, source: str = "sysctl") -> HostFacts:
     """A Mac as `sysctl -a` describes its CPU."""
     name = _after("machdep.cpu.brand_string", text)
     memory = re.match(r"\d+", _after("hw.memsize", text))
-    arm = "hw.optional.arm64: 1" in text or name.startswith("Apple")
+    arm = ARM in text or name.startswith("Apple")
     return HostFacts(
         system=Fact("aarch64-darwin" if arm else "x86_64-darwin", source),
         cpu_name=Fact(name, source) if name else None,

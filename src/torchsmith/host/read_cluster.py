@@ -16,6 +16,9 @@ from torchsmith.edge.problem import Problem, Where
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
 from torchsmith.host.read_cpu import system_of_machine
 
+SLURM = r"^NodeName=\S+ "
+ANSIBLE = r"^\S+ \| [A-Z!]+ => \{"
+NODES_JSON = r'"(kind|(ansible_)?architecture)"\s*:'
 MOST_GPUS = 64  # a machine with more is a record that is wrong, or counts slices
 
 
@@ -30,11 +33,11 @@ class Node:
 
 def read_nodes(text: str, source: str) -> list[Node] | None:
     """The machines of a cluster's record; None where the text is none."""
-    if re.search(r"^NodeName=\S+ ", text, re.MULTILINE):
+    if re.search(SLURM, text, re.MULTILINE):
         return list(_slurm(text, f"{source} (scontrol)"))
-    if re.search(r"^\S+ \| [A-Z!]+ => \{", text, re.MULTILINE):
+    if re.search(ANSIBLE, text, re.MULTILINE):
         return list(_ansible_output(text, f"{source} (ansible)"))
-    if not text.lstrip().startswith("{") or not re.search(r'"(kind|(ansible_)?architecture)"\s*:', text):
+    if not text.lstrip().startswith("{") or not re.search(NODES_JSON, text):
         return None
     data = load_json(text, source)
     if not isinstance(data, dict):

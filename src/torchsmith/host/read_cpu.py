@@ -10,9 +10,9 @@ from torchsmith.edge.value import frozen
 from torchsmith.host.facts import Fact, HostFacts, Note
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
-_X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
-_ARM_MARKS = frozenset({"asimd", "fp", "evtstrm", "crc32"})
-_MACHINES = {
+X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
+ARM_MARKS = frozenset({"asimd", "fp", "evtstrm", "crc32"})
+MACHINES = {
     "x86_64": "x86_64-linux",
     "amd64": "x86_64-linux",
     "aarch64": "aarch64-linux",
@@ -24,12 +24,34 @@ _MACHINES = {
     "riscv64": "riscv64-linux",
     "s390x": "s390x-linux",
 }
-_MAKERS = re.compile(r"\b(Intel|AMD|EPYC|Xeon|Ryzen|Neoverse|Cortex|Ampere|Apple|Kunpeng|Grace|Graviton)")
+MAKERS = r"\b(Intel|AMD|EPYC|Xeon|Ryzen|Neoverse|Cortex|Ampere|Apple|Kunpeng|Grace|Graviton)"
+# The first whose words are all among a CPU's features is its system.
+SYSTEM_MARKS = (
+    ("x86_64-linux", ("lm",)),
+    ("x86_64-linux", ("sse2", "avx")),
+    ("i686-linux", ("sse2",)),
+    ("aarch64-linux", ("asimd",)),
+    ("armv7l-linux", ("neon",)),
+    ("armv7l-linux", ("vfpv3",)),
+    ("armv7l-linux", ("thumb",)),
+)
+# Labels of lscpu and /proc/cpuinfo that number a CPU: the first three must be there.
+LSCPU_ID = ("vendor id", "cpu family", "model", "stepping")
+CPUINFO_ID = ("vendor_id", "cpu family", "model", "stepping")
+CPUINFO_PART = ("cpu implementer", "cpu part")
+NO_NAMES = ("ARMv8", "AArch64")  # what stands as a model's name where there is none
+# The page reads reports in a browser by the same patterns (page/rules.py).
+PATTERNS = {
+    "cores": r"\n\s*\n",
+    "features line": r"(flags|Features)\s*:",
+    "any features line": r"^(flags|Features)\s*:",
+    "json row": r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"',
+}
 
 
 def system_of_machine(machine: str) -> str:
     """A Linux machine's system as Nix writes it, from the word that `uname -m` gives."""
-    return _MACHINES.get(machine.lower(), f"{machine.lower()}-linux")
+    return MACHINES.get(machine.lower(), f"{machine.lower()}-linux")
 
 
 @frozen()
@@ -46,18 +68,19 @@ class _Core:
     @property
     def id(self) -> str | None:
         fields = self.fields
-        if "cpu part" in fields and "cpu implementer" in fields:
-            return f"{fields['cpu implementer'].lower()}/{fields['cpu part'].lower()}"
-        keys = ("vendor_id", "cpu family", "model", "stepping")
-        if all(key in fields for key in keys[:3]):
-            return "/".join(fields[key] for key in keys if key in fields)
+        if all(key in fields for key in CPUINFO_PART):
+            return "/".join(fields[key].lower() for key in CPUINFO_PART)
+        if all(key in fields for key in CPUINFO_ID[:3]):
+            return "/".join(fields[key] for key in CPUINFO_ID if key in fields)
         return None
 
 
 def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
     """The CPU of a /proc/cpuinfo. On a CPU with cores of two kinds only what all of them have counts."""
     notes: list[Note] = []
-    cores = [_Core(_pairs(block)) for block in re.split(r"\n\s*\n", _drop_cut_line(text, source, notes))]
+    cores = [
+        _Core(_pairs(block)) for block in re.split(PATTERNS["cores"], _drop_cut_line(text, source, notes))
+    ]
     described = [core for core in cores if core.features is not None]
     if not described:
         return HostFacts(notes=(*notes, Note(source, "names no CPU features (no flags or Features line)")))
@@ -70,7 +93,7 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
     ids = list(dict.fromkeys(core.id for core in described if core.id))
     return HostFacts(
         system=_fact(_system_of(features), source),
-        cpu_name=_fact(name if not name.startswith(("ARMv8", "AArch64")) else "", source),
+        cpu_name=_fact(name if not name.startswith(NO_NAMES) else "", source),
         cpu_id=_fact(ids[0] if ids else "", source),
         features=Fact(features, source),
         notes=tuple(notes),
@@ -82,9 +105,9 @@ def _drop_cut_line(text: str, source: str, notes: list[Note]) -> str:
     if not text or text.endswith("\n"):
         return text
     head, _, tail = text.rpartition("\n")
-    if not re.match(r"(flags|Features)\s*:", tail):
+    if not re.match(PATTERNS["features line"], tail):
         return text
-    if re.search(r"^(flags|Features)\s*:", head, re.MULTILINE):
+    if re.search(PATTERNS["any features line"], head, re.MULTILINE):
         notes.append(Note(source, "the last line is cut and was not used"))
         return head + "\n"
     notes.append(Note(source, "the list of features is cut: what stands after the cut counts as absent"))
@@ -102,11 +125,7 @@ def _pairs(block: str) -> dict[str, str]:
 
 def _system_of(features: Iterable[str]) -> str:
     words = set(features)
-    if words & {"lm", "sse2"}:
-        return "x86_64-linux" if "lm" in words or "avx" in words else "i686-linux"
-    if "asimd" in words:
-        return "aarch64-linux"
-    return "armv7l-linux" if words & {"neon", "vfpv3", "thumb"} else ""
+    return next((system for system, marks in SYSTEM_MARKS if words.issuperset(marks)), "")
 
 
 def _fact(value: str, source: str) -> Fact[str] | None:
@@ -121,15 +140,15 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
     ids: dict[str, str] = {}
     for label, value in rows:
         words = set(value.lower().split())
-        if len(words & _X86_MARKS) >= 3 or len(words & _ARM_MARKS) >= 3:
+        if len(words & X86_MARKS) >= 3 or len(words & ARM_MARKS) >= 3:
             features = value
-        elif value.lower() in _MACHINES and not system:
+        elif value.lower() in MACHINES and not system:
             system = system_of_machine(value)
-        elif label.lower() in ("cpu family", "model", "stepping", "vendor id"):
+        elif label.lower() in LSCPU_ID:
             ids.setdefault(label.lower(), value)
         elif label.lower() == "model name":
             name = value
-        elif _MAKERS.search(value) and not label.startswith("BIOS"):
+        elif re.search(MAKERS, value) and not label.startswith("BIOS"):
             perhaps_name = perhaps_name or value
     if not features:
         notes.append(Note(source, "holds no list of CPU features (the line that English lscpu calls Flags)"))
@@ -144,10 +163,9 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
 
 
 def _lscpu_id(ids: dict[str, str]) -> str:
-    keys = ("vendor id", "cpu family", "model", "stepping")
-    if not all(key in ids for key in keys[:3]) or not ids["cpu family"].isdigit():
+    if not all(key in ids for key in LSCPU_ID[:3]) or not ids["cpu family"].isdigit():
         return ""
-    return "/".join(ids[key] for key in keys if key in ids)
+    return "/".join(ids[key] for key in LSCPU_ID if key in ids)
 
 
 def _plain_rows(text: str) -> list[tuple[str, str]]:
@@ -168,7 +186,7 @@ def _json_rows(text: str) -> list[tuple[str, str]]:
     try:
         table = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
-        return re.findall(r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"', text)
+        return re.findall(PATTERNS["json row"], text)
     rows: list[tuple[str, str]] = []
     waiting = list(table.get("lscpu", [])) if isinstance(table, dict) else []
     while waiting:

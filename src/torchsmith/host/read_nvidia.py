@@ -11,7 +11,7 @@ from dataclasses import replace
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
 
-_FAILURES = (
+FAILURES = (
     (
         "couldn't communicate with the NVIDIA driver",
         "could not reach the driver: it is not loaded, or not in this container",
@@ -23,12 +23,40 @@ _FAILURES = (
 ABSENT_TOOL = (
     r"nvidia-smi['’]?: (command )?not found|command not found: nvidia-smi|[Uu]nknown command:? nvidia-smi"
 )
-_ABSENT = re.compile(r"^\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?$", re.IGNORECASE)
+ABSENT = r"^\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?$"
+_ABSENT = re.compile(ABSENT, re.IGNORECASE)
+COLUMNS = ("name", "gpu_name", "compute_cap", "driver_version", "uuid")  # by one of which a header is known
+NO_NAMES = ("GPU-", "MIG-", "[")  # how cells begin that are no name
+# Cells of a table without a header, by their form; the first that fits.
+BY_FORM = (
+    ("compute_cap", r"\d{1,2}\.\d"),
+    ("driver_version", r"\d{3}\.\d+(\.\d+)?"),
+    ("memory.total", r"\d+ MiB"),
+    ("pci.bus_id", r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:.*"),
+)
+# The page reads reports in a browser by the same patterns (page/rules.py).
+PATTERNS = {
+    "query": r"^\s*Product Name\s+:",
+    "list": r"^GPU \d+: ",
+    "query gpu": r"^GPU [0-9A-Fa-f]{4,8}:",
+    "attached": r"^Attached GPUs\s+:\s*(\d+)",
+    "query memory": r"^\s*FB Memory Usage\s*\n\s*Total\s+:\s*(\d+) MiB",
+    "query mig": r"^\s*MIG Mode\s*\n\s*Current\s+:\s*(\S+)",
+    "xml gpu": r"<gpu\b",
+    "xml memory": r"<fb_memory_usage>\s*<total>(\d+) MiB",
+    "address": r"([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b",
+    "unit": r"\s*\[.*\]$",
+    "list gpu": r"GPU \d+: (.+?)(?: \(UUID.*)?$",
+    "list mig": r"\s+MIG ",
+    "table driver": r"Driver Version:\s*(\S+)",
+    "table gpu": r"^\|\s+\d+\s{1,4}(\S.*?)\s+(?:On|Off|N/A)\s*\|(.*)$",
+    "driver file": r"^NVRM version:.*?\s(\d{2,4}\.\d+(?:\.\d+)?)\s",
+}
 
 
 def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
     """Any output of nvidia-smi: -q, -q -x, --format=csv, -L, or its table."""
-    for words, meaning in _FAILURES:
+    for words, meaning in FAILURES:
         if words in text:
             return HostFacts(notes=(Note(source, meaning),))
     if re.search(ABSENT_TOOL, text):
@@ -38,9 +66,9 @@ def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
         return HostFacts(gpus=Fact((), source))
     if "<nvidia_smi_log" in text:
         return read_xml(text, source)
-    if "NVSMI LOG" in text or re.search(r"^\s*Product Name\s+:", text, re.MULTILINE):
+    if "NVSMI LOG" in text or re.search(PATTERNS["query"], text, re.MULTILINE):
         return read_query(text, source)
-    if re.search(r"^GPU \d+: ", text, re.MULTILINE):
+    if re.search(PATTERNS["list"], text, re.MULTILINE):
         return read_list(text, source)
     if "NVIDIA-SMI" in text:
         return read_table(text, source)
@@ -49,10 +77,10 @@ def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
 
 def read_query(text: str, source: str = "nvidia-smi -q") -> HostFacts:
     """`nvidia-smi -q`: a header, then a section for each GPU."""
-    head, *sections = re.split(r"^GPU [0-9A-Fa-f]{4,8}:", text, flags=re.MULTILINE)
+    head, *sections = re.split(PATTERNS["query gpu"], text, flags=re.MULTILINE)
     notes: list[Note] = []
     gpus = tuple(_query_gpu(section, source, notes) for section in sections)
-    attached = re.search(r"^Attached GPUs\s+:\s*(\d+)", head, re.MULTILINE)
+    attached = re.search(PATTERNS["attached"], head, re.MULTILINE)
     if attached and int(attached[1]) != len(gpus):
         notes.append(Note(source, f"announces {attached[1]} GPUs and describes {len(gpus)}: the rest is cut"))
     return HostFacts(
@@ -65,8 +93,8 @@ def read_query(text: str, source: str = "nvidia-smi -q") -> HostFacts:
 def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
     address = section.split("\n", 1)[0].strip()
     # MIG instances have a section of the same name inside; the whole GPU is the largest.
-    memory = re.findall(r"^\s*FB Memory Usage\s*\n\s*Total\s+:\s*(\d+) MiB", section, re.MULTILINE)
-    mig = re.search(r"^\s*MIG Mode\s*\n\s*Current\s+:\s*(\S+)", section, re.MULTILINE)
+    memory = re.findall(PATTERNS["query memory"], section, re.MULTILINE)
+    mig = re.search(PATTERNS["query mig"], section, re.MULTILINE)
     name, generation = _after("Product Name", section), _after("Product Architecture", section)
     if not name:
         notes.append(Note(source, f"gives no name for the GPU at {address or 'an unknown address'}"))
@@ -81,7 +109,7 @@ def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
 
 def read_xml(text: str, source: str = "nvidia-smi -q -x") -> HostFacts:
     """`nvidia-smi -q -x`, read by its tags so that a cut one is read as far as it goes."""
-    head, *sections = re.split(r"<gpu\b", text)
+    head, *sections = re.split(PATTERNS["xml gpu"], text)
     notes: list[Note] = []
     gpus = tuple(_xml_gpu(section, source, notes) for section in sections)
     attached = _tag("attached_gpus", head)
@@ -96,7 +124,7 @@ def read_xml(text: str, source: str = "nvidia-smi -q -x") -> HostFacts:
 
 def _xml_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
     name, generation = _tag("product_name", section), _tag("product_architecture", section)
-    memory = re.findall(r"<fb_memory_usage>\s*<total>(\d+) MiB", section)
+    memory = re.findall(PATTERNS["xml memory"], section)
     mig = _tag("current_mig", section)
     if not name:
         notes.append(Note(source, "gives no name for a GPU"))
@@ -123,7 +151,7 @@ def _after(label: str, text: str) -> str:
 
 def _address(text: str) -> str:
     """A PCI address without its domain, which the tools print in different lengths."""
-    found = re.search(r"([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b", text)
+    found = re.search(PATTERNS["address"], text)
     return found[1].lower() if found else ""
 
 
@@ -167,21 +195,16 @@ def read_csv(text: str, source: str = "nvidia-smi --format=csv") -> HostFacts:
 
 def _header(row: list[str]) -> list[str]:
     """The columns' names without units, or nothing where the first row is data."""
-    names = [re.sub(r"\s*\[.*\]$", "", cell) for cell in row]
-    return names if {"name", "gpu_name", "compute_cap", "driver_version", "uuid"} & set(names) else []
+    names = [re.sub(PATTERNS["unit"], "", cell) for cell in row]
+    return names if set(COLUMNS) & set(names) else []
 
 
 def _by_form(row: list[str]) -> Iterator[tuple[str, str]]:
     for cell in row:
-        if re.fullmatch(r"\d{1,2}\.\d", cell):
-            yield "compute_cap", cell
-        elif re.fullmatch(r"\d{3}\.\d+(\.\d+)?", cell):
-            yield "driver_version", cell
-        elif re.fullmatch(r"\d+ MiB", cell):
-            yield "memory.total", cell
-        elif re.fullmatch(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:.*", cell):
-            yield "pci.bus_id", cell
-        elif re.search(r"[A-Za-z]", cell) and not cell.startswith(("GPU-", "MIG-", "[")):
+        label = next((label for label, pattern in BY_FORM if re.fullmatch(pattern, cell)), None)
+        if label is not None:
+            yield label, cell
+        elif re.search(r"[A-Za-z]", cell) and not cell.startswith(NO_NAMES):
             yield "name", cell
 
 
@@ -221,10 +244,10 @@ def read_list(text: str, source: str = "nvidia-smi -L") -> HostFacts:
     """`nvidia-smi -L`: a line for each GPU, and one below it for each of its MIG instances."""
     gpus: list[GpuFacts] = []
     for line in text.splitlines():
-        found = re.match(r"GPU \d+: (.+?)(?: \(UUID.*)?$", line)
+        found = re.match(PATTERNS["list gpu"], line)
         if found:
             gpus.append(GpuFacts(name=Fact(found[1], source)))
-        elif gpus and re.match(r"\s+MIG ", line):
+        elif gpus and re.match(PATTERNS["list mig"], line):
             gpus[-1] = replace(gpus[-1], mig=Fact(True, source))
     return HostFacts(gpus=Fact(tuple(gpus), source))
 
@@ -232,9 +255,9 @@ def read_list(text: str, source: str = "nvidia-smi -L") -> HostFacts:
 def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
     """nvidia-smi's table. Long names are cut there; its words are used only as far as they are whole."""
     notes: list[Note] = []
-    driver = re.search(r"Driver Version:\s*(\S+)", text)
+    driver = re.search(PATTERNS["table driver"], text)
     gpus = []
-    for row in re.finditer(r"^\|\s+\d+\s{1,4}(\S.*?)\s+(?:On|Off|N/A)\s*\|(.*)$", text, re.MULTILINE):
+    for row in re.finditer(PATTERNS["table gpu"], text, re.MULTILINE):
         name = row[1].strip()
         if name.endswith("..."):
             notes.append(Note(source, f"cuts the name {name!r}: nvidia-smi -q has it whole"))
@@ -249,7 +272,7 @@ def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
 def read_driver_file(text: str, source: str = "/proc/driver/nvidia/version") -> HostFacts:
     """The kernel module's own version file."""
     notes: list[Note] = []
-    found = re.search(r"^NVRM version:.*?\s(\d{2,4}\.\d+(?:\.\d+)?)\s", text + "\n", re.MULTILINE)
+    found = re.search(PATTERNS["driver file"], text + "\n", re.MULTILINE)
     if found is None:
         return HostFacts(notes=(Note(source, "names no driver version"),))
     return HostFacts(driver=_driver(found[1], source, notes), notes=tuple(notes))

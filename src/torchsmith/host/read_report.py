@@ -11,7 +11,7 @@ from torchsmith.edge.value import frozen
 from torchsmith.host.document import MARK, read_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_apple import read_sysctl, read_system_profiler
-from torchsmith.host.read_cluster import Node, read_nodes
+from torchsmith.host.read_cluster import ANSIBLE, NODES_JSON, SLURM, Node, read_nodes
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
 from torchsmith.host.read_nvidia import ABSENT_TOOL, read_driver_file, read_nvidia_smi
 
@@ -20,6 +20,7 @@ KNOWN = (
     " scontrol show node, kubectl get node -o json, Ansible's setup, torchsmith host --json"
 )
 
+CLUSTERS = (SLURM, ANSIBLE, NODES_JSON)
 LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 
 

@@ -14,6 +14,8 @@ from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
 from torchsmith.host.parts import gpu_of_name
 
 CATALOG = "the catalog"
+# Words that only the features of one kind of CPU hold.
+KINDS = {"x86_64-linux": {"sse2", "avx", "lm"}, "aarch64-linux": {"asimd", "asimddp", "atomics"}}
 
 
 @frozen()
@@ -105,9 +107,8 @@ def _check_features(facts: HostFacts) -> HostFacts:
     """Features of another kind of CPU than the system's tell nothing."""
     if facts.features is None or facts.system is None:
         return facts
-    kinds = {"x86_64-linux": {"sse2", "avx", "lm"}, "aarch64-linux": {"asimd", "asimddp", "atomics"}}
-    words = kinds.get(facts.system.value)
-    others = [system for system, marks in kinds.items() if marks & facts.features.value]
+    words = KINDS.get(facts.system.value)
+    others = [system for system, marks in KINDS.items() if marks & facts.features.value]
     if words is None or words & facts.features.value or not others:
         return facts
     text = (

@@ -15,7 +15,7 @@ from torchsmith import __version__
 from torchsmith.audit.repo import TORCH_SECTION
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Cell, Rejected, Variant, assess
+from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.nix.graph import Graph
 from torchsmith.page.document import CellState, PageCell, PageDocument, SharedBuild
 from torchsmith.page.findings import Findings, below, read_findings
@@ -43,7 +43,7 @@ def collect(request: PageRequest) -> PageDocument:
     """Everything that is known below the folder."""
     notes: list[str] = []
     repositories = _repositories(request, notes)
-    recipes = {recipe.name: recipe for one in repositories for recipe in one.recipes}
+    recipes = _recipes(repositories)
     findings = read_findings(request.root, request.workspace.root, repositories)
     past = read_past(request.root, notes)
     known = list(_Cells(request, recipes, findings, past).all())
@@ -59,6 +59,23 @@ def collect(request: PageRequest) -> PageDocument:
         history=tuple(revisions(request.root, [one.root for one in repositories])),
         notes=tuple(notes),
     )
+
+
+def pickable(request: PageRequest) -> list[Cell]:
+    """The cells that somebody may pick: those of the matrix, else those that recipes are there for."""
+    if request.whole:
+        return list(request.workspace.matrix.cells)
+    catalog = request.workspace.catalog
+    found = []
+    for recipe in _recipes(_repositories(request, [])).values():
+        decision = assess(recipe.variant, catalog, recipe.release.line or None) if recipe.variant else None
+        if isinstance(decision, Accepted) and recipe.variant:
+            found.append(Cell(recipe.variant, decision.line.name, decision.warnings))
+    return found
+
+
+def _recipes(repositories: Iterable[Repository]) -> dict[str, RecipeFile]:
+    return {recipe.name: recipe for one in repositories for recipe in one.recipes}
 
 
 def _repositories(request: PageRequest, notes: list[str]) -> list[Repository]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from torchsmith.catalog import Catalog
+from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, PageCell, PageDocument
 from torchsmith.page.highlight import PackedRecipes
 from torchsmith.page.markup import FORBIDDEN, Markup
+from torchsmith.page.rules import pick_rules
 
 
 class _PageWords:
@@ -28,7 +31,7 @@ class _PageWords:
         return self._places[text]
 
 
-def embedded(document: PageDocument, catalog: Catalog) -> dict[str, Any]:
+def embedded(document: PageDocument, catalog: Catalog, wanted: Iterable[Cell]) -> dict[str, Any]:
     """The document as the script takes it."""
     recipes, words = PackedRecipes(), _PageWords()
     cells = [_cell(cell, recipes, words) for cell in document.cells]
@@ -40,6 +43,7 @@ def embedded(document: PageDocument, catalog: Catalog) -> dict[str, Any]:
         "findings": [_finding(document, number) for number in range(len(document.findings))],
         "shared": [[one.kind, one.name, int(one.sure), one.users] for one in document.shared],
         "products": products(catalog),
+        "rules": pick_rules(wanted, catalog),
     }
 
 

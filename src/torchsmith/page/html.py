@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from torchsmith.catalog import Catalog
+from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, PageCell, PageDocument
 from torchsmith.page.embedded import as_script_data, embedded, source_hash
 from torchsmith.page.markup import Child, Markup, tag
@@ -18,10 +19,10 @@ from torchsmith.page.views import views
 ASSETS = files("torchsmith.page") / "assets"
 
 
-def page(document: PageDocument, catalog: Catalog) -> str:
+def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str:
     """The whole file."""
     style = (ASSETS / "page.css").read_text()
-    script = (ASSETS / "page.js").read_text()
+    script = "".join((ASSETS / name).read_text() for name in ("mine.js", "page.js"))
     policy = (
         f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)};"
         " base-uri 'none'; form-action 'none'"
@@ -36,13 +37,13 @@ def page(document: PageDocument, catalog: Catalog) -> str:
         tag("style", Markup(style)),
     )
     sections = list(views(document, catalog))
+    told = tag("section", stories(document, catalog), id="stories", aria_label="Cells")
     body = (
         tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
         _header(document, [(name, title) for name, title, _ in sections]),
-        tag("main", _matrix(document, catalog), [_section(*one) for one in sections]),
-        tag("div", stories(document, catalog), id="stories"),
+        tag("main", _matrix(document, catalog), [_section(*one) for one in sections], told),
         _footer(document),
-        tag("script", as_script_data(embedded(document, catalog)), type="application/json", id="data"),
+        tag("script", as_script_data(embedded(document, catalog, cells)), type="application/json", id="data"),
         tag("script", Markup(script)),
     )
     return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"

@@ -13,8 +13,32 @@ PageView = tuple[str, str, Child]
 
 def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
     """Those that have something to show: name, title, content."""
+    yield "mine", "Which one is mine?", _mine(catalog)
     if document.findings:
         yield "findings", "Findings", _findings(document)
+
+
+def _mine(catalog: Catalog) -> Child:
+    """The box that answers as `pick` does; without JavaScript, how to ask `pick` itself."""
+    boxes = [
+        (
+            tag("label", words, for_=f"report-{number}"),
+            tag("textarea", id=f"report-{number}", spellcheck="false", autocomplete="off", rows="6"),
+        )
+        for number, words in enumerate(("What lscpu prints (or /proc/cpuinfo)", "What nvidia-smi -q prints"))
+    ]
+    options = [tag("option", name, value=name) for name in catalog.workloads]
+    form = tag(
+        "div",
+        tag("p", "Paste what these commands print on your machine. Nothing leaves this page."),
+        tag("div", [tag("div", box) for box in boxes], class_="boxes"),
+        tag("p", tag("label", "For ", for_="workload"), tag("select", options, id="workload"), " use. "),
+        tag("button", "Which one is mine?", type="button", id="ask", class_="go"),
+        tag("div", id="answer", role="status"),
+        class_="js",
+    )
+    command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
+    return form, tag("div", tag("p", "This command answers:"), tag("pre", command), class_="nojs")
 
 
 def _findings(document: PageDocument) -> Markup:

@@ -37,7 +37,7 @@ def run(
     from torchsmith.cli.console import print_json, say
     from torchsmith.cli.page_run import page_request
     from torchsmith.edge.files import write_atomic
-    from torchsmith.page.collect import collect
+    from torchsmith.page.collect import collect, pickable
 
     asked = page_request(folder, workspace, profile, nixpkgs, evaluate)
     document = collect(asked)
@@ -46,6 +46,6 @@ def run(
         return
     from torchsmith.page.html import page
 
-    text = page(document, asked.workspace.catalog)
+    text = page(document, asked.workspace.catalog, pickable(asked))
     write_atomic(output, text)
     say(f"{output}: {len(document.cells)} cells, {len(text.encode()) / 1024:.0f} KiB")

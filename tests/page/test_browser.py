@@ -1,0 +1,200 @@
+"""The page in a real browser: found, opened, copied, asked, by mouse, keyboard and without any script."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.page.agreement import ASK, Asked, by_command_line, question, random_machines, whole_corpus
+from tests.page.conftest import Open, write_page
+from torchsmith.record import Attempt, JobRow, open_record
+from torchsmith.workspace.run import GenerateRequest, generate
+
+pytestmark = pytest.mark.needs("chromium")
+FAILED = "pytorch-python313-cuda13_0-sm90-avx512"
+SIZES = {"phone": (390, 844), "tablet": (820, 1180), "wide": (1600, 1000)}
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The default workspace with a run in which one of two builds failed."""
+    folder = tmp_path_factory.mktemp("work") / "builds"
+    folder.mkdir()
+    (folder / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    generate(GenerateRequest(workspace=folder))
+    log = folder / ".torchsmith/logs/1/failed.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("ninja: [7/9]\nc++: fatal error: Killed signal terminated program\n")
+    record = open_record(folder)
+    run = record.start_run("nix", (), {})
+    names = (FAILED, FAILED.replace("sm90", "sm89"))
+    record.add_jobs(
+        JobRow(
+            run=run, key=f"/nix/store/x-{name}.drv", name=name, package="torch", gpu=True,
+            system="x86_64-linux", targets=(), state="waiting", log=str(log),
+        )
+        for name in names
+    )  # fmt: skip
+    for name in names:
+        record.job_started(run, f"/nix/store/x-{name}.drv", 4)
+    record.job_ended(run, f"/nix/store/x-{FAILED}.drv", Attempt(state="failed", error="out of memory"))
+    record.job_ended(
+        run, f"/nix/store/x-{names[1]}.drv", Attempt(state="done", outputs=("/nix/store/x-out",))
+    )
+    record.end_run(run, "failed")
+    record.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file(builds: Path) -> Path:
+    return write_page(builds, builds.parent / "page.html")
+
+
+def shown(page: Page) -> set[str]:
+    """The cells of the grids that are not dimmed away."""
+    names = page.eval_on_selector_all(
+        ".grid .c:not(.off)", "all => all.filter(a => a.offsetParent).map(a => a.hash.slice(6))"
+    )
+    return set(names)
+
+
+def test_it_opens_with_every_cell_and_stays_below_a_megabyte(open_page: Open, file: Path) -> None:
+    page = open_page(file)
+    assert len(shown(page)) == 132
+    assert file.stat().st_size < 1_000_000
+    expect(page.locator(f"a[href='#cell-{FAILED}']")).to_have_class(re.compile("s-failed"))
+
+
+def test_products_are_found_by_name(open_page: Open, file: Path) -> None:
+    page = open_page(file)
+    page.fill("#search", "RTX 4090")
+    assert {name.split("-")[3] for name in shown(page)} == {"sm89"}
+    page.fill("#search", "RTX 4090 zen 3")
+    assert {tuple(name.split("-")[3:]) for name in shown(page)} == {("sm89", "avx2")}
+    page.fill("#search", "failed")
+    assert shown(page) == {FAILED}
+    expect(page.locator("#found")).to_have_text("1 of 132 cells")
+    page.fill("#search", "")
+    page.click(".chip.s-failed")
+    assert shown(page) == {FAILED}
+    page.click(".chip.s-failed")
+    assert len(shown(page)) == 132
+
+
+def test_a_cell_tells_its_story(open_page: Open, file: Path, builds: Path) -> None:
+    page = open_page(file)
+    page.click(f"a[href='#cell-{FAILED}']")
+    story = page.locator(".story:target")
+    expect(story).to_contain_text("out of memory")
+    expect(story.locator("pre.log")).to_contain_text("Killed signal")
+    expect(story).to_contain_text(FAILED.replace("pytorch", "torchaudio"))
+    recipe = (builds / f"build-pytorch/.flox/pkgs/{FAILED}.nix").read_text()
+    assert story.locator("pre[aria-label=Recipe]").text_content() == recipe + "\n"
+    assert story.locator(".x-k").count() > 5
+    page.click(".story:target .close")
+    expect(page.locator(".story:target")).to_have_count(0)
+
+
+def test_commands_are_copied(open_page: Open, file: Path) -> None:
+    page = open_page(file, f"#cell-{FAILED}")
+    page.click(".story:target .copy >> nth=0")
+    expect(page.locator(".story:target .copy").first).to_have_text("copied")
+    assert page.evaluate("navigator.clipboard.readText()") == f"torchsmith build {FAILED}"
+
+
+def test_the_keyboard_alone_suffices(open_page: Open, file: Path) -> None:
+    page = open_page(file)
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+    page.keyboard.press("Tab")
+    first = page.evaluate("document.activeElement.hash")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    second = page.evaluate("document.activeElement.hash")
+    assert second != first
+    page.keyboard.press("Enter")
+    expect(page.locator(".story:target h3")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".story:target")).to_have_count(0)
+    assert page.evaluate("document.activeElement.hash") == second
+
+
+def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: Path) -> None:
+    page = open_page(file, java_script_enabled=False)
+    assert page.locator(".grid .c").count() == 132
+    expect(page.locator("#search")).to_be_hidden()
+    page.click(f"a[href='#cell-{FAILED}']")
+    expect(page.locator(".story:target")).to_contain_text("out of memory")
+    page.click(".story:target .close")
+    expect(page.locator(".story:target")).to_have_count(0)
+
+
+def test_pasted_reports_are_answered_as_pick_answers(open_page: Open, file: Path) -> None:
+    asked = next(one for one in whole_corpus() if one.name == "sapphirerapids-h100" and one.profile == "plan")
+    told = by_command_line(asked)
+    page = open_page(file)
+    for place, (_, text) in enumerate(asked.reports[:2]):
+        page.fill(f"#report-{place}", text)
+    page.click("#ask")
+    expect(page.locator("#answer h3").first).to_have_text(told["choice"][0]["name"])
+    for reason in told["choice"][0]["reasons"]:
+        expect(page.locator("#answer")).to_contain_text(reason)
+    page.fill("#report-0", "hello")
+    page.click("#ask")
+    expect(page.locator("#answer")).to_contain_text("cannot tell which tool wrote")
+
+
+def answers(browser: Browser, machines: list[Asked]) -> Iterator[tuple[Asked, object]]:
+    page = browser.new_page()
+    page.set_default_timeout(300_000)
+    for start in range(0, len(machines), 250):
+        part = machines[start : start + 250]
+        yield from zip(part, page.evaluate(ASK, question(part)), strict=True)
+    page.close()
+
+
+def plain(told: dict[str, object]) -> object:
+    return json.loads(json.dumps(told))
+
+
+def test_the_script_agrees_with_pick_on_the_whole_corpus(browser: Browser) -> None:
+    for asked, told in answers(browser, whole_corpus()):
+        assert told == plain(by_command_line(asked)), asked.name
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_the_script_agrees_with_pick_on_random_machines(browser: Browser, count: int) -> None:
+    unread = 0
+    for asked, told in answers(browser, list(random_machines(count, seed=count))):
+        expected = by_command_line(asked)
+        unread += "unread" in expected
+        assert told == plain(expected), asked
+    assert unread < count / 8
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("phone", "light"), ("tablet", "dark"), ("wide", "light"), ("wide", "dark")]
+)
+def test_nothing_stands_in_anybodys_way(open_page: Open, file: Path, scheme: str, size: str) -> None:
+    width, height = SIZES[size]
+    page = open_page(file, color_scheme=scheme, viewport={"width": width, "height": height})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    check(page)
+    page.click(f"a[href='#cell-{FAILED}']")
+    check(page)
+
+
+def check(page: Page) -> None:
+    """axe: no violation."""
+    found = Axe().run(page).response["violations"]
+    told = [(one["id"], [node["html"][:160] for node in one["nodes"]][:3]) for one in found]
+    assert not told
