@@ -262,3 +262,24 @@ def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path) -> None:
     assert not [one for one in after if "sm110" in one["file"] and one["rule"].startswith("TS3")]
     settings.write_text('format = 1\n[audit]\nignore = ["TS999"]\n')
     assert torchsmith(repo).code == 2
+
+
+def test_a_line_that_contradicts_its_pin_is_a_finding_with_its_place(repo: Path) -> None:
+    (repo.parent / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    facts = repo.parent / "catalog/lines.toml"
+    facts.parent.mkdir()
+    facts.write_text(
+        '["2.10x"]\nprefix = "pytorch210"\ntorch = "2.10.0"\npythons = ["3.13"]\nsource = "us"\n\n'
+        '["2.10x".cuda."12.8"]\npin = "6a030d5"\nfixes = ["cuda-package-set"]\n\n'
+        '["2.10x".cuda."13.1"]\npin = "6a030d5"\n'
+    )
+    found = audit(AuditRequest((repo,))).findings
+    assert [(one.rule, Path(one.where.file), one.where.line) for one in found] == [
+        ("TS005", facts, 8),
+        ("TS005", facts, 12),
+    ]
+    assert "pin 6a030d5 has torch 2.9.1, not 2.10.0" in found[0].message
+    with pytest.raises(Problem, match="contradicts itself"):  # nobody is told that all is well
+        audit(AuditRequest((repo,), choice=choose((), ("TS005",), None)))
+    with pytest.raises(Problem, match="contradicts itself"):
+        generate(GenerateRequest(repo.parent))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
 
 Depth = Literal["text", "values", "derivations"]
-Over = Literal["recipe", "repo", "file", "unread"]
+Over = Literal["recipe", "repo", "file", "unread", "facts"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 LARGEST = 1_000_000  # characters of a file that is judged; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS

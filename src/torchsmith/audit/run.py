@@ -16,6 +16,7 @@ from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
 from torchsmith.audit.rule import LARGEST, Defect, Over, Rule, rules_of
 from torchsmith.audit.suppress import RuleSelection, muted
 from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.catalog.check import Contradiction
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.cells import find_line
@@ -61,7 +62,14 @@ class AuditReport:
 
 def audit(request: AuditRequest) -> AuditReport:
     """Judge everything below the paths."""
-    workspace = workspace_of(request.paths, request.workspace)
+    try:
+        workspace = workspace_of(request.paths, request.workspace)
+    except Contradiction as problem:
+        contradictions = list(_fact_findings(problem, request.choice))
+        if not contradictions:  # nothing can be judged, and nobody asks for the reason as a finding
+            raise
+        kept, silenced = request.choice.keep(_unique(contradictions))
+        return AuditReport(tuple(kept), 0, len({one.where.file for one in contradictions}), silenced)
     folders = discover(request.paths, workspace, request.selectors).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = workspace.lines if workspace else {}
@@ -201,6 +209,13 @@ def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[F
     comments = [(one.span.line, one.value) for one in recipe.comments if "torchsmith: ignore" in one.value]
     kept = [one for one in findings if not muted(one, comments)]
     return Judged(tuple(kept), facts_of(subject, context.forms), len(findings) - len(kept))
+
+
+def _fact_findings(problem: Contradiction, choice: RuleSelection) -> Iterator[Finding]:
+    for rule in rules_of("text", "facts"):
+        for fault in problem.faults if choice.wants(rule.id) else ():
+            for defect in rule.check(fault):
+                yield finding_of(rule, defect, fault.where or Where("catalog"), "")
 
 
 def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
@@ -33,19 +33,28 @@ class Fault:
         return f"{self.file}: {self.text}"
 
 
+class Contradiction(Problem):
+    """A catalog that cannot be: `faults` says each, with its place."""
+
+    def __init__(self, faults: Sequence[Problem]) -> None:
+        first, *others = faults
+        text = "".join(f"\n  {one.where}: {one.message}" for one in others)
+        super().__init__(
+            f"the catalog contradicts itself: {first.message}{text}", hint=first.hint, where=first.where
+        )
+        self.faults = tuple(faults)
+
+
 def check(catalog: Catalog) -> None:
-    """Raise a Problem with its place: a package's fault, or a fact that contradicts others."""
+    """Raise a Problem with its place: a package's fault, or facts that contradict others."""
     for problem in package_faults(catalog):
         raise problem
-    faults = list(faults_of(catalog))
+    faults = [
+        Problem(one.text, hint=one.hint, where=catalog.place(one.file, one.path))
+        for one in faults_of(catalog)
+    ]
     if faults:
-        first = faults[0]
-        others = "".join(f"\n  {catalog.place(one.file, one.path)}: {one.text}" for one in faults[1:])
-        raise Problem(
-            f"the catalog contradicts itself: {first.text}{others}",
-            hint=first.hint,
-            where=catalog.place(first.file, first.path),
-        )
+        raise Contradiction(faults)
 
 
 def faults_of(catalog: Catalog) -> Iterator[Fault]:

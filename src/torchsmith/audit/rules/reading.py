@@ -22,3 +22,11 @@ def file_is_nix(problem: Problem) -> Iterator[Defect]:
     """A recipe that is not valid Nix cannot be built. Nothing else is said about it: what it means is not
     guessed at. Where Nix is installed, it is asked about what the grammar here does not know."""
     yield Defect(problem.message, hint=problem.hint)
+
+
+@rule("TS005", "facts that contradict each other", over="facts")
+def facts_agree(problem: Problem) -> Iterator[Defect]:
+    """What a workspace's own `catalog` says must be possible: a line that builds the pin's own torch has the
+    release that the pin has, a CUDA release is one that the pin has, a fix is for that release. Every other
+    verb stops at such a file, and so nothing else is judged by it."""
+    yield Defect(problem.message, hint=problem.hint)
