@@ -1,7 +1,7 @@
 """Single wrong facts put into the catalog, and which check catches each: loading, `facts`, or the tests that
 hold it against second sources. Prose (titles, notes, sources) is left alone; nothing is compared with a copy
-of the catalog. `python -m tools.flips [SHARE] [EVERY]` fails where fewer than SHARE percent (98) are caught, and
-tries every EVERYth of them (1).
+of the catalog. `python -m tools.flips [SHARE] [EVERY]` tries every EVERYth of them (1), and fails where
+fewer than SHARE percent (98) are caught.
 """
 
 from __future__ import annotations

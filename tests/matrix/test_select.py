@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchsmith.edge.problem import Problem
+from torchsmith.matrix.cells import nearest_allowed
+from torchsmith.matrix.variant import Variant
 from torchsmith.workspace.load import DEFAULT, open_workspace
 
 WORKSPACE = open_workspace(DEFAULT, "plan")
@@ -80,3 +82,25 @@ def test_the_order_of_words_does_not_matter(words: list[str]) -> None:
             return problem.message.split()[0]
 
     assert chosen(words) == chosen(words[::-1])
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        ("sm95", "sm90, sm100"),
+        ("avx51", "avx2, avx512"),
+        ("13.7", "CUDA 13.0, CUDA 13.1"),
+        ("2.16", "line 2.10"),
+    ],
+)
+def test_another_number_is_no_misspelling_and_what_there_is_is_listed(word: str, known: str) -> None:
+    with pytest.raises(Problem) as caught:
+        count(word)
+    assert "did you mean" not in str(caught.value)
+    assert known in caught.value.hint
+
+
+def test_nothing_is_near_hardware_that_nobody_knows() -> None:
+    catalog = WORKSPACE.catalog
+    for name in ("pytorch-python313-cuda13_0-sm95-avx512", "pytorch-python313-cuda13_0-sm90-avx51"):
+        assert nearest_allowed(Variant.parse(name, catalog), catalog) == []

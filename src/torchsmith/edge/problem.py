@@ -67,18 +67,27 @@ class Problem(Exception):
         return Problem(self.message, hint=self.hint, where=self.where, path=path, exit=self.exit)
 
 
+MOST_KNOWN = 40  # words that a hint lists
+
+
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """The known spelling closest to `word`, or an empty string."""
+    """The known spelling closest to `word`, or an empty string. Another number is no other spelling: sm95 is
+    not sm90, nor avx51 avx512."""
     import difflib  # only where a word is wrong
 
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    alike = [one for one in known if _digits(one) == _digits(word)]
+    found = difflib.get_close_matches(word, alike, n=1, cutoff=cutoff)
     return found[0] if found else ""
 
 
+def _digits(word: str) -> list[str]:
+    return [letter for letter in word if letter.isdigit()]
+
+
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """A hint that names the nearest spelling, or else every known one."""
+    """A hint that names the nearest spelling, or else every known one where they are few."""
     choices = list(known)
     best = nearest(word, choices, cutoff)
     if best:
         return f"did you mean {best}?"
-    return f"known: {', '.join(choices)}" if choices else ""
+    return f"known: {', '.join(choices)}" if 0 < len(choices) <= MOST_KNOWN else ""

@@ -178,7 +178,10 @@ def neighbours(variant: Variant, catalog: Catalog) -> Iterator[Variant]:
 def nearest_allowed(
     variant: Variant, catalog: Catalog, line: str | None = None, most: int = 5
 ) -> list[Variant]:
-    """The cells closest to this one that can be built and used, those that were proved first."""
+    """The cells closest to this one that can be built and used, those that were proved first. What is near a
+    GPU or an instruction set that nobody knows is not known either."""
+    if variant.isa not in catalog.isas or (variant.sm is not None and variant.sm not in catalog.gpus):
+        return []
     decided = ((other, assess(other, catalog, line)) for other in neighbours(variant, catalog))
     usable = [
         (bool(decision.warnings), other)

@@ -125,7 +125,22 @@ def _term(word: str, catalog: Catalog, whole: str) -> Term:
         return Term("name", text, negated)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
     hint = hardware_hint(text, catalog) or hardware_hint(whole, catalog)
-    raise Problem(f"selector {word!r} matches no axis", hint=hint or did_you_mean(text, everything, CLOSE))
+    hint = hint or did_you_mean(text, everything, CLOSE) or _known_alike(text, catalog)
+    raise Problem(f"selector {word!r} matches no axis", hint=hint)
+
+
+def _known_alike(text: str, catalog: Catalog) -> str:
+    """What there is, where a word looks like a GPU, an instruction set or a release: sm95, avx51, 13.7."""
+    releases = [*(f"CUDA {cuda}" for cuda in catalog.cuda), *(f"line {one}" for one in catalog.lines)]
+    looks = {
+        r"sm_?\d+[af]?": [str(sm) for sm in catalog.gpus],
+        r"(avx|armv)[\w.]*": list(catalog.isas),
+        r"(cuda)?\d+[._]\d+": releases,
+    }
+    for pattern, known in looks.items():
+        if re.fullmatch(pattern, text):
+            return f"known: {', '.join(known)}"
+    return ""
 
 
 def choose(
