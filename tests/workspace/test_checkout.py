@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.audit.subject import Subject
+from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.plan import plan_workspace
+from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import choose, recipes_in
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.run import GenerateRequest, generate
@@ -20,6 +23,9 @@ from torchsmith.workspace.run import GenerateRequest, generate
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 AVX2 = "pytorch-python313-cpu-avx2"
 ARM = "pytorch-python313-cuda13_0-sm110-armv9"
+VISION = "torchvision-python313-cuda12_8-sm61-avx"
+REV = "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
+PINNED = f'import (fetchTarball "https://github.com/NixOS/nixpkgs/archive/{REV}.tar.gz") {{ }}'
 TWO_LINES = """format = 1
 [[matrix]]
 line = "2.10"
@@ -145,8 +151,10 @@ def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
     [
         (AVX2, '{ pname = "pytorch29-python313-cpu-avx2"; }', ("2.9", "text")),
         (AVX2, '{ version = "2.10.0"; } # not "2.9.1"', ("2.10", "text")),
-        (AVX2, "import fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3", ("2.8", "text")),
-        (AVX2, '{ version = "2.77.0"; } // import fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3', ("", "unknown")),
+        (AVX2, f"({PINNED}.python313Packages.torch)", ("2.8", "text")),
+        (AVX2, f'({PINNED}).torch.overrideAttrs {{ version = "2.77.0"; }}', ("", "unknown")),
+        (AVX2, "{ python3Packages }: python3Packages.torch", ("flox", "text")),
+        (f"{ARM}-nightly", "{ }: null", ("nightly", "name")),
         (AVX2, '[ "2.9.1" "2.10.0" ]', ("", "unknown")),
         (AVX2, "{ }: null", ("", "unknown")),
         (AVX2.replace("pytorch", "pytorch28"), "{ }: null", ("2.8", "name")),
@@ -158,6 +166,21 @@ def test_the_release_is_what_something_says_and_never_a_guess(
     (tmp_path / f"{file}.nix").write_text(text)
     (recipe,) = recipes_in(tmp_path)
     assert (recipe.release.line, recipe.release.how) == release
+    judged = Subject(file, read_recipe(recipe.path), builtin_catalog())
+    assert judged.release == recipe.release
+    assert (judged.line.name if judged.line else "") == release[0]
+
+
+def test_a_companion_is_of_the_release_of_the_torch_beside_it(tmp_path: Path) -> None:
+    torch = VISION.replace("torchvision", "pytorch")
+    text = f"({PINNED}).torchvision.override {{ torch = import ./{torch}.nix {{ }}; }}"
+    (tmp_path / f"{VISION}.nix").write_text(text)
+    for source, line in (("{ }: null", ""), (f"({PINNED}).torch", "2.8"), (text, "2.8"), ("{ ]", "")):
+        (tmp_path / f"{torch}.nix").write_text(source)
+        vision = next(one for one in recipes_in(tmp_path) if one.attr == VISION)
+        judged = Subject(VISION, read_recipe(vision.path), builtin_catalog())
+        assert vision.release == judged.release
+        assert vision.release.line == line
 
 
 def test_every_verb_counts_and_selects_the_same(lines: Path) -> None:

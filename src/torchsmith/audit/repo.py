@@ -73,7 +73,7 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
         file=subject.file,
         name=subject.name,
         variant=variant,
-        line=subject.line.name if subject.line else "",
+        line=subject.release.line,
         cuda=str(variant.cuda) if variant and variant.cuda else "",
         pin=pins[0] if pins else "",
         fingerprint=hashlib.sha256(plain.encode()).hexdigest()

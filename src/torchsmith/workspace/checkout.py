@@ -10,33 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
-from torchsmith.recipe.header import Owner, owner_of, read_header
+from torchsmith.recipe.header import Owner, owner_of
+from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
+from torchsmith.workspace.release import ReadRecipe, Release, stated_release
 
 PKGS = ".flox/pkgs"
 SHARED = "nix"
 AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-TOLD = re.compile(r"#.*torchsmith: line ([\w.]+)")  # how a person states the line of a recipe
-VERSION = re.compile(r"\b(version|PYTORCH_BUILD_VERSION)\s*=")
-COMMENT = re.compile(r"#[^\n]*|/\*.*?\*/", re.DOTALL)
-
-How = Literal["name", "workspace", "header", "comment", "text", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The line that a recipe is of, and what says so; an empty name where nothing does."""
-
-    line: str = ""
-    how: How = "unknown"
 
 
 @dataclass(frozen=True)
@@ -97,33 +85,14 @@ class RecipeFile:
     @cached_property
     def release(self) -> Release:
         """The line it is of, as its name, workspace, header, a comment or its code says; never a guess."""
-        lines = self.catalog.lines
-        if self.variant and self.variant.release and self.variant.release.line:
-            return Release(self.variant.release.line, "name")
-        if self.asked:
-            return Release(self.asked, "workspace")
-        header = read_header(self.text or "")
-        if header and header.facts.get("line") in lines:
-            return Release(header.facts["line"], "header")
-        told = TOLD.search(self.text or "")
-        if told and told[1] in lines:
-            return Release(told[1], "comment")
-        stated = self._stated() if self.variant and self.text else set()
-        return Release(stated.pop(), "text") if len(stated) == 1 else Release()
-
-    def _stated(self) -> set[str]:
-        """The lines that the code speaks of: by version, by name, else by the torch of its nixpkgs."""
-        assert self.variant is not None
-        code, package = COMMENT.sub("", self.text or ""), self.variant.package.name
-        lines = [one for one in self.catalog.lines.values() if one.torch]
-        words = {
-            one.name: (f'"{one.torch}"', f'"{one.version_of(package)}"', f'"{one.prefix}-') for one in lines
-        }
-        stated = {name for name, own in words.items() if any(word in code for word in own)}
-        if stated or VERSION.search(code):
-            return stated
-        pinned = {pin.torch for pin in self.catalog.pins.values() if pin.rev in code}
-        return {one.name for one in lines if one.torch in pinned}
+        found = stated_release(self.variant, self.catalog, self.text or "", self.asked)
+        if found is not None:
+            return found
+        try:
+            recipe = read_recipe(self.path)
+        except Problem:
+            return Release()
+        return ReadRecipe(self.name, recipe, self.catalog).release_by_code
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,9 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
                 said.span,
                 fix=fix,
             )
-    if not versions and subject.seen and native not in ("", None, wanted):
+    # The pairs of nixpkgs itself, each with a recipe of its own, are nobody's mistake.
+    apart = subject.torch_from_elsewhere
+    if not versions and subject.seen and not apart and native not in ("", None, wanted):
         yield Defect(
             f"the pin's {subject.variant.package} {native} is built with torch"
             f" {subject.line.torch}, whose pair is {wanted}",
