@@ -30,7 +30,7 @@ $(VENV)/.test-installed: $(VENV)/.installed
 	touch $@
 
 matrix: $(VENV)/.installed
-	test -e workspace/torchsmith.toml || $(BIN)/torchsmith init workspace
+	test -e workspace/torchsmith.toml || $(BIN)/torchsmith init workspace --profile seed
 	$(BIN)/torchsmith generate --workspace workspace
 	$(BIN)/torchsmith list --workspace workspace
 

@@ -71,11 +71,12 @@ def test_after_a_build_the_results_and_the_next_commands_are_told(tmp_path: Path
     names = [f"n{number}" for number in range(8)]
     for name in names:
         (tmp_path / name).symlink_to(tmp_path)
-    lines = next_steps(tmp_path, names, Path("a b"))
+    lines = next_steps(tmp_path, names, Path("a b"), "acme")
     assert f"  and 2 more in {tmp_path}" in lines
     assert lines[-3:] == [
         "  torchsmith verify n0 -w 'a b'",
         "  torchsmith test n0 -w 'a b'",
-        "  torchsmith publish -o ORG -w 'a b'",
+        "  torchsmith publish -w 'a b'",
     ]
+    assert not any("publish" in line for line in next_steps(tmp_path, names, Path("a b")))
     assert next_steps(tmp_path, ["never-built"], None) == []

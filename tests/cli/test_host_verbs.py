@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,23 +30,101 @@ def reports(name: str) -> list[str]:
     return words
 
 
-def test_the_answer_comes_with_its_commands(call: Call) -> None:
+def with_tools(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """A machine that has these programs alone."""
+    folder = Path("tools-here")
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder.absolute()))
+
+
+CELL = "pytorch-python313-cuda12_9-sm89-avx512"
+
+
+def test_without_a_workspace_the_answer_makes_one(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_tools(monkeypatch, "nix-build")
     result = call("pick", "--profile", "wide", "--org", "acme", *ZEN4)
-    name = "pytorch-python313-cuda12_9-sm89-avx512"
     assert result.code == 0
-    assert f"flox install acme/{name}\n" in result.out
-    assert f"flox build -d build-pytorch {name}\n" in result.out
-    assert f"nix-build build-pytorch/.flox/pkgs/{name}.nix\n" in result.out
+    assert f"flox install acme/{CELL}\n" in result.out
+    made = f"torchsmith init mine --cell {CELL} && torchsmith generate -w mine"
+    assert f"  build   {made} && torchsmith build -w mine {CELL}\n" in result.out
     assert "torchvision-python313-cuda12_9-sm89-avx512" in result.out
+    Path("mine").mkdir()
+    assert "torchsmith init mine-2 --cell" in call("pick", "--profile", "wide", *ZEN4).out
 
 
-def test_no_variant_for_a_gpu_is_exit_1_with_the_nearest_and_the_cure(call: Call) -> None:
+def test_the_commands_of_an_answer_run_from_here(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.environ["PATH"]
+    call("init", "mine", "--cell", CELL)
+    with_tools(monkeypatch, "nix-build", "flox")
+    out = call("pick", "-w", "mine", *ZEN4).out
+    assert f"  build   torchsmith generate -w mine && torchsmith build -w mine {CELL}\n" in out
+    assert "nix-build" not in out
+    monkeypatch.setenv("PATH", path)
+    assert call("generate", "-w", "mine").code == 0
+    with_tools(monkeypatch, "nix-build", "flox")
+    out = call("pick", "-w", "mine", *ZEN4).out
+    assert f"  build   torchsmith build -w mine {CELL}\n" in out
+    file = f"mine/build-pytorch/.flox/pkgs/{CELL}.nix"
+    assert f"  nix     nix-build {file}\n" in out
+    assert Path(file).is_file()
+    assert f"  flox    flox build -d mine/build-pytorch {CELL}\n" in out
+    monkeypatch.chdir("mine")
+    assert f"  build   torchsmith build {CELL}\n" in call("pick", *ZEN4).out
+
+
+def test_no_command_is_shown_that_cannot_run_here(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_tools(monkeypatch)
+    out = call("pick", "--profile", "wide", *ZEN4).out
+    assert f"  write   torchsmith init mine --cell {CELL} && torchsmith generate -w mine\n" in out
+    for word in ("nix-build", "flox", "torchsmith build", "ORG"):
+        assert word not in out
+    assert "torchsmith doctor" in out
+    with_tools(monkeypatch, "flox")
+    assert (
+        f"generate -w mine && flox build -d mine/build-pytorch {CELL}\n"
+        in call("pick", "--profile", "wide", *ZEN4).out
+    )
+
+
+def test_the_manifest_of_a_consumer_is_toml_and_wants_an_organisation(call: Call) -> None:
+    told = tomllib.loads(call("pick", "--profile", "wide", "--org", "acme", "--manifest", *ZEN4).out)
+    assert told["install"]["pytorch"] == {"pkg-path": f"acme/{CELL}"}
+    assert told["options"]["systems"] == ["x86_64-linux"]
+    assert call("pick", "--profile", "wide", "--manifest", *ZEN4).code == 2
+    call("init", ".", "--profile", "wide")
+    Path("torchsmith.toml").write_text(Path("torchsmith.toml").read_text() + '\norg = "acme"\n')
+    assert f"flox install acme/{CELL}" in call("pick", *ZEN4).out
+
+
+@pytest.mark.parametrize(
+    ("machine", "cuda", "loss"),
+    [
+        (ZEN4, "12.8", "sm89 runs code that was compiled for sm86"),
+        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580"), "13.0", "6 GPU architectures"),
+        (("--cpu", "haswell", "--gpu", "P100", "--driver", "550"), "12.6", "7 GPU architectures"),
+        (("--cpu", "zen4", "--gpu", "none"), "", "any x86_64"),
+        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "550"), "", "stays idle"),
+    ],
+)
+def test_the_stock_wheel_is_one_that_runs_and_says_what_is_lost(
+    machine: tuple[str, ...], cuda: str, loss: str, call: Call
+) -> None:
+    stock = json.loads(call("pick", "--json", *machine).out)["stock"]
+    assert stock["cuda"] == cuda
+    assert any(loss in text for text in stock["losses"])
+    assert stock["command"].startswith("pip install torch==2.10.0")
+
+
+def test_no_variant_for_a_gpu_is_exit_1_with_the_cure_and_the_gpus_build_first(call: Call) -> None:
     result = call("pick", *ZEN4)
     assert result.code == 1
     assert "no variant of this matrix uses sm89" in result.out
     assert "update the driver to 580 or newer" in result.out
-    assert "pytorch-python313-cuda12_9-sm89-avx512 would run here; to make it:" in result.out
-    assert "runs on the CPU alone and leaves sm89 idle" in result.out
+    wanted = result.out.index("pytorch-python313-cuda12_9-sm89-avx512 would run here; to make it:")
+    assert wanted < result.out.index("runs on the CPU alone and leaves sm89 idle")
 
 
 def test_a_missing_cell_becomes_a_workspace_of_its_own(call: Call) -> None:

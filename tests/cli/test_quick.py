@@ -72,7 +72,10 @@ def test_what_the_short_way_reads_typer_reads_the_same(run: Callable[..., None],
     )
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["show", NAME]])
+SHORT = [["--help"], ["list"], ["show", NAME], ["pick", "--cpu", "zen4", "--gpu", "L4"]]
+
+
+@pytest.mark.parametrize("words", SHORT)
 def test_a_short_answer_loads_neither_typer_nor_rich(words: list[str], tmp_path: Path) -> None:
     code = (
         "import sys; sys.argv = ['torchsmith', *sys.argv[1:]]\n"

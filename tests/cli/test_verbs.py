@@ -60,7 +60,7 @@ def test_names_are_data_on_stdout(call: Call) -> None:
 
 
 def test_the_grid_shows_gpus_and_counts(call: Call) -> None:
-    out = call("list").out
+    out = call("list", "--profile", "seed").out
     assert "sm103" in out
     assert "B300" in out
     assert "132 variants: 44 cells in all 3 packages (pytorch, torchvision, torchaudio)" in out
@@ -130,7 +130,7 @@ def test_explain_exits_1_for_a_cell_that_cannot_be_built(call: Call) -> None:
         (("show", "pytorch-python313-cuda12_8-sm103-avx2"), "torchsmith explain"),
         (("explain",), "Missing argument"),
         (("facts", "--cuda", "12.7"), "unknown CUDA '12.7'"),
-        (("init", "--profile", "plam"), "did you mean plan?"),
+        (("init", "--profile", "raal"), "did you mean real?"),
     ],
 )
 def test_a_wrong_request_exits_2_with_words(args: tuple[str, ...], message: str, call: Call) -> None:

@@ -255,6 +255,23 @@ class KnownError(Entry, frozen=True, kw_only=True):
     gives_way_to: tuple[str, ...] = ()  # others: the first that an earlier line shows is the reason
 
 
+class Wheel(Entry, frozen=True, kw_only=True):
+    """A wheel that PyTorch publishes: the GPUs that its code is for, and where pip finds it."""
+
+    name: str
+    torch: str
+    system: Platform
+    cuda: CudaVersion | None = None
+    sms: tuple[Sm, ...] = ()
+    ptx: Sm | None = None
+    index: str = ""  # empty: PyPI
+
+    @property
+    def command(self) -> str:
+        """What a person types to have it."""
+        return f"pip install torch=={self.torch}" + (f" --index-url {self.index}" if self.index else "")
+
+
 class Workload(Entry, frozen=True, kw_only=True):
     """What a machine is for, and which builds suit that best."""
 

@@ -27,6 +27,7 @@ from torchsmith.catalog.facts import (
     LineBuild,
     Pin,
     Python,
+    Wheel,
     Workload,
 )
 from torchsmith.catalog.package import TORCH, Package
@@ -52,6 +53,7 @@ KINDS: dict[str, tuple[type[Entry], str]] = {
     "workloads": (Workload, "name"),
     "estimates": (Estimate, "name"),
     "actions": (Action, "name"),
+    "wheels": (Wheel, "name"),
 }
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
@@ -175,6 +177,10 @@ class Catalog:
     @cached_property
     def workloads(self) -> dict[str, Workload]:
         return self._rows("workloads", Workload)
+
+    @cached_property
+    def wheels(self) -> dict[str, Wheel]:
+        return self._rows("wheels", Wheel)
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:

@@ -76,8 +76,8 @@ def _print_end(ready: Prepared, finished: RunSummary) -> None:
     there = f"; {len(finished.settled)} recipes were there or fetched" if finished.settled else ""
     console.print(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done{there}")
     names = [name for job in ready.plan.jobs if job.name in finished.done for name in job.recipes]
-    request = ready.request
-    for line in next_steps(ready.folder / "results", [*names, *finished.settled], request.workspace):
+    request, org = ready.request, ready.workspace.settings.org
+    for line in next_steps(ready.folder / "results", [*names, *finished.settled], request.workspace, org):
         console.print(Text(line), soft_wrap=True)
     if finished.state == "stopped":
         console.print("stopped; torchsmith build --resume goes on")

@@ -70,7 +70,7 @@ def last_log(record: Record, name: str) -> Path:
     return log
 
 
-def next_steps(results: Path, names: Sequence[str], workspace: Path | None) -> list[str]:
+def next_steps(results: Path, names: Sequence[str], workspace: Path | None, org: str = "") -> list[str]:
     """Where builds are, and what is done with them next."""
     there = [name for name in names if (results / name).exists()]
     if not there:
@@ -80,7 +80,8 @@ def next_steps(results: Path, names: Sequence[str], workspace: Path | None) -> l
     lines += [f"  and {len(there) - SHOWN} more in {results}"] if len(there) > SHOWN else []
     where = ["-w", str(workspace)] if workspace else []
     lines.append("next:")
-    for words in (["verify", there[0]], ["test", there[0]], ["publish", *names_or_all(there), "-o", "ORG"]):
+    publish = [["publish", *names_or_all(there)]] if org else []
+    for words in (["verify", there[0]], ["test", there[0]], *publish):
         lines.append(f"  {shlex.join(['torchsmith', *words, *where])}")
     return lines
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.options import complete_cpus, complete_gpus
 from torchsmith.cli.params import Option
 
 FromOption = Annotated[
@@ -20,7 +21,11 @@ FromOption = Annotated[
 SystemOption = Annotated[str, Option("--system", help="Another system: x86_64, aarch64.")]
 CpuOption = Annotated[
     str,
-    Option("--cpu", help="Another CPU by microarchitecture: zen4, 'Sapphire Rapids', graviton3."),
+    Option(
+        "--cpu",
+        help="Another CPU by microarchitecture: zen4, 'Sapphire Rapids', graviton3.",
+        autocompletion=complete_cpus,
+    ),
 ]
 IsaOption = Annotated[str, Option("--isa", help="The widest instruction set that the CPU runs.")]
 FeaturesOption = Annotated[
@@ -28,7 +33,11 @@ FeaturesOption = Annotated[
 ]
 GpuOption = Annotated[
     list[str] | None,
-    Option("--gpu", help="GPUs by name or architecture: 'RTX 4090', '8x H100 + L4', sm90, none."),
+    Option(
+        "--gpu",
+        help="GPUs by name or architecture: 'RTX 4090', '8x H100 + L4', sm90, none.",
+        autocompletion=complete_gpus,
+    ),
 ]
 DriverOption = Annotated[str, Option("--driver", help="The NVIDIA driver's version: 580.65.06.")]
 LimitOption = Annotated[

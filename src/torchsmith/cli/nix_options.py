@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from torchsmith.cli.options import complete_selectors
 from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.problem import Problem
 
@@ -20,6 +21,7 @@ Recipes = Annotated[
     Argument(
         metavar="[RECIPE]...",
         help="Names, selectors such as sm120, or paths of recipes and repositories; else all of them.",
+        autocompletion=complete_selectors,
     ),
 ]
 NixpkgsOption = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,55 @@ def complete_names(incomplete: str) -> list[str]:
     return [cell.name for cell in cells if cell.name.startswith(incomplete)]
 
 
+def complete_cells(incomplete: str) -> list[str]:
+    """Names of cells that can be built, whatever the workspace asks for."""
+    from torchsmith.workspace.load import open_workspace
+
+    cells = open_workspace(None, "wide").matrix.cells
+    return [cell.name for cell in cells if cell.name.startswith(incomplete)]
+
+
+def complete_profiles(incomplete: str) -> list[str]:
+    """Profiles of the workspace at hand and those that every workspace knows."""
+    from torchsmith.edge.problem import Problem
+    from torchsmith.workspace.load import default_profiles, open_workspace
+
+    own: list[str] = []
+    with contextlib.suppress(Problem):
+        own = [*open_workspace(None).settings.profiles]
+    known = dict.fromkeys([*own, *default_profiles()])
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def complete_selectors(incomplete: str) -> list[str]:
+    """Values of every axis, and names of cells once a word looks like one."""
+    from torchsmith.catalog import builtin_catalog
+
+    catalog = builtin_catalog()
+    marks = "!" if incomplete.startswith("!") else ""
+    word = incomplete.removeprefix("!")
+    axes = [*map(str, catalog.gpus), *catalog.isas, "cpu", *catalog.packages]
+    axes += [f"cuda{version.slug}" for version in catalog.cuda]
+    values = [f"{marks}{value}" for value in axes if value.startswith(word)]
+    return values + (complete_names(incomplete) if not values and not marks else [])
+
+
+def complete_gpus(incomplete: str) -> list[str]:
+    """GPUs by product and by architecture."""
+    from torchsmith.catalog import builtin_catalog
+
+    gpus = builtin_catalog().gpus
+    words = [*map(str, gpus), *(part for gpu in gpus.values() for part in gpu.parts)]
+    return [word for word in words if word.lower().startswith(incomplete.lower())]
+
+
+def complete_cpus(incomplete: str) -> list[str]:
+    """CPUs by microarchitecture."""
+    from torchsmith.catalog import builtin_catalog
+
+    return [name for name in builtin_catalog().cpus if name.startswith(incomplete.lower())]
+
+
 WorkspaceOption = Annotated[
     Path | None,
     Option(
@@ -34,7 +84,15 @@ WorkspaceOption = Annotated[
 ]
 ProfileOption = Annotated[
     str | None,
-    Option("--profile", "-p", help="Use this profile: plan, real, wide, or one of your own."),
+    Option(
+        "--profile",
+        "-p",
+        help="Use this profile: real, seed, wide, or one of your own.",
+        autocompletion=complete_profiles,
+    ),
+]
+ProfileChoice = Annotated[
+    str, Option("--profile", "-p", help="The matrix to start from.", autocompletion=complete_profiles)
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 Selectors = Annotated[
@@ -42,6 +100,7 @@ Selectors = Annotated[
     Argument(
         metavar="[SELECTOR]...",
         help="Words that pick variants, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
+        autocompletion=complete_selectors,
     ),
 ]
 Name = Annotated[str, Argument(metavar="NAME", help="A variant's name.", autocompletion=complete_names)]

@@ -49,13 +49,15 @@ def wrapped(text: str, columns: int | None, indent: int = 0) -> list[str]:
     """Lines of at most so many columns, broken between words; a longer word stays whole."""
     if columns is None or len(text) <= columns:
         return [text]
-    lines, line = [], ""
-    for word in text.split(" "):
+    start = " " * (len(text) - len(text.lstrip(" ")))
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
         if line and len(line) + 1 + len(word) > columns:
             lines.append(line)
             line = " " * indent + word
         else:
-            line = f"{line} {word}" if line else word
+            line = f"{line} {word}" if line else start + word
     return [*lines, line]
 
 

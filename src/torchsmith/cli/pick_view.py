@@ -5,39 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypedDict
 
-from rich.table import Table
-from rich.text import Text
-
 from torchsmith.catalog import Catalog, Sm
-from torchsmith.cli.console import out, say
-from torchsmith.host.commands import build_commands, create_steps, install_command
+from torchsmith.cli.paint import columns, paint, say, write
+from torchsmith.host.commands import Standing, build_commands, flox_manifest, install_command
 from torchsmith.host.document import to_document
 from torchsmith.host.judge import Fits
 from torchsmith.host.pick import Assigned, Pick
 from torchsmith.host.rank import why_after
 from torchsmith.host.resolve import known_isas
+from torchsmith.host.stock import stock_wheel
 from torchsmith.matrix import Variant
 
 NEAREST = 3
 FileOf = Callable[[Variant], str]  # the file to which a cell can be added; empty: none
 
 
-def print_pick(pick: Pick, catalog: Catalog, org: str, file: FileOf) -> None:
-    """The machine in a line, the answer with its commands, and what is missing."""
-    console = out()
+def print_pick(pick: Pick, catalog: Catalog, here: Standing, file: FileOf) -> None:
+    """The machine in a line, the answer with its commands, what is missing, and what serves until then."""
     say(_machine(pick, catalog), "dim")
-    console.print()
+    write()
+    if pick.choice.unserved:
+        # A build that uses the GPU comes before one that leaves it idle.
+        _print_missing(pick, catalog)
+        _print_wanted(pick, here, file)
     for one in pick.choice.variants:
-        _print_assigned(one, pick, org)
+        _print_assigned(one, pick, here)
     if len(pick.choice.variants) > 1:
         say("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use")
-        console.print()
+        write()
     if pick.host.sms is None:
         say("the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu", "yellow")
     for sm, fit in pick.exact:
         say(f"for {sm} alone, {fit.variant.name} is compiled for it")
-    _print_missing(pick, catalog)
-    _print_wanted(pick, file)
+    if not pick.choice.unserved:
+        _print_missing(pick, catalog)
+        _print_wanted(pick, here, file)
+    _print_stock(pick, catalog)
+    if not here.nix and not here.flox:
+        say("neither Nix nor Flox is here to build with; torchsmith doctor says how to get them", "yellow")
 
 
 def _machine(pick: Pick, catalog: Catalog) -> str:
@@ -58,33 +63,38 @@ def _machine(pick: Pick, catalog: Catalog) -> str:
     return "; ".join(words)
 
 
-def _print_assigned(one: Assigned, pick: Pick, org: str) -> None:
-    console, fit = out(), one.fit
+def _print_assigned(one: Assigned, pick: Pick, here: Standing) -> None:
+    fit = one.fit
     whom = f"  for {', '.join(map(str, one.gpus))}" if len(pick.choice.variants) > 1 else ""
-    console.print(Text(fit.variant.name, style="bold green") + Text(whom), soft_wrap=True)
+    write(paint(fit.variant.name, "bold green") + whom)
     for reason in fit.provided:
-        say(f"  provided that {reason}", "yellow")
+        say(f"provided that {reason}", "yellow", 2)
     if fit.idle and not fit.used:
         idle = ", ".join(map(str, fit.idle))
-        say(f"  runs on the CPU alone and leaves {idle} idle", "yellow")
+        say(f"runs on the CPU alone and leaves {idle} idle", "yellow", 2)
     for text in fit.reasons:
-        say(f"  {text}")
+        say(text, indent=2)
     able = [isa for isa in pick.workload.isas if isa in {other.variant.isa for other in pick.ranking.fits}]
     if len(able) > 1 and pick.host.features is not None:
-        say(f"  instruction sets for {pick.workload.name} use, the best first: {', '.join(able)}")
+        say(f"instruction sets for {pick.workload.name} use, the best first: {', '.join(able)}", indent=2)
     for warning in fit.unproved:
-        say(f"  not proved: {warning}", "yellow")
-    install, build = install_command(fit.variant, org), build_commands(fit.variant)
-    for label, command in (("install", install), ("build", build[0]), ("or", build[1])):
-        console.print(Text(f"  {label:<8}", style="cyan") + Text(command), soft_wrap=True)
-    own = [name for name in pick.companions if name.endswith(fit.variant.cell)]
+        say(f"not proved: {warning}", "yellow", 2)
+    own = tuple(name for name in pick.companions if name.endswith(fit.variant.cell))
     if own:
-        console.print(Text("  with    ", style="cyan") + Text(" ".join(own)), soft_wrap=True)
-    console.print()
+        say(f"with {', '.join(own)}", indent=2)
+    install = install_command(fit.variant, here.org)
+    _print_commands(({"install": install} if install else {}) | build_commands(fit.variant, here))
+    write()
+
+
+def _print_commands(commands: dict[str, str]) -> None:
+    """Each on a line of its own that can be copied, whatever the terminal's width."""
+    for label, command in commands.items():
+        write(f"  {paint(f'{label:<8}', 'cyan')}{command}")
 
 
 def _print_missing(pick: Pick, catalog: Catalog) -> None:
-    console, host = out(), pick.host
+    host = pick.host
     systems = sorted({isa.platform for isa in catalog.isas.values()})
     if host.system is not None and host.system not in systems:
         say(f"no variant runs on {host.system}: all of them are for {' or '.join(systems)}")
@@ -99,25 +109,47 @@ def _print_missing(pick: Pick, catalog: Catalog) -> None:
     else:
         say("no variant of this matrix runs on this machine; the nearest:")
     for miss in _nearest(pick):
-        console.print(Text(f"  {miss[0]}", style="bold") + Text(f": {miss[1]}"), soft_wrap=True)
+        write(f"  {paint(miss[0], 'bold')}")
+        say(miss[1], indent=4)
 
 
 def _nearest(pick: Pick) -> list[tuple[str, str]]:
     """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU."""
-    misses = [miss for miss in pick.ranking.misses if not pick.choice.unserved or miss.variant.sm]
-    return [(miss.variant.name, "; ".join(map(str, miss.reasons))) for miss in misses[:NEAREST]]
+    found: dict[str, list[str]] = {}
+    for miss in pick.ranking.misses:
+        if not pick.choice.unserved or miss.variant.sm:
+            found.setdefault("; ".join(map(str, miss.reasons)), []).append(miss.variant.name)
+    rows = [
+        (first + (f" and {len(more)} more" if more else ""), why) for why, (first, *more) in found.items()
+    ]
+    return rows[:NEAREST]
 
 
-def _print_wanted(pick: Pick, file: FileOf) -> None:
-    console = out()
+def _print_wanted(pick: Pick, here: Standing, file: FileOf) -> None:
     for fit in pick.wanted:
         compatible = pick.found and not pick.choice.unserved
         better = "would be compiled for this GPU" if compatible else "would run here"
-        console.print(Text(fit.variant.name, style="bold") + Text(f" {better}; to make it:"), soft_wrap=True)
+        write(f"{paint(fit.variant.name, 'bold green')} {better}; to make it:")
         for warning in fit.unproved:
-            say(f"  not proved: {warning}", "yellow")
-        for step in create_steps(fit.variant, file(fit.variant)):
-            say(f"  {step}")
+            say(f"not proved: {warning}", "yellow", 2)
+        if file(fit.variant):
+            add = f'add "{fit.variant.name}" to include in {file(fit.variant)}, then: torchsmith generate'
+            say(f"{add}; or in a workspace of its own:", indent=2)
+        _print_commands(build_commands(fit.variant, here, included=False))
+        write()
+
+
+def _print_stock(pick: Pick, catalog: Catalog) -> None:
+    found = stock_wheel(pick.host, catalog)
+    if found is None:
+        return
+    kind = f"CUDA {found.wheel.cuda}" if found.wheel.cuda else "the CPU alone"
+    say(f"without a build of your own: PyTorch's wheel of {found.wheel.torch} for {kind}", "bold")
+    for text in found.losses:
+        say(f"what you lose: {text}", indent=2)
+    if found.wheel.unproved:
+        say(f"not proved: {found.wheel.unproved}", "yellow", 2)
+    _print_commands({"pip": found.wheel.command})
 
 
 def _titles(sms: tuple[Sm, ...], catalog: Catalog) -> str:
@@ -128,12 +160,8 @@ def _titles(sms: tuple[Sm, ...], catalog: Catalog) -> str:
 def print_explanations(pick: Pick, catalog: Catalog) -> None:
     """Every other candidate and why not."""
     say(f"for {pick.workload.name} use: {pick.workload.why}", "dim")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("not chosen", no_wrap=True)
-    table.add_column("why")
-    for name, why in _others(pick, catalog):
-        table.add_row(Text(name), Text(why))
-    out().print(table)
+    write()
+    columns([[("not chosen", "cyan"), ("why", "cyan")], *_others(pick, catalog)])
 
 
 def _others(pick: Pick, catalog: Catalog) -> list[tuple[str, str]]:
@@ -156,8 +184,18 @@ class ChosenRow(TypedDict):
     reasons: list[str]
     provided: list[str]
     unproved: list[str]
-    install: str
-    build: list[str]
+    install: str  # empty where no organisation is known
+    build: list[str]  # what builds it here; what cannot run here is not among them
+    manifest: str  # for somebody who installs it with Flox; empty where no organisation is known
+
+
+class StockRow(TypedDict):
+    """PyTorch's own wheel for this machine, and what one loses with it."""
+
+    torch: str
+    cuda: str
+    command: str
+    losses: list[str]
 
 
 class CreateRow(TypedDict):
@@ -186,32 +224,42 @@ class PickDocument(TypedDict):
     companions: list[str]
     compiled_for_one: dict[str, str]
     create: list[CreateRow]
+    stock: StockRow | None
     others: list[OtherRow]
 
 
-def pick_json(pick: Pick, catalog: Catalog, org: str, file: FileOf) -> PickDocument:
+def pick_json(pick: Pick, catalog: Catalog, here: Standing) -> PickDocument:
     """The whole answer as data."""
+    found = stock_wheel(pick.host, catalog)
     return {
         "host": to_document(pick.facts),
         "gpus_known": pick.host.sms is not None,
         "workload": pick.workload.name,
-        "choice": [_assigned_json(one, org) for one in pick.choice.variants],
+        "choice": [_assigned_json(one, pick, catalog, here) for one in pick.choice.variants],
         "unserved": [str(sm) for sm in pick.choice.unserved],
         "companions": list(pick.companions),
         "compiled_for_one": {str(sm): fit.variant.name for sm, fit in pick.exact},
         "create": [
             {
                 "name": fit.variant.name,
-                "steps": list(create_steps(fit.variant, file(fit.variant))),
+                "steps": list(build_commands(fit.variant, here, included=False).values()),
                 "unproved": [str(reason) for reason in fit.unproved],
             }
             for fit in pick.wanted
         ],
+        "stock": None
+        if found is None
+        else {
+            "torch": found.wheel.torch,
+            "cuda": str(found.wheel.cuda or ""),
+            "command": found.wheel.command,
+            "losses": list(found.losses),
+        },
         "others": [{"name": name, "why": why} for name, why in _others(pick, catalog)],
     }
 
 
-def _assigned_json(one: Assigned, org: str) -> ChosenRow:
+def _assigned_json(one: Assigned, pick: Pick, catalog: Catalog, here: Standing) -> ChosenRow:
     fit: Fits = one.fit
     return {
         "name": fit.variant.name,
@@ -220,6 +268,13 @@ def _assigned_json(one: Assigned, org: str) -> ChosenRow:
         "reasons": list(fit.reasons),
         "provided": [str(reason) for reason in fit.provided],
         "unproved": [str(reason) for reason in fit.unproved],
-        "install": install_command(fit.variant, org),
-        "build": list(build_commands(fit.variant)),
+        "install": install_command(fit.variant, here.org),
+        "build": list(build_commands(fit.variant, here).values()),
+        "manifest": manifest_of(one, pick, catalog, here.org) if here.org else "",
     }
+
+
+def manifest_of(one: Assigned, pick: Pick, catalog: Catalog, org: str) -> str:
+    """What somebody puts into the manifest.toml of a Flox environment to have the cell."""
+    own = tuple(name for name in pick.companions if name.endswith(one.fit.variant.cell))
+    return flox_manifest(one.fit.variant, own, org, catalog.isas[one.fit.variant.isa].platform)

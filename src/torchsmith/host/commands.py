@@ -1,25 +1,87 @@
-"""The commands that bring a variant onto a machine, as a person would type them."""
+"""The commands that bring a variant onto a machine: those that run here, as a person would type them."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+from torchsmith.edge.value import frozen
 from torchsmith.matrix import Variant
 
 
+@frozen()
+class Standing:
+    """Where a person stands: which tools are here, and which workspace."""
+
+    nix: bool
+    flox: bool
+    folder: str | None = None  # the workspace as seen from here; None: there is none
+    org: str = ""  # the Flox organisation that publishes
+    spare: str = "mine"  # a folder for a new workspace
+
+    def recipe(self, variant: Variant) -> Path:
+        """Where a generated recipe lies."""
+        return Path(self.folder or self.spare, variant.package.folder, ".flox/pkgs", f"{variant.name}.nix")
+
+
+def stand_here(root: Path | None, org: str) -> Standing:
+    """What this machine and folder have."""
+    folder = None if root is None else os.path.relpath(root)
+    spare = next(name for name in _spares() if not Path(name).exists())
+    return Standing(has_command("nix-build"), has_command("flox"), folder, org, spare)
+
+
+def _spares() -> list[str]:
+    return ["mine", *(f"mine-{number}" for number in range(2, 1000))]
+
+
+def has_command(name: str) -> bool:
+    """Whether a program of this name can be run."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders if folder)
+
+
 def install_command(variant: Variant, org: str) -> str:
-    """Install what an organisation has published to the Flox catalog."""
-    return f"flox install {org}/{variant.name}"
+    """Install what an organisation has published to the Flox catalog; nothing without an organisation."""
+    return f"flox install {org}/{variant.name}" if org else ""
 
 
-def build_commands(variant: Variant) -> tuple[str, ...]:
-    """Build it here, with Flox or with Nix alone."""
-    repo = variant.package.folder
-    return (
-        f"flox build -d {repo} {variant.name}",
-        f"nix-build {repo}/.flox/pkgs/{variant.name}.nix",
+def flox_manifest(variant: Variant, companions: tuple[str, ...], org: str, system: str) -> str:
+    """The consumer's manifest.toml of a cell, ready to paste."""
+    rows = "".join(
+        f'{name.split("-", 1)[0]}.pkg-path = "{org}/{name}"\n' for name in (variant.name, *companions)
     )
+    return f'version = 1\n\n[install]\n{rows}\n[options]\nsystems = ["{system}"]\n'
 
 
-def create_steps(variant: Variant, file: str) -> tuple[str, ...]:
-    """Make a cell that the matrix lacks: in the workspace at hand, or in one of its own."""
-    steps = (f'add "{variant.name}" to include in {file}, then: torchsmith generate',) if file else ()
-    return (*steps, f"torchsmith init mine --cell {variant.name} && torchsmith generate -w mine")
+def build_commands(variant: Variant, here: Standing, *, included: bool = True) -> dict[str, str]:
+    """How to build a cell here, by the tool that does it; what cannot run here is not among them.
+
+    `included`: the workspace's matrix has the cell. A recipe that nobody wrote yet is written first.
+    """
+    if here.folder is None or not included:
+        where = f" -w {here.spare}"
+        write = f"torchsmith init {here.spare} --cell {variant.name} && torchsmith generate{where}"
+    else:
+        where = "" if here.folder == "." else f" -w {_quoted(here.folder)}"
+        write = "" if here.recipe(variant).exists() else f"torchsmith generate{where}"
+    build = f"torchsmith build{where} {variant.name}"
+    flox = f"flox build -d {_quoted(str(here.recipe(variant).parents[2]))} {variant.name}"
+    steps = {}
+    if here.nix:
+        steps["build"] = f"{write} && {build}" if write else build
+    elif here.flox:
+        steps["build"] = f"{write} && {flox}" if write else flox
+    elif write:
+        steps["write"] = write
+    if here.nix and not write:
+        steps["nix"] = f"nix-build {_quoted(str(here.recipe(variant)))}"
+    if here.nix and here.flox and not write:
+        steps["flox"] = flox
+    return steps
+
+
+def _quoted(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word)

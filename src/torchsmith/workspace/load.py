@@ -198,7 +198,7 @@ class _Resolver:
         if not spec.blocks and not spec.include:
             raise Problem(
                 f"{self.source.name} asks for nothing",
-                hint='name a profile (profile = "plan") or give [[matrix]] blocks',
+                hint='name a profile (profile = "real") or give [[matrix]] blocks',
             )
         if settings.usable:
             spec = _usable(spec)

@@ -51,6 +51,7 @@ RepoName = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*$")]
 SourceHash = Annotated[str, msgspec.Meta(pattern=r"^(sha256-[A-Za-z0-9+/]{43}=)?$")]  # empty: to be learned
 
 
+OrgName = Annotated[str, msgspec.Meta(pattern=r"^([0-9A-Za-z][0-9A-Za-z_-]*)?$")]
 FetchAddress = Annotated[str, msgspec.Meta(pattern=r"^(https?|file)://[^\s@]+$")]
 
 
@@ -123,6 +124,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     layout: Layout = "standalone"
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
     ccache: Annotated[str, msgspec.Meta(pattern=r"^(/[0-9A-Za-z._-]+)*$")] = ""  # compile cache of all cells
+    org: OrgName = ""  # the Flox organisation under which packages are published
     cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
     nightly: NightlySettings | None = None
     builder: tuple[BuilderSettings, ...] = ()

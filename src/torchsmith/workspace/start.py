@@ -13,11 +13,13 @@ from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text
 from torchsmith.workspace.load import FILE, SettingsFile, Workspace, default_profiles, parse_settings
 
+OLD = "plan"  # the name of a profile that still works and is no longer offered
 TEXT = """\
 # Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema
 format = 1
 
-# A matrix by name; torchsmith list shows its cells. Known: {profiles}.
+# A matrix by name; torchsmith list shows its cells. Others:
+{profiles}
 profile = "{profile}"
 
 # The CUDA releases to package in build-cudatoolkit.
@@ -56,7 +58,8 @@ def start_workspace(
         about = "Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema"
         profile, text = "", matrix_text(_with_companions(cells), about)
     else:
-        text = TEXT.format(profile=profile, profiles=", ".join(known))
+        others = (f"#   {name}: {one.about}" for name, one in known.items() if name not in (profile, OLD))
+        text = TEXT.format(profile=profile, profiles="\n".join(others))
     source = SettingsFile(str(file), text)
     workspace = Workspace(folder, source, parse_settings(source), builtin_catalog(), profile)
     count = len(workspace.matrix.cells)

@@ -5,17 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.options import ProfileChoice, complete_cells
 from torchsmith.cli.params import Argument, Option
 
-EXAMPLE = "torchsmith init builds --profile real"
+EXAMPLE = "torchsmith init builds --profile seed"
 
 
 def run(
     folder: Annotated[Path | None, Argument(help="Where the workspace is to be; here.")] = None,
-    profile: Annotated[str, Option("--profile", "-p", help="The matrix to start from.")] = "plan",
+    profile: ProfileChoice = "real",
     cell: Annotated[
         list[str] | None,
-        Option("--cell", help="Ask for this cell instead, in every package; may be given again."),
+        Option(
+            "--cell",
+            help="Ask for this cell instead, in every package; may be given again.",
+            autocompletion=complete_cells,
+        ),
     ] = None,
     existing: Annotated[
         list[Path] | None,
@@ -27,8 +32,13 @@ def run(
     ] = None,
     force: Annotated[bool, Option("--force", help="Replace a torchsmith.toml that is there.")] = False,
 ) -> None:
-    """Write a torchsmith.toml, the one file that says which builds you ship."""
-    from torchsmith.cli.console import err
+    """Write a torchsmith.toml, the one file that says which builds you ship.
+
+    It starts with the profile [bold]real[/bold], in which every cell has a machine that can use it.
+    [bold]seed[/bold] is the whole seed plan, [bold]wide[/bold] every cell that hardware and toolkit allow.
+    """
+    from torchsmith.cli.console import warn
+    from torchsmith.cli.next_step import next_step
     from torchsmith.workspace.start import start_workspace
 
     if existing:
@@ -36,7 +46,9 @@ def run(
         return
     folder = folder or Path()
     file, count = start_workspace(folder, profile, cells=cell or (), replace=force)
-    err().print(f"wrote {file}: {count} variants; next: torchsmith list -w {folder}", soft_wrap=True)
+    warn(f"wrote {file}: {count} variants")
+    next_step("list", workspace=folder)
+    next_step("generate", workspace=folder)
 
 
 def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bool) -> None:

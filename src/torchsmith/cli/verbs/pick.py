@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torchsmith.matrix import Variant
     from torchsmith.workspace.load import Workspace
 
-EXAMPLE = "torchsmith pick --profile wide --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
+EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 
 
 def run(
@@ -44,7 +44,12 @@ def run(
     package: Annotated[
         str, Option("--package", help="The package to pick; else torch where the matrix has it.")
     ] = "",
-    org: Annotated[str, Option("--org", help="The Flox organisation that publishes.")] = "ORG",
+    org: Annotated[
+        str, Option("--org", help="The Flox organisation that publishes; else `org` of torchsmith.toml.")
+    ] = "",
+    manifest: Annotated[
+        bool, Option("--manifest", help="Print the manifest.toml of a Flox environment that installs it.")
+    ] = False,
     explain: Annotated[bool, Option("--explain", help="Say of every candidate why not.")] = False,
     names: Annotated[bool, Option("--names", help="Print the chosen names alone.")] = False,
     create: Annotated[
@@ -62,7 +67,7 @@ def run(
     from torchsmith.cli.console import print_json
     from torchsmith.cli.host_view import print_notes
     from torchsmith.cli.pick_view import pick_json, print_explanations, print_pick
-    from torchsmith.host.detect import ThisMachine
+    from torchsmith.host.commands import stand_here
     from torchsmith.host.gather import gather
     from torchsmith.host.given import Given
     from torchsmith.host.pick import find_package, find_workload, pick
@@ -71,17 +76,19 @@ def run(
     opened = open_workspace(workspace, profile)
     catalog = opened.catalog
     given = Given(system, cpu, isa, features, "; ".join(gpu or []), "", driver)
-    facts = gather(from_ or [], given, catalog, ThisMachine(), time_limit)
+    facts = gather(from_ or [], given, catalog, limit=time_limit)
     wanted = find_package(package, catalog) if package else None
     cells = opened.select(selectors or []).cells
     answer = pick(facts, cells, catalog, find_workload(workload, catalog), wanted)
-    file = _adds_to(opened)
-    if names:
+    here = stand_here(opened.root, org or opened.settings.org)
+    if manifest:
+        _print_manifest(answer, catalog, here.org)
+    elif names:
         sys.stdout.write("".join(f"{one.fit.variant.name}\n" for one in answer.choice.variants))
     elif json:
-        print_json(pick_json(answer, catalog, org, file))
+        print_json(pick_json(answer, catalog, here))
     else:
-        print_pick(answer, catalog, org, file)
+        print_pick(answer, catalog, here, _adds_to(opened))
         if explain:
             print_explanations(answer, catalog)
         print_notes(answer.facts)
@@ -89,6 +96,17 @@ def run(
         _create(create, answer, catalog)
     if not answer.served:
         raise SystemExit(1)
+
+
+def _print_manifest(answer: Pick, catalog: Catalog, org: str) -> None:
+    from torchsmith.cli.pick_view import manifest_of
+    from torchsmith.edge.problem import Problem
+
+    if not org:
+        hint = 'give --org, or write org = "..." into torchsmith.toml'
+        raise Problem("no Flox organisation is known, so nothing can be installed from one", hint=hint)
+    for one in answer.choice.variants[:1]:
+        sys.stdout.write(manifest_of(one, answer, catalog, org))
 
 
 def _adds_to(opened: Workspace) -> Callable[[Variant], str]:

@@ -13,8 +13,10 @@ EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -
 
 
 def run(
-    org: Annotated[str, typer.Option("--org", "-o", help="The organisation to publish under.")],
     recipes: Recipes = None,
+    org: Annotated[
+        str, typer.Option("--org", "-o", help="The organisation to publish under; else torchsmith.toml's.")
+    ] = "",
     workspace: WorkspaceOption = None,
     push: Annotated[bool, typer.Option("--push", help="First commit and push, once a repository.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also publish what is not verified.")] = False,
@@ -35,11 +37,16 @@ def run(
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.cli.publish_view import PublishDocument, print_rows
     from torchsmith.cli.verified import changed_since, verified_by
+    from torchsmith.edge.problem import Problem
     from torchsmith.publish.publish import Publisher
     from torchsmith.workspace.checkout import choose
     from torchsmith.workspace.journal import finish_stopped
 
     with workspace_record(workspace) as (opened, record):
+        org = org or opened.settings.org
+        if not org:
+            hint = 'give --org, or write org = "..." into torchsmith.toml'
+            raise Problem("no organisation is named to publish under", hint=hint)
         folder = state_folder(opened)
         say_recovered(finish_stopped(folder.parent, "publish"))
         chosen = choose(recipes or [], opened, folder.parent).recipes

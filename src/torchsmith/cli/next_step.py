@@ -1,0 +1,23 @@
+"""What is done next, as a command that can be copied: the last words of a verb."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from torchsmith.cli.paint import paint, write
+
+
+def quoted(word: str) -> str:
+    """A word as a shell takes it."""
+    import shlex
+
+    return shlex.quote(word)
+
+
+def next_step(*words: str, workspace: Path | None = None, why: str = "") -> None:
+    """`next: torchsmith WORDS -w WORKSPACE`, on stderr; no workspace is named where it is this folder."""
+    here = workspace is None or workspace.absolute() == Path.cwd()
+    where = [] if here else ["-w", str(workspace)]
+    command = " ".join(quoted(word) for word in ("torchsmith", *words, *where))
+    write(paint("next: ", "cyan", sys.stderr) + command + (f"   # {why}" if why else ""), sys.stderr)
