@@ -12,7 +12,7 @@ from torchsmith.host.given import Given, replace_facts
 from torchsmith.host.resolve import resolve
 
 if TYPE_CHECKING:
-    from torchsmith.host.detect import Machine
+    from torchsmith.host.detect import MachineAccess
 
 OPTIONS = "the command line"
 
@@ -21,7 +21,7 @@ def gather(
     reports: Sequence[Path],
     given: Given,
     catalog: Catalog,
-    machine: Machine | None = None,
+    machine: MachineAccess | None = None,
     limit: float | None = None,
 ) -> HostFacts:
     """The resolved facts. A CPU or system given without a report describes another machine than this one."""
