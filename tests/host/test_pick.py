@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torchsmith.catalog import DriverVersion, GpuTarget, Sm
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs
 from torchsmith.edge.problem import Problem
-from torchsmith.host.commands import Standing, build_commands, install_command
+from torchsmith.host.commands import Surroundings, build_commands, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.given import Given, find_cpu_name
 from torchsmith.host.pick import Assigned, Pick, PickedVariants, find_workload, pick
@@ -212,11 +212,11 @@ def test_companions_of_the_choice_are_named() -> None:
 def test_the_commands_are_those_that_a_person_types() -> None:
     variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512", CATALOG)
     assert install_command(variant, "acme") == "flox install acme/torchvision-python313-cuda13_0-sm120-avx512"
-    here = Standing(nix=True, flox=False, folder="a b")
+    here = Surroundings(nix=True, flox=False, folder="a b")
     assert build_commands(variant, here) == {
         "build": f"torchsmith generate -w 'a b' && torchsmith build -w 'a b' {variant}"
     }
-    assert build_commands(variant, Standing(nix=False, flox=False, folder=".")) == {
+    assert build_commands(variant, Surroundings(nix=False, flox=False, folder=".")) == {
         "write": "torchsmith generate"
     }
     assert install_command(variant, "") == ""

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.cli.paint import columns, paint, say, write
-from torchsmith.host.commands import Standing, build_commands, flox_manifest, install_command
+from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command
 from torchsmith.host.document import to_document
 from torchsmith.host.judge import Fits
 from torchsmith.host.pick import Assigned, Pick
@@ -20,7 +20,7 @@ NEAREST = 3
 FileOf = Callable[[Variant], str]  # the file to which a cell can be added; empty: none
 
 
-def print_pick(pick: Pick, catalog: Catalog, here: Standing, file: FileOf) -> None:
+def print_pick(pick: Pick, catalog: Catalog, here: Surroundings, file: FileOf) -> None:
     """The machine in a line, the answer with its commands, what is missing, and what serves until then."""
     say(_machine(pick, catalog), "dim")
     write()
@@ -63,7 +63,7 @@ def _machine(pick: Pick, catalog: Catalog) -> str:
     return "; ".join(words)
 
 
-def _print_assigned(one: Assigned, pick: Pick, here: Standing) -> None:
+def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
     fit = one.fit
     whom = f"  for {', '.join(map(str, one.gpus))}" if len(pick.choice.variants) > 1 else ""
     write(paint(fit.variant.name, "bold green") + whom)
@@ -125,7 +125,7 @@ def _nearest(pick: Pick) -> list[tuple[str, str]]:
     return rows[:NEAREST]
 
 
-def _print_wanted(pick: Pick, here: Standing, file: FileOf) -> None:
+def _print_wanted(pick: Pick, here: Surroundings, file: FileOf) -> None:
     for fit in pick.wanted:
         compatible = pick.found and not pick.choice.unserved
         better = "would be compiled for this GPU" if compatible else "would run here"
@@ -228,7 +228,7 @@ class PickDocument(TypedDict):
     others: list[OtherRow]
 
 
-def pick_json(pick: Pick, catalog: Catalog, here: Standing) -> PickDocument:
+def pick_json(pick: Pick, catalog: Catalog, here: Surroundings) -> PickDocument:
     """The whole answer as data."""
     found = stock_wheel(pick.host, catalog)
     return {
@@ -259,7 +259,7 @@ def pick_json(pick: Pick, catalog: Catalog, here: Standing) -> PickDocument:
     }
 
 
-def _assigned_json(one: Assigned, pick: Pick, catalog: Catalog, here: Standing) -> ChosenRow:
+def _assigned_json(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> ChosenRow:
     fit: Fits = one.fit
     return {
         "name": fit.variant.name,

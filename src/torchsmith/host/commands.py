@@ -10,7 +10,7 @@ from torchsmith.matrix import Variant
 
 
 @frozen()
-class Standing:
+class Surroundings:
     """Where a person stands: which tools are here, and which workspace."""
 
     nix: bool
@@ -24,11 +24,11 @@ class Standing:
         return Path(self.folder or self.spare, variant.package.folder, ".flox/pkgs", f"{variant.name}.nix")
 
 
-def stand_here(root: Path | None, org: str) -> Standing:
+def stand_here(root: Path | None, org: str) -> Surroundings:
     """What this machine and folder have."""
     folder = None if root is None else os.path.relpath(root)
     spare = next(name for name in _spares() if not Path(name).exists())
-    return Standing(has_command("nix-build"), has_command("flox"), folder, org, spare)
+    return Surroundings(has_command("nix-build"), has_command("flox"), folder, org, spare)
 
 
 def _spares() -> list[str]:
@@ -54,7 +54,7 @@ def flox_manifest(variant: Variant, companions: tuple[str, ...], org: str, syste
     return f'version = 1\n\n[install]\n{rows}\n[options]\nsystems = ["{system}"]\n'
 
 
-def build_commands(variant: Variant, here: Standing, *, included: bool = True) -> dict[str, str]:
+def build_commands(variant: Variant, here: Surroundings, *, included: bool = True) -> dict[str, str]:
     """How to build a cell here, by the tool that does it; what cannot run here is not among them.
 
     `included`: the workspace's matrix has the cell. A recipe that nobody wrote yet is written first.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torchsmith.matrix import Variant
     from torchsmith.workspace.load import Workspace
 
-EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
+EXAMPLE = "torchsmith pick --profile wide --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 
 
 def run(
