@@ -14,6 +14,7 @@ from tests.host.machines import Known, corpus
 from torchsmith.catalog import Catalog
 from torchsmith.cli.pick_view import _machine, pick_json
 from torchsmith.edge.problem import Problem
+from torchsmith.host.commands import IN_A_WORKSPACE
 from torchsmith.host.document import to_document
 from torchsmith.host.facts import merge
 from torchsmith.host.pick import find_workload, pick
@@ -55,11 +56,11 @@ def by_command_line(asked: Asked) -> dict[str, Any]:
     except Problem as problem:
         return {"unread": problem.message.split(" (")[0]}
     answer = pick(facts, opened.matrix.cells, catalog, find_workload(asked.workload, catalog))
-    told = pick_json(answer, catalog, "ORG", lambda _: "")
+    told = pick_json(answer, catalog, IN_A_WORKSPACE)
     choice = [
         {
             **{key: one[key] for key in ("name", "gpus", "compiled_for", "reasons", "provided", "unproved")},
-            "commands": [one["install"], *one["build"]],
+            "commands": one["build"],
         }
         for one in told["choice"]
     ]

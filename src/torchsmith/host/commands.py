@@ -24,6 +24,10 @@ class Surroundings:
         return Path(self.folder or self.spare, variant.package.folder, ".flox/pkgs", f"{variant.name}.nix")
 
 
+# Somewhere else: a workspace whose files nobody can see from here, and Nix.
+IN_A_WORKSPACE = Surroundings(nix=True, flox=False, folder=".")
+
+
 def stand_here(root: Path | None, org: str) -> Surroundings:
     """What this machine and folder have."""
     folder = None if root is None else os.path.relpath(root)

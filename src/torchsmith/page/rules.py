@@ -13,7 +13,7 @@ from torchsmith.catalog import Catalog, CudaToolkit, Isa, Package
 from torchsmith.catalog.axes import DriverVersion, GpuTarget
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs, isa_runs
 from torchsmith.host import read_apple, read_cpu, read_nvidia, read_report
-from torchsmith.host.commands import build_commands, install_command
+from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
 from torchsmith.host.document import FORMAT, MARK
 from torchsmith.host.pick import possible_cells
 from torchsmith.host.rank import HARDEST, HARDNESS, place_of_isa
@@ -169,5 +169,5 @@ def _commands(own: Iterable[Cell]) -> list[str]:
     cell = next(iter(own), None)
     if cell is None:
         return []
-    told = [install_command(cell.variant, "ORG"), *build_commands(cell.variant)]
+    told = build_commands(cell.variant, IN_A_WORKSPACE).values()
     return [words.replace(cell.name, "{name}") for words in told]

@@ -204,11 +204,9 @@
     if (cell.s === "impossible") parts.push(command(`torchsmith explain ${name}`));
     else if (!cell.f) parts.push(command("torchsmith generate"), command(`torchsmith show ${name}`));
     else {
-      const plain = cell.n.split("/").pop();
       parts.push(command(`torchsmith build ${name}`), command(`nix-build ${quoted(cell.f)}`));
       parts.push(command(`torchsmith verify ${name}`));
       if (cell.s === "failed") parts.push(command(`torchsmith log ${name}`), command(`torchsmith diagnose ${name}`));
-      if (/^[\w-]+$/.test(plain)) parts.push(command(`flox install ORG/${plain}`));
     }
     const builds = (shares.get(cell.n) || []).filter((build) => build[3].length > 1);
     if (builds.length) {
