@@ -10,7 +10,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Write": (
         "plan says what would change, generate and apply write it",
-        ("init", "generate", "plan", "apply", "align", "package", "pin", "ci", "schema"),
+        ("init", "generate", "plan", "apply", "align", "line", "package", "pin", "ci", "schema"),
     ),
     "Check": (
         "audit reads recipes, eval asks Nix what they become; nothing is built",

@@ -85,7 +85,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
         raise Problem(f"no cell of this workspace is of line {line.name}")
     used = {str(cell.variant.cuda or "cpu") for cell in opened.matrix.cells if cell.line == line.name}
     facts = _facts(line, move, opened.catalog, used)
-    edits = [_laid_over(opened.root, f"catalog/{name}.toml", table) for name, table in facts.items()]
+    edits = [laid_over(opened.root, f"catalog/{name}.toml", table) for name, table in facts.items()]
     texts = {one.path: one.after for one in edits if one.after is not None}
     after = opened.with_texts(texts)
     repos = wanted_repos(after.matrix, after.settings, after.catalog)
@@ -96,7 +96,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
         tuple(edits),
         tuple(repos),
         tuple(reconcile(after, repos, adopt=Adoption(adopt))),
-        tuple(_to_learn(after.catalog.lines[line.name], after.catalog, used)),
+        tuple(to_learn(after.catalog.lines[line.name], after.catalog, used)),
     )
 
 
@@ -109,12 +109,12 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         old = {build.pin for name, build in every.items() if name in used and build.pin}
         if not old:
             raise Problem(f"line {line.name} imports no nixpkgs that could be moved")
-        pin, made = _pin(min(old), move, catalog)
+        pin, made = pin_of(min(old), move, catalog)
         builds = {name: _build(build, pin, catalog) for name, build in every.items() if build.pin in old}
         if made:
             facts["pins"] = {pin: made}
         if pin not in catalog.pins:
-            facts |= _fixes_follow(old, pin, catalog)
+            facts |= fixes_follow(old, pin, catalog)
         elif lacking := [name for name in builds if name in used and not _has(catalog.pins[pin], name)]:
             raise Problem(f"nixpkgs {pin} has no CUDA {', '.join(lacking)}")
         if pin in catalog.pins:
@@ -122,8 +122,8 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         entry |= {"cpu": builds.pop("cpu")} if "cpu" in builds else {}
         entry |= {"cuda": builds} if builds else {}
     if move.torch:
-        entry |= _release(line, move, catalog)
-        _bring_source(entry, line, move, catalog)
+        entry |= release_of(line, move, catalog)
+        bring_source(entry, line, move, catalog)
     if not entry:
         raise Problem("nothing to move", hint="give --rev, --torch, or both")
     return facts
@@ -141,13 +141,13 @@ def _build(build: LineBuild, pin: str, catalog: Catalog) -> FactTable:
     return {"pin": pin, "fixes": fixes} if fixes != list(build.fixes) else {"pin": pin}
 
 
-def _fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, FactTable]:
+def fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, FactTable]:
     """A pin that nobody looked at is taken to need what the old one needs."""
     bound = {fix.name: fix for fix in catalog.fixes.values() if old & set(fix.pins)}
     return {"fixes": {name: {"pins": [*fix.pins, pin]} for name, fix in bound.items()}} if bound else {}
 
 
-def _pin(old: str, move: Move, catalog: Catalog) -> tuple[str, FactTable]:
+def pin_of(old: str, move: Move, catalog: Catalog) -> tuple[str, FactTable]:
     """The pin's name, and its entry where the catalog has none or lacks the hash."""
     if not REVISION.fullmatch(move.rev):
         named = catalog.pins.get(move.rev)
@@ -189,7 +189,7 @@ def _limit(limit: Limit) -> FactTable:
     }
 
 
-def _release(line: Line, move: Move, catalog: Catalog) -> FactTable:
+def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
     """Another torch with its pairs and hashes, as far as the catalog or the person knows them."""
     known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
     own = [package for package in catalog.packages.values() if line.builds(package)]
@@ -213,7 +213,7 @@ def _release(line: Line, move: Move, catalog: Catalog) -> FactTable:
     }
 
 
-def _bring_source(entry: FactTable, line: Line, move: Move, catalog: Catalog) -> None:
+def bring_source(entry: FactTable, line: Line, move: Move, catalog: Catalog) -> None:
     """Builds at a nixpkgs with another torch take the new one from its source, as its own line does."""
     known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
     every: dict[str, LineBuild | None] = {"cpu": line.cpu, **line.cuda}
@@ -231,7 +231,7 @@ def _bring_source(entry: FactTable, line: Line, move: Move, catalog: Catalog) ->
         place[name] = told | {"fixes": fixes}
 
 
-def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
+def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     """Hashes that nobody knows yet; the first build tells them, and hash repair writes them."""
     builds = {"cpu": line.cpu, **line.cuda}
     pins = {build.pin for name, build in builds.items() if build and build.pin and name in used}
@@ -248,7 +248,7 @@ def _to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     ]
 
 
-def _laid_over(root: Path, name: str, table: FactTable) -> Change:
+def laid_over(root: Path, name: str, table: FactTable) -> Change:
     """A catalog file with the move in a block of its own; what people wrote around it stays."""
     path = root / name
     text = read_text(path) if path.exists() else None

@@ -53,7 +53,7 @@ def run(
 
 def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bool) -> None:
     """A workspace around repositories that are there."""
-    from torchsmith.cli.console import err, out
+    from torchsmith.cli.console import err, say
     from torchsmith.workspace.derive import derive_workspace, write_derived
 
     derived = derive_workspace(folder, repos, line)
@@ -64,10 +64,10 @@ def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bo
         for one in left:
             by_reason.setdefault(one.why, []).append(one.name)
         if left:
-            out().print(f"{len(left)} recipes left out, {title}:", highlight=False)
+            say(f"left out, {title}: {len(left)}")
         for why, names in by_reason.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            out().print(f"  {names[0]}{more}: {why}", highlight=False, soft_wrap=True, markup=False)
+            say(f"  {names[0]}{more}: {why}")
     warned = sum(bool(cell.warnings) for cell in derived.cells)
     aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
     err().print(

@@ -1,0 +1,101 @@
+"""Torch releases, and what adding one writes, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from torchsmith.catalog import Catalog, Line, builtin_catalog
+from torchsmith.catalog.ranges import version_key
+from torchsmith.cli.console import out, print_json, say
+from torchsmith.plan.line import AddedLine
+from torchsmith.workspace.load import Workspace
+
+
+class LineRow(msgspec.Struct, frozen=True):
+    """A torch release that is known: what goes with it, where it is built from, and what nobody proved."""
+
+    name: str
+    torch: str
+    companions: Mapping[str, str]
+    pins: list[str]
+    cudas: list[str]
+    own: bool
+    unproved: str
+    cells: int
+
+
+class LinesDocument(msgspec.Struct, frozen=True):
+    """Every torch release that is known in a workspace."""
+
+    lines: list[LineRow]
+
+
+class AddedLineDocument(msgspec.Struct, frozen=True):
+    """A torch release that was added: the facts by file, and the hashes that nobody knows yet."""
+
+    name: str
+    written: bool
+    files: Mapping[str, str]
+    to_learn: list[str]
+
+
+def print_lines(workspace: Workspace, *, as_json: bool) -> None:
+    """One row a line."""
+    rows = [_row(line, workspace) for line in workspace.catalog.lines.values()]
+    if as_json:
+        print_json(LinesDocument(rows))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("line", "torch", "torchvision", "torchaudio", "nixpkgs", "CUDA", "cells"):
+        table.add_column(name, justify="right" if name == "cells" else "left", no_wrap=True)
+    for row in rows:
+        pairs = [row.companions.get(name) or "-" for name in ("torchvision", "torchaudio")]
+        cudas = sorted(row.cudas, key=version_key)
+        span = " to ".join(dict.fromkeys((cudas[0], cudas[-1]))) if cudas else "-"
+        name = f"{row.name}*" if row.own else row.name
+        table.add_row(name, row.torch or "-", *pairs, " ".join(row.pins) or "-", span, str(row.cells or "-"))
+    out().print(table)
+    if any(row.own for row in rows):
+        say("* this workspace's own")
+    if any(row.torch and not row.pins for row in rows):
+        say("without a nixpkgs: torchsmith line add NAME --torch VERSION --from LINE builds it as another")
+
+
+def _row(line: Line, workspace: Workspace) -> LineRow:
+    builds = [one for one in (line.cpu, *line.cuda.values()) if one]
+    return LineRow(
+        line.name,
+        line.torch,
+        {name: version for name, version in line.versions.items() if version},
+        sorted({one.pin for one in builds if one.pin}),
+        [str(cuda) for cuda in line.cuda],
+        _own(line, builtin_catalog()),
+        line.unproved,
+        sum(cell.line == line.name for cell in workspace.matrix.cells),
+    )
+
+
+def _own(line: Line, built_in: Catalog) -> bool:
+    return built_in.lines.get(line.name) != line
+
+
+def print_added(added: AddedLine, *, written: bool, as_json: bool) -> None:
+    """What is written, what is to be learned, and what to do next."""
+    files = {one.path: one.after or "" for one in added.edits}
+    line = added.line
+    if as_json:
+        print_json(AddedLineDocument(line.name, written, files, list(added.to_learn)))
+        return
+    pairs = ", ".join(f"{name} {version}" for name, version in line.versions.items() if version)
+    verb = "wrote" if written else "would write"
+    say(f"{verb} {', '.join(files)}: line {line.name}, torch {line.torch}, {pairs}")
+    if added.to_learn:
+        say(f"hashes that nobody knows yet: {', '.join(added.to_learn)}")
+    if not written:
+        return
+    say(f'next: line = "{line.name}" in a [[matrix]] of torchsmith.toml, torchsmith generate,')
+    say("      torchsmith fix-hashes for the hashes, torchsmith eval to prove it")

@@ -1,0 +1,83 @@
+"""`torchsmith line`: the torch releases that can be built, and more of your own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init builds && torchsmith line list -w builds"
+ADD = "torchsmith line add 2.11 --torch 2.11.0 --from 2.10"
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="The torch releases that can be built, and more of your own.",
+    epilog=f"Example: [bold]{EXAMPLE}[/bold]",
+)
+
+
+@app.callback()
+def run() -> None:
+    """The torch releases that can be built, and more of your own.
+
+    [bold]line list[/bold] shows each with its companions and how well it is known. [bold]line add[/bold]
+    writes one that is built as another is, from its own sources; [bold]pin[/bold] moves a line as a whole.
+    """
+
+
+@app.command("list", epilog="Example: [bold]torchsmith line list[/bold]")
+def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
+    """Every torch release that is known: its companions, its nixpkgs, and what is not proved of it."""
+    from torchsmith.cli.line_view import print_lines
+    from torchsmith.workspace.load import open_workspace
+
+    print_lines(open_workspace(workspace), as_json=json)
+
+
+@app.command("add", epilog=f"Example: [bold]{ADD}[/bold]")
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it, such as 2.11.")],
+    workspace: WorkspaceOption = None,
+    torch: Annotated[str, typer.Option("--torch", help="The torch release, such as 2.11.0.")] = "",
+    like: Annotated[
+        str, typer.Option("--from", metavar="LINE", help="The line whose nixpkgs and fixes it takes.")
+    ] = "",
+    torchvision: Annotated[
+        str, typer.Option("--torchvision", help="Its pair, where the catalog has none.")
+    ] = "",
+    torchaudio: Annotated[
+        str, typer.Option("--torchaudio", help="Its pair, where the catalog has none.")
+    ] = "",
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pair", metavar="NAME=VERSION", help="The release of another package that goes with it."
+        ),
+    ] = None,
+    rev: Annotated[str, typer.Option("--rev", help="Another nixpkgs: 40 digits, or a pin's name.")] = "",
+    sha256: Annotated[str, typer.Option("--sha256", help="The hash of its tarball, where it is known.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")] = False,
+    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
+    json: JsonOption = False,
+) -> None:
+    """Add a torch release to the workspace: a line of its own in catalog/lines.toml.
+
+    It is built as another line is, at its nixpkgs or at --rev, with torch and companions from their own
+    sources. Hashes that are not known are left empty, for [bold]fix-hashes[/bold] to learn, and every cell
+    carries a warning until an evaluation has proved it.
+    """
+    from torchsmith.cli.line_view import print_added
+    from torchsmith.edge.problem import Problem
+    from torchsmith.plan.line import NewLine, add_line, propose_line
+    from torchsmith.plan.pin import pairs_of
+
+    if not torch or not like:
+        raise Problem("a new line needs its torch release and a line that it is like", hint=ADD)
+    pairs = {"torchvision": torchvision, "torchaudio": torchaudio} | pairs_of(pair or [])
+    told = {package: version for package, version in pairs.items() if version}
+    new = NewLine(name, like, torch, rev, sha256, told)
+    added = propose_line(workspace, new) if dry_run else add_line(workspace, new, wait_seconds=wait)
+    print_added(added, written=not dry_run, as_json=json)

@@ -1,0 +1,81 @@
+"""A torch release of the workspace's own: generated, its hashes left to be learned, and nothing guessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchsmith.audit.finding import Severity
+from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.edge.problem import Problem
+from torchsmith.plan.line import NewLine, add_line, propose_line
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.run import GenerateRequest, generate
+
+TOML = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0", "cpu"]
+sm = ["sm120"]
+isa = ["avx2"]
+"""
+PAIRS = {"torchvision": "0.29.0", "torchaudio": "2.29.0"}
+NEW = NewLine("2.29", "2.10", "2.29.1", versions=PAIRS)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    return tmp_path
+
+
+def ask_for(workspace: Path, line: str) -> None:
+    file = workspace / "torchsmith.toml"
+    file.write_text(file.read_text().replace('line = "2.10"', f'line = "{line}"'))
+
+
+def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
+    added = add_line(workspace, NEW)
+    assert len(added.to_learn) >= 3
+    ask_for(workspace, "2.29")
+    cells = open_workspace(workspace).matrix.cells
+    assert {cell.line for cell in cells} == {"2.29"}
+    assert all(cell.warnings for cell in cells)
+    generate(GenerateRequest(workspace=workspace, git=False))
+    name = "pytorch-python313-cuda13_0-sm120-avx2"
+    text = (workspace / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
+    assert '"2.29.1"' in text
+    assert "pytorch229-" in text
+    errors = audit(AuditRequest((workspace,), jobs=1)).of(Severity.ERROR)
+    assert {one.rule for one in errors} == {"TS901"}  # empty hashes, which fix-hashes learns
+
+
+def test_a_release_that_the_catalog_knows_brings_its_pairs(workspace: Path) -> None:
+    added = propose_line(workspace, NewLine("2.11", "2.10", "2.11.0"))
+    assert added.line.version_of("torchvision") == "0.26.0"
+    assert not (workspace / "catalog").exists()
+
+
+def test_another_nixpkgs_comes_along(workspace: Path) -> None:
+    added = add_line(workspace, NewLine("2.29", "2.10", "2.29.1", "1" * 40, versions=PAIRS))
+    assert {build.pin for build in (added.line.cpu, *added.line.cuda.values()) if build} == {"1111111"}
+    assert any(one.startswith("nixpkgs") for one in added.to_learn)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewLine("2.10", "2.9", "2.10.0"),  # is there
+        NewLine("2.29", "2.99", "2.29.1", versions=PAIRS),  # like one that is not
+        NewLine("2.29", "2.11", "2.29.1", versions=PAIRS),  # like one without a nixpkgs
+        NewLine("2.29", "2.10", "2.29.1"),  # pairs that nobody knows
+        NewLine("2.29", "2.10", "2.29.1", "master", versions=PAIRS),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(workspace: Path, new: NewLine) -> None:
+    with pytest.raises(Problem):
+        add_line(workspace, new)
+    assert not (workspace / "catalog").exists()
