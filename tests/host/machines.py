@@ -1,4 +1,4 @@
-"""Machines for tests: the corpus of real ones, and one whose files and commands are written down."""
+"""Machines for tests: the corpus, and one whose files and commands are written down."""
 
 from __future__ import annotations
 
@@ -88,6 +88,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notes: tuple[str, ...] = ()
     reports: tuple[Report, ...] = ()
     machine: Written | None = None
+    captured: str = ""  # when and where its reports were taken; empty: they were written by hand
 
     def facts(self) -> HostFacts:
         if self.machine is None:

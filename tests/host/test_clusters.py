@@ -88,6 +88,30 @@ def test_slurm_in_one_line_says_the_same(tmp_path: Path) -> None:
     )
 
 
+def test_slurm_as_json_says_the_same(tmp_path: Path) -> None:
+    """`scontrol show node --json` and slurmrestd: fields as Slurm's data_parser names them."""
+    nodes = []
+    for record in (CLUSTERS / "scontrol.txt").read_text().split("\n\n"):
+        fields = dict(word.split("=", 1) for word in record.split() if "=" in word)
+        if fields:
+            gres = "" if fields["Gres"] == "(null)" else fields["Gres"]
+            nodes.append(
+                {"architecture": fields["Arch"], "name": fields["NodeName"], "gres": gres, "state": ["IDLE"]}
+            )
+    document = {
+        "nodes": nodes,
+        "last_update": {"set": True},
+        "meta": {"slurm": {"release": "24.11.3"}},
+        "errors": [],
+    }
+    (tmp_path / "nodes.json").write_text(json.dumps(document))
+    assert hosts(read_fleet(tmp_path / "nodes.json", CATALOG)) == hosts(
+        read_fleet(CLUSTERS / "scontrol.txt", CATALOG)
+    )
+    one = read_report(json.dumps({**document, "nodes": nodes[:1]}), "node.json")
+    assert sms(capability_of(resolve(one, CATALOG))) == ["sm80"]
+
+
 def test_kubernetes_labels_tell_cpu_gpu_and_driver() -> None:
     found = hosts(read_fleet(CLUSTERS / "kubectl.json", CATALOG))
     h100, mig, grace = found["h100-1"], found["a100-mig"], found["grace"]

@@ -28,6 +28,12 @@ def test_the_corpus_holds_at_least_forty_machines() -> None:
     assert len(corpus()) >= 40
 
 
+def test_what_is_called_real_was_captured() -> None:
+    captured = {name for name, known in corpus().items() if known.captured}
+    assert captured == {name for name in corpus() if name.startswith("real-")}
+    assert captured
+
+
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_a_known_machine_gets_its_variant_for_the_right_reason(name: str, number: int) -> None:
     known = corpus()[name]

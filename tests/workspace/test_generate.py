@@ -263,3 +263,13 @@ def test_a_repository_that_a_full_disk_left_half_made_is_made_again(tmp_path: Pa
     (tmp_path / "build-pytorch/.git/refs").mkdir(parents=True)
     generate(GenerateRequest(workspace=tmp_path))
     assert git(tmp_path / "build-pytorch", "ls-files")
+
+
+def test_a_matrix_without_cells_is_refused_and_deletes_nothing(root: Path) -> None:
+    run(root)
+    text = SMALL.replace("format = 1\n", 'format = 1\nexclude = ["gpu"]\n')
+    (root / "torchsmith.toml").write_text(text)
+    with pytest.raises(Problem, match="leaves every cell out") as caught:
+        run(root)
+    assert caught.value.exit == 2
+    assert (root / RECIPE).is_file()

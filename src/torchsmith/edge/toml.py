@@ -30,7 +30,7 @@ def read_table(text: str, file: str) -> dict[str, Any]:
     for path, value in _leaves(table):
         if len(path) > DEEPEST:
             start = ".".join(map(str, path[:3]))
-            raise Problem(f"{start}... is nested more than {DEEPEST} deep", where=place(text, file, path[:1]))
+            raise Problem(f"{start}... is nested more than {DEEPEST} deep", where=_deep(text, file, path))
         if isinstance(value, list) and len(value) > LONGEST_LIST:
             words = f"a list of {len(value):,} entries is too long (at most {LONGEST_LIST:,})"
             raise Problem(words, where=place(text, file, path))
@@ -47,6 +47,14 @@ def _leaves(table: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], Any]]:
             waiting += [((*path, key), inner) for key, inner in value.items()]
         elif isinstance(value, list) and len(value) <= LONGEST_LIST:
             waiting += [((*path, at), inner) for at, inner in enumerate(value)]
+
+
+def _deep(text: str, file: str, path: Sequence[Step]) -> Where:
+    """The line of a key of very many parts; the parser would take minutes to name each of them."""
+    for row, line in enumerate(text.splitlines(), 1):
+        if line.count(".") >= DEEPEST and line.lstrip(" \t[").startswith(str(path[0])):
+            return Where(file, row, 1)
+    return place(text, file, path[:1])
 
 
 def place(text: str, file: str, path: Sequence[Step]) -> Where:

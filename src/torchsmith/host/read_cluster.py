@@ -18,7 +18,7 @@ from torchsmith.host.read_cpu import system_of_machine
 
 SLURM = r"^NodeName=\S+ "
 ANSIBLE = r"^\S+ \| [A-Z!]+ => \{"
-NODES_JSON = r'"(kind|(ansible_)?architecture)"\s*:'
+NODES_JSON = r'"(kind|gres|(ansible_)?architecture)"\s*:'
 MOST_GPUS = 64  # a machine with more is a record that is wrong, or counts slices
 
 
@@ -42,10 +42,14 @@ def read_nodes(text: str, source: str) -> list[Node] | None:
     data = load_json(text, source)
     if not isinstance(data, dict):
         return None
+    listed = data.get("nodes")
+    slurm = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    if any("gres" in item for item in slurm):
+        return [_slurm_node(item, f"{source} (scontrol --json)") for item in slurm]
     if data.get("kind") in ("List", "NodeList", "Node"):
         items = [data] if data["kind"] == "Node" else data.get("items")
-        listed = items if isinstance(items, list) else []
-        nodes = [item for item in listed if isinstance(item, dict) and item.get("kind", "Node") == "Node"]
+        known = items if isinstance(items, list) else []
+        nodes = [item for item in known if isinstance(item, dict) and item.get("kind", "Node") == "Node"]
         return [_kubernetes(item, f"{source} (kubectl)") for item in nodes]
     return list(_ansible_json(data, source)) or None
 
@@ -64,15 +68,21 @@ def _slurm(text: str, source: str) -> Iterator[Node]:
     """`scontrol show node`, in paragraphs or with --oneliner."""
     for record in re.split(r"^(?=NodeName=)", text, flags=re.MULTILINE)[1:]:
         fields = dict(reversed(re.findall(r"(?:^|\s)(\w+)=(\S*)", record)))
-        arch = fields.get("Arch", "")
-        yield Node(
-            fields["NodeName"],
-            HostFacts(
-                system=Fact(system_of_machine(arch), source) if arch else None,
-                gpus=_gres(fields["Gres"], source) if "Gres" in fields else None,
-                notes=(Note(source, "Slurm tells neither CPU features nor the driver"),),
-            ),
-        )
+        names = {"NodeName": "name", "Arch": "architecture", "Gres": "gres"}
+        yield _slurm_node({names[key]: value for key, value in fields.items() if key in names}, source)
+
+
+def _slurm_node(item: Mapping[str, Any], source: str) -> Node:
+    """A node by the names that `scontrol --json` and slurmrestd give its fields."""
+    arch, gres = item.get("architecture"), item.get("gres")
+    return Node(
+        str(item.get("name") or item.get("hostname") or ""),
+        HostFacts(
+            system=Fact(system_of_machine(arch), source) if isinstance(arch, str) and arch else None,
+            gpus=_gres(gres, source) if isinstance(gres, str) else None,
+            notes=(Note(source, "Slurm tells neither CPU features nor the driver"),),
+        ),
+    )
 
 
 def _gres(text: str, source: str) -> Fact[tuple[GpuFacts, ...]]:

@@ -86,6 +86,11 @@ def _changes(request: GenerateRequest) -> tuple[list[WantedRepo], list[Change]]:
 
 def _wanted(workspace: Workspace, only: tuple[str, ...]) -> list[WantedRepo]:
     repos = wanted_repos(workspace.matrix, workspace.settings, workspace.catalog)
+    if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
+        raise Problem(
+            f"{workspace.source.name} leaves every cell out: there is nothing to write",
+            hint="torchsmith list --left-out says why each is",
+        )
     if not only:
         return repos
     chosen = {cell.name for cell in workspace.select(only).cells}
