@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -146,7 +147,7 @@ def test_two_runs_of_one_workspace_exclude_each_other(place: Place, own_store: P
     child.wait()
     row = open_record(place.root).runs(1)[0]
     assert row.state == "stopped"
-    assert "torchsmith build --resume goes on" in call(*place.words("status")).out
+    assert "torchsmith build --resume -w" in call(*place.words("status")).out
 
 
 def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
@@ -279,3 +280,137 @@ def test_verbs_that_only_tell_work_in_a_workspace_that_nobody_may_write(
     assert "Traceback" not in done.stderr + refused.stderr
     assert done.returncode == 0, done.stderr
     assert (refused.returncode, "make the folder writable" in refused.stderr) == (3, True), refused.stderr
+
+
+def broken_promise(place: Place) -> None:
+    """Recipes whose torch is compiled for another GPU than their names say."""
+    for name in (place.torch, place.vision):
+        recipe = place.recipe(name)
+        text = recipe.read_text()
+        bad = text.replace('gpuArchSM = "12.1"', 'gpuArchSM = "8.9"').replace(
+            'gpuArchSM = "9.0"', 'gpuArchSM = "8.9"'
+        )
+        assert bad != text
+        recipe.write_text(bad)
+
+
+def test_verify_looks_at_what_was_built_and_at_what_was_there(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    built = call(*place.words("build", place.torch, "--verify", "--json"))
+    assert built.code == 0, built.err
+    told = [event for event in events(built.out) if event["kind"] == "verified"]
+    assert told == [{"kind": "verified", "at": told[0]["at"], "name": place.torch, "ok": True}]
+    output = str((place.root / ".torchsmith/results" / place.torch).resolve())
+    record = open_record(place.root)
+    verdict = record.verdict(output)
+    noted = record.built(place.torch)
+    assert verdict is not None
+    assert noted is not None
+    assert (verdict.ok, verdict.derivation) == (True, noted.derivation)
+    record.close()
+    shutil.rmtree(place.root / ".torchsmith")  # a new record: nobody knows who built it
+    there = call(*place.words("build", place.torch, "--verify"))
+    assert there.code == 0, there.err
+    assert f"{place.torch}: verified" in there.err
+    assert "0 of 0 jobs done; 1 recipes were there or fetched" in there.err
+    assert f"torchsmith verify {place.torch}" not in there.err, "that has been done"
+    again = open_record(place.root).verdict(output)
+    assert again is not None
+    assert again.ok
+
+
+def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_empty_store(
+    place: Place, own_store: Path, tmp_path: Path, call: Call
+) -> None:
+    cache = f"file://{tmp_path}/served"
+    words = place.words("build", "--cache", cache, "--verify", "--json")
+    secret, public = tmp_path / "secret", tmp_path / "public"
+    subprocess.run(["nix-store", "--generate-binary-cache-key", "k-1", secret, public], check=True)
+    assert call(*words, "--sign", str(secret)).code == 0
+    for part in ("store", "var"):
+        subprocess.run(["chmod", "-R", "u+w", own_store / part], check=True)
+        shutil.rmtree(own_store / part)
+    shutil.rmtree(place.root / ".torchsmith")
+    fetched = call(*words, "--sign", str(secret))
+    assert fetched.code == 0, fetched.err
+    told = events(fetched.out)
+    assert not [event for event in told if event["kind"] == "job-started"], "nothing is built"
+    assert {event["name"] for event in told if event["kind"] == "verified"} == {place.torch, place.vision}
+    record = open_record(place.root)
+    for name in (place.torch, place.vision):
+        link = place.root / ".torchsmith/results" / name
+        noted = record.built(name)
+        assert noted is not None
+        assert str(link.resolve()) == noted.outputs[0]
+        assert link.resolve().is_dir()
+        assert verified_by(record, builtin_catalog())(name) == ""
+    subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
+    assert all((place.root / ".torchsmith/results" / name).exists() for name in (place.torch, place.vision))
+
+
+def test_what_breaks_the_promise_of_its_name_is_told_and_not_copied(
+    place: Place, own_store: Path, tmp_path: Path, call: Call
+) -> None:
+    broken_promise(place)
+    words = place.words("build", place.torch, "--verify", "--cache", f"file://{tmp_path}/served")
+    for _ in range(2):  # built, then there
+        done = call(*words)
+        assert done.code == 1
+        assert f"{place.torch} is built, and not what its name says" in done.err
+    assert CELL not in served(tmp_path / "served")
+    assert "magma" in served(tmp_path / "served"), "it promised nothing"
+
+
+def test_recipes_that_are_one_derivation_each_keep_it(place: Place, own_store: Path, call: Call) -> None:
+    recipe = place.recipe(place.torch)
+    twin = recipe.with_name("another-name.nix")
+    twin.write_text(recipe.read_text())
+    done = call(*place.words("build", place.torch, "another-name"))
+    assert done.code == 0, done.err
+    results = place.root / ".torchsmith/results"
+    assert (results / "another-name").resolve() == (results / place.torch).resolve()
+    (results / place.torch).unlink()
+    for more in results.glob(f"{place.torch}-*"):
+        more.unlink()
+    subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
+    assert (results / "another-name").exists()
+    assert open_record(place.root).built("another-name") is not None
+
+
+def test_printed_commands_can_be_copied_where_the_path_has_a_space(
+    place: Place, nix_here: Path, call: Call, tmp_path: Path
+) -> None:
+    root = tmp_path / "my builds"
+    shutil.copytree(place.root, root, symlinks=True)
+    made = call("init", str(tmp_path / "a b"))
+    built = call("build", "-w", str(root))
+    assert built.code == 0, built.err
+    recipe = Place(root).recipe(place.vision)
+    recipe.write_text(recipe.read_text().replace("installPhase", "exit 1; installPhase", 1))
+    told = [made.err, built.err, call("build", "-w", str(root)).err, call("status", "-w", str(root)).out]
+    lines = [line for text in told for line in text.splitlines() if "torchsmith " in line and " -w " in line]
+    assert len(lines) >= 4
+    for line in lines:
+        words = shlex.split(line[line.index("torchsmith ") :])
+        assert Path(words[words.index("-w") + 1]).is_dir(), line
+
+
+def test_a_source_that_fails_is_named_by_the_recipes_that_want_it(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    for name in (place.torch, place.vision):
+        recipe = place.recipe(name)
+        text = recipe.read_text()
+        bad = text.replace('rev = "v${version}"', 'rev = "v99.${version}"')
+        assert bad != text
+        recipe.write_text(bad)
+    done = call(*place.words("build"))
+    assert done.code == 1
+    failed = done.err[done.err.index("cause") :]
+    assert place.torch in failed
+    learnt = call(*place.words("fix-hashes"))
+    assert learnt.code == 1
+    line = next(line for line in learnt.err.splitlines() if "could not be fetched" in line)
+    assert place.torch in line
+    assert "v99.2.10.0" in line

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.build.after import After, Copies
 from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import Event, JobRetried, Tick
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
 from torchsmith.build.machine import Machine, Share, require_room, share_out
-from torchsmith.build.run import ATTEMPTS, BACKOFF, Copies, Limits, Run, RunSummary
+from torchsmith.build.run import ATTEMPTS, BACKOFF, Limits, Run, RunSummary
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Problem
@@ -87,7 +88,7 @@ def go(
         tell=events.append,
         clock=SystemClock(),
         keep_going=keep_going,
-        copier=copier,
+        after=After(copier=copier),
         backoff=(0.0,),
     )
     return run.go(), record, events

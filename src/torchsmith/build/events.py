@@ -77,6 +77,14 @@ class JobRetried(_Event, frozen=True, kw_only=True, tag="retry"):
     seconds: float = 0.0
 
 
+class RecipeVerified(_Event, frozen=True, kw_only=True, tag="verified"):
+    """A recipe's build was looked at: whether it keeps the promise of its name, and what is wrong."""
+
+    name: str
+    ok: bool
+    words: str = ""
+
+
 class Remark(_Event, frozen=True, kw_only=True, tag="note"):
     """Something to know, of a job, a recipe or the run."""
 
@@ -93,7 +101,16 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run-ended"):
 
 
 Event = (
-    RunStarted | JobStarted | JobBuilding | JobPhase | JobSteps | JobEnded | JobRetried | Remark | RunEnded
+    RunStarted
+    | JobStarted
+    | JobBuilding
+    | JobPhase
+    | JobSteps
+    | JobEnded
+    | JobRetried
+    | RecipeVerified
+    | Remark
+    | RunEnded
 )
 
 

@@ -27,5 +27,10 @@ class Job:
     size: int = 1  # derivations in it
 
     @property
+    def derivation(self) -> str:
+        """That makes it; empty where Flox builds it, and tells none."""
+        return self.key if self.key.endswith(".drv") else ""
+
+    @property
     def work(self) -> Work:
         return Work(self.name, self.package, self.gpu, self.system)

@@ -127,6 +127,21 @@ def _job(
     )
 
 
+def recipes_above(jobs: Iterable[Job], name: str) -> list[str]:
+    """The recipes that need a job that is no recipe itself; jobs come in the order of their dependencies."""
+    needing: set[str] = set()
+    found: list[str] = []
+    for job in jobs:
+        if job.name == name:
+            if job.recipes:
+                return []
+            needing.add(job.key)
+        elif job.needs & needing:
+            needing.add(job.key)
+            found += job.recipes
+    return found
+
+
 def outputs_of(derivation: Derivation) -> tuple[str, ...]:
     """Output paths, `out` first."""
     found = sorted(derivation.outputs.items(), key=lambda item: item[0] != "out")

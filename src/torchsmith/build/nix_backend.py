@@ -16,6 +16,7 @@ from torchsmith.build.log import LogFile
 from torchsmith.edge.process import Running
 from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.nix.derivation import name_of
+from torchsmith.nix.errors import shorten
 from torchsmith.nix.log import Building, Ended, Failure, LogEvent, LogLine, LogPhase, LogReader, Steps
 from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
@@ -76,7 +77,18 @@ class NixBackend:
             running.end()
             with self._lock:
                 self._running.discard(running)
-        return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed, file.lost)
+        note = self._root_others(job) if code == 0 else ""
+        return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed, file.lost, note)
+
+    def _root_others(self, job: Job) -> str:
+        """Recipes that are the same derivation each keep it; what went wrong."""
+        for name in job.recipes[1:]:
+            done = self.nix.run(
+                realise_command(self.nix, job.targets, self.options, root=self.results / name)
+            )
+            if not done.ok:
+                return f"{name} is not kept from being collected: {shorten(done.stderr).message}"
+        return ""
 
     def _start(self, command: Sequence[str]) -> Running:
         with self._lock:

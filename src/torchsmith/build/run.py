@@ -11,16 +11,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
+from torchsmith.build.after import After, Afterwards
 from torchsmith.build.backend import Backend, Outcome, Tell
 from torchsmith.build.events import (
     Event,
     JobEnded,
     JobRetried,
     JobStarted,
+    RecipeVerified,
     Remark,
     RunEnded,
     RunStarted,
@@ -40,13 +41,6 @@ from torchsmith.repair.diagnose import Diagnosis, diagnose
 ATTEMPTS = 5  # of a job whose failure may pass: network, a lost builder, memory
 BACKOFF = (5.0, 20.0, 60.0, 180.0)  # seconds before each further attempt: a builder takes minutes to reboot
 PAUSE = 0.2
-
-
-class Copies(Protocol):
-    """Copies outputs elsewhere, and says what went wrong."""
-
-    def copy(self, paths: Sequence[str]) -> str: ...
-    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +64,7 @@ class RunSummary:
     left: tuple[str, ...] = ()  # interrupted, or never started
     notes: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()  # recipes that needed no build, and are there
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """The end of a copy: nothing, or what went wrong."""
-
-    job: Job
-    words: str
+    wrong: Mapping[str, str] = field(default_factory=dict)  # recipes whose build is not what its name says
 
 
 @dataclass
@@ -95,7 +82,7 @@ class Run:
     tell: Tell
     clock: Clock
     built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # e.g. write down what it was
-    copier: Copies | None = None  # to a binary cache
+    after: After | None = None  # what is done with each build
     keep_going: bool = True
     broken: int = 0  # recipes that were asked for and do not evaluate
     backoff: Sequence[float] = BACKOFF
@@ -119,9 +106,10 @@ class Run:
         priority = longest_chain_first(Chains(tasks))
         ranked = sorted(tasks, key=priority)
         self.rank = {task.key: index for index, task in enumerate(ranked)}
-        self.copying = 0
-        self.copies = ThreadPoolExecutor(1, thread_name_prefix="copy")
-        self.events: queue.SimpleQueue[Event | Tick | Copied | tuple[Job, Outcome | BaseException]]
+        self.wrong: dict[str, str] = {}
+        self.following = 0
+        self.followers = ThreadPoolExecutor(1, thread_name_prefix="after")
+        self.events: queue.SimpleQueue[Event | Tick | Afterwards | tuple[Job, Outcome | BaseException]]
         self.events = queue.SimpleQueue()
 
     def go(self) -> RunSummary:
@@ -138,12 +126,12 @@ class Run:
             state = "failed" if undone else "done"
         except KeyboardInterrupt:
             self.backend.stop()
-            if self.copier is not None:
-                self.copier.stop()
+            if self.after is not None:
+                self.after.stop()
             for job, _, _ in self.running.values():
                 self._ended_as(job, Attempt(state="lost", error="interrupted"))
         finally:
-            for one in (pool, self.copies):
+            for one in (pool, self.followers):
                 one.shutdown(wait=True, cancel_futures=True)
             self._keep(lambda: self.record.end_run(self.number, state))
         self._say(RunEnded(state=state, counts=self._counts()))
@@ -155,6 +143,7 @@ class Run:
             tuple(job.name for job in self.skipped.values()),
             tuple(job.name for job in left) if state == "stopped" else (),
             tuple(self.notes),
+            wrong=self.wrong,
         )
 
     def _name(self, key: str) -> str:
@@ -189,15 +178,15 @@ class Run:
                 rests = (self.not_before.get(key, 0.0) for key in self.waiting)
                 self.look = min((when for when in rests if when > now), default=float("inf"))
             resting = self.not_before.keys() & self.waiting.keys()
-            if not self.running and not self.copying and (not resting or self._giving_up()):
+            if not self.running and not self.following and (not resting or self._giving_up()):
                 return
             try:
                 item = self.events.get(timeout=PAUSE)
             except queue.Empty:
                 item = Tick()
-            if isinstance(item, Copied):
-                self.copying -= 1
-                self._remark(item.job, item.words)
+            if isinstance(item, Afterwards):
+                self.following -= 1
+                self._followed(item)
             elif isinstance(item, tuple):
                 self._ended(*item)
             else:
@@ -297,17 +286,21 @@ class Run:
             )
         )
         self._remark(job, outcome.note)
-        if self.copier is not None and outcome.outputs:
-            self.copying += 1
-            self.copies.submit(self._copy, self.copier, job, outcome.outputs)
+        if self.after is not None:
+            self.following += 1
+            self.followers.submit(self._follow, self.after, job, outcome.outputs)
 
-    def _copy(self, copier: Copies, job: Job, outputs: Sequence[str]) -> None:
-        """In a thread of its own: neither the schedule nor the job's time waits for it."""
-        try:
-            words = copier.copy(outputs)
-        except Problem as problem:
-            words = str(problem)
-        self.events.put(Copied(job, words))
+    def _follow(self, after: After, job: Job, outputs: Sequence[str]) -> None:
+        self.events.put(after.of(job, outputs))
+
+    def _followed(self, done: Afterwards) -> None:
+        for verdict in done.verdicts:
+            row = msgspec.structs.replace(verdict, derivation=done.job.derivation)
+            self._keep(lambda row=row: self.record.note_verdict(row))  # type: ignore[misc]
+            self._say(RecipeVerified(name=verdict.name, ok=verdict.ok, words=verdict.detail))
+            if not verdict.ok:
+                self.wrong[verdict.name] = verdict.detail
+        self._remark(done.job, done.words)
 
     def _remark(self, job: Job, words: str) -> None:
         if words:

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from torchsmith.build.after import After, LookAt
 from torchsmith.build.backend import Backend, Outcome, Tell
-from torchsmith.build.events import Remark
+from torchsmith.build.events import RecipeVerified, Remark
 from torchsmith.build.farm import LOCAL, Builder, configured, require_able
 from torchsmith.build.flox_backend import FloxBackend, require_flox
 from torchsmith.build.job import Job
@@ -28,7 +29,7 @@ from torchsmith.build.plan import (
     plan_with_nix,
 )
 from torchsmith.build.run import Limits, Run, RunSummary
-from torchsmith.build.settle import Copier, keep_derivations, long_builds, settle
+from torchsmith.build.settle import Copier, Settled, keep_derivations, long_builds, settle
 from torchsmith.build.sources import sources_now
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.lock import exclusive
@@ -62,6 +63,7 @@ class BuildRequest:
     keep_going: bool = True
     timeout: int = 0  # seconds that a build may take; 0: as nix.conf says
     silent_timeout: int = 0  # seconds that it may say nothing
+    verify: bool = False  # look at each build, whoever built it
 
     def options(self) -> dict[str, str]:
         """What --resume needs to go on the same way; nothing here is secret."""
@@ -117,6 +119,7 @@ class Prepared:
     options: StoreOptions = field(default_factory=StoreOptions)
     builders: Sequence[Builder] = field(default_factory=tuple)
     sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they are now
+    look: LookAt | None = None  # looks at a build, where that was asked for
 
     @property
     def folder(self) -> Path:
@@ -161,7 +164,8 @@ class Prepared:
         with exclusive(lock, what=f"building in {self.workspace.root}"):
             backend = self.backend()
             copier = Copier(self.nix, self.request.cache, self.request.sign) if self.nix else None
-            notes, settled = self._settle(copier, tell)
+            after = After(self.look, copier if self.request.cache else None)
+            settled = self._settle(after, tell)
             number = self.record.start_run(backend.name, self.request.selectors, self.request.options())
             finished = Run(
                 jobs=self.plan.jobs,
@@ -175,18 +179,23 @@ class Prepared:
                 tell=tell,
                 clock=clock or SystemClock(),
                 built=self._built,
-                copier=copier if self.request.cache else None,
+                after=after,
                 keep_going=self.request.keep_going,
                 broken=len(self.plan.broken),
             ).go()
             if finished.state == "done":
                 shutil.rmtree(self.folder / ROOTS, ignore_errors=True)
-            return replace(finished, notes=(*notes, *finished.notes), settled=settled)
+            return replace(
+                finished,
+                notes=(*settled.notes, *finished.notes),
+                settled=settled.settled,
+                wrong={**settled.wrong, **finished.wrong},
+            )
 
-    def _settle(self, copier: Copier | None, tell: Tell) -> tuple[list[str], tuple[str, ...]]:
-        """Fetch, keep, write down and copy what needs no build: what went wrong, and what is there."""
-        if self.nix is None or self.plan.graph is None or copier is None:
-            return [], ()
+    def _settle(self, after: After, tell: Tell) -> RunSummary:
+        """Fetch, keep, write down, look at and copy what needs no build: whoever built it."""
+        if self.nix is None or self.plan.graph is None:
+            return RunSummary("done")
         derivations = list(self.plan.graph.recipes.values())
         unkept = keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations")
         if unkept:
@@ -196,17 +205,32 @@ class Prepared:
         there = [one for one in found if not one.failure]
         for one in there:
             self._note(one.name, one.derivation, one.outputs)
-        if self.request.cache:
-            paths = [path for one in there for path in one.outputs]
-            notes += filter(None, [copier.copy([*paths, *long_builds(self.nix, self.plan)])])
+        wrong = {one.name: why for one in there if (why := self._why_wrong(one, tell))}
+        if after.copier is not None:
+            kept_here = {path for one in there if one.name in wrong for path in one.outputs}
+            paths = {*(path for one in there for path in one.outputs), *long_builds(self.nix, self.plan)}
+            notes += filter(None, [after.copier.copy(sorted(paths - kept_here))])
         for words in notes:
             tell(Remark(words=words))
-        return notes, tuple(one.name for one in there)
+        return RunSummary("done", notes=tuple(notes), settled=tuple(one.name for one in there), wrong=wrong)
+
+    def _why_wrong(self, one: Settled, tell: Tell) -> str:
+        """What is wrong with a build that was there: by the record, else looked at now, where asked."""
+        if self.look is None or not one.outputs:
+            return ""
+        verdict = self.record.verdict(one.outputs[0])
+        if verdict is None or verdict.derivation != one.derivation:
+            verdict = self.look(one.name, one.outputs[0])
+            if verdict is None:
+                return ""
+            self.record.note_verdict(msgspec.structs.replace(verdict, derivation=one.derivation))
+        tell(RecipeVerified(name=one.name, ok=verdict.ok, words=verdict.detail))
+        return "" if verdict.ok else verdict.detail or "it is not what its name says"
 
     def _built(self, job: Job, outcome: Outcome) -> None:
         """Write down what each recipe of a job was when it was built."""
         for name in job.recipes:
-            self._note(name, job.key if self.nix is not None else "", outcome.outputs)
+            self._note(name, job.derivation, outcome.outputs)
 
     def _note(self, name: str, derivation: str, outputs: Sequence[str]) -> None:
         was = self.sources.get(name, Built(name=name, outputs=()))
@@ -220,6 +244,7 @@ def prepare(
     *,
     tell: Listener = lambda _: None,
     isas: Isas = lambda _: None,
+    look: LookAt | None = None,
 ) -> Prepared:
     """Evaluate and plan; builds nothing."""
     if urlsplit(request.cache).password:
@@ -233,7 +258,7 @@ def prepare(
         require_flox("build with --backend nix")
         machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
         plan = plan_with_flox(recipes, workspace, root, past, machine, request.means)
-        return Prepared(request, workspace, record, plan, machine, sources=sources_now(recipes))
+        return Prepared(request, workspace, record, plan, machine, sources=sources_now(recipes), look=look)
     nix = find_nix()
     options = _store_options(nix, request)
     evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses)
@@ -241,7 +266,7 @@ def prepare(
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
     builders = _builders(request, workspace, nix, plan, isas)
     sources = sources_now(recipes)
-    return Prepared(request, workspace, record, plan, machine, nix, options, builders, sources)
+    return Prepared(request, workspace, record, plan, machine, nix, options, builders, sources, look)
 
 
 def _store_of(nix: Nix, recipes: Mapping[str, str]) -> Path:

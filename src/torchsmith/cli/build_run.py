@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-
 import msgspec
 from rich.text import Text
 
 from torchsmith.build.farm_check import ask_isas
+from torchsmith.build.jobs import recipes_above
 from torchsmith.build.run import RunSummary
 from torchsmith.build.simulation import Simulated
 from torchsmith.build.start import BuildRequest, Prepared, prepare
 from torchsmith.cli.build_plan_view import plan_document, print_broken, print_plan, print_simulation
 from torchsmith.cli.build_view import watching
-from torchsmith.cli.by_name import next_steps
+from torchsmith.cli.by_name import SHOWN, command, next_steps
 from torchsmith.cli.console import err, out, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
+from torchsmith.cli.verified import looked_at
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record import Record
 from torchsmith.workspace.load import Workspace
@@ -36,6 +36,7 @@ def prepared(request: BuildRequest, workspace: Workspace, record: Record) -> Pre
             record,
             tell=lambda result: status.update(f"evaluated {result.name}"),
             isas=lambda builder: ask_isas(builder, workspace.catalog),
+            look=looked_at(workspace.catalog) if request.verify else None,
         )
 
 
@@ -61,26 +62,41 @@ def carry_out(
         _print_end(ready, finished)
     if finished.state == "stopped":
         raise KeyboardInterrupt
-    return finished.state == "done" and not plan.broken and not finished.notes
+    return finished.state == "done" and not (plan.broken or finished.notes or finished.wrong)
 
 
 def _print_end(ready: Prepared, finished: RunSummary) -> None:
-    console = err()
+    console, request = err(), ready.request
     for name, found in finished.failed.items():
         print_diagnosis(console, found, name)
-        console.print(f"  torchsmith log {shlex.quote(name)}", style="dim", markup=False)
+        _print_users(ready, name)
+        console.print(f"  {command('log', name, workspace=request.workspace)}", style="dim", markup=False)
     if finished.skipped:
         console.print(
             f"not tried, because what they need failed: {', '.join(finished.skipped)}", soft_wrap=True
         )
+    for name, why in finished.wrong.items():
+        console.print(Text(f"{name} is built, and not what its name says: {why}", "red"), soft_wrap=True)
     there = f"; {len(finished.settled)} recipes were there or fetched" if finished.settled else ""
     console.print(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done{there}")
     names = [name for job in ready.plan.jobs if job.name in finished.done for name in job.recipes]
-    request, org = ready.request, ready.workspace.settings.org
-    for line in next_steps(ready.folder / "results", [*names, *finished.settled], request.workspace, org):
+    right = [name for name in (*names, *finished.settled) if name not in finished.wrong]
+    org, looked = ready.workspace.settings.org, request.verify
+    for line in next_steps(ready.folder / "results", right, request.workspace, org, verified=looked):
         console.print(Text(line), soft_wrap=True)
     if finished.state == "stopped":
-        console.print("stopped; torchsmith build --resume goes on")
+        words = command("build", "--resume", workspace=request.workspace)
+        console.print(Text(f"stopped; {words} goes on"), soft_wrap=True)
+
+
+def _print_users(ready: Prepared, failed: str) -> None:
+    """The recipes that a failed source, or another build that is no recipe, was for."""
+    users = recipes_above(ready.plan.jobs, failed)
+    if users:
+        more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
+        console = err()
+        words = Text("  for    ", style="cyan").append(f"{', '.join(users[:SHOWN])}{more}", style="default")
+        console.print(words, soft_wrap=True)
 
 
 def show_simulation(request: BuildRequest, workspace: Workspace, record: Record, *, as_json: bool) -> None:

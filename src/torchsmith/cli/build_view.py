@@ -23,6 +23,7 @@ from torchsmith.build.events import (
     JobRetried,
     JobStarted,
     JobSteps,
+    RecipeVerified,
     Remark,
     RunStarted,
     Tick,
@@ -96,6 +97,8 @@ class PlainView:
                 took = f" in {duration(event.seconds)}" if event.seconds else ""
                 told = f": {event.words}" if event.words else ""
                 return f"{event.name}: {event.state}{took}{told}"
+            case RecipeVerified():
+                return f"{event.name}: {_promise(event)}"
             case Remark():
                 return f"{event.name}: {event.words}" if event.name else event.words
             case _:
@@ -160,6 +163,8 @@ class LiveView:
                 self.running.pop(event.job, None)
                 self.resting[event.job] = (event.name, time.monotonic() + event.seconds)
                 self._print(Text(f"↻ {event.name}: {event.words}; {_again(event)}", style="yellow"))
+            case RecipeVerified():
+                self._print(Text(f"  {event.name}: {_promise(event)}", style="green" if event.ok else "red"))
             case Remark():
                 about = f"{event.name}: " if event.name else ""
                 self._print(Text(f"  {about}{event.words}", style="yellow"))
@@ -224,6 +229,11 @@ def watching(plan: BuildPlan, console: Console, *, as_json: bool, slots: int = 1
             yield LiveView(live, plan, slots)
     else:
         yield PlainView(console, {job.key: job.name for job in plan.jobs})
+
+
+def _promise(event: RecipeVerified) -> str:
+    """Whether a build is what its name says."""
+    return "verified" if event.ok else f"not what its name says: {event.words}"
 
 
 def _again(event: JobRetried) -> str:

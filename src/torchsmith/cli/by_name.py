@@ -70,7 +70,15 @@ def last_log(record: Record, name: str) -> Path:
     return log
 
 
-def next_steps(results: Path, names: Sequence[str], workspace: Path | None, org: str = "") -> list[str]:
+def command(*words: str, workspace: Path | None) -> str:
+    """A command of ours as a person can copy it, for the workspace that was named."""
+    where = ["-w", str(workspace)] if workspace else []
+    return shlex.join(["torchsmith", *words, *where])
+
+
+def next_steps(
+    results: Path, names: Sequence[str], workspace: Path | None, org: str = "", *, verified: bool = False
+) -> list[str]:
     """Where builds are, and what is done with them next."""
     there = [name for name in names if (results / name).exists()]
     if not there:
@@ -78,11 +86,9 @@ def next_steps(results: Path, names: Sequence[str], workspace: Path | None, org:
     lines = ["results, kept from garbage collection:"]
     lines += [f"  {results / name} -> {(results / name).readlink()}" for name in there[:SHOWN]]
     lines += [f"  and {len(there) - SHOWN} more in {results}"] if len(there) > SHOWN else []
-    where = ["-w", str(workspace)] if workspace else []
     lines.append("next:")
-    publish = [["publish", *names_or_all(there)]] if org else []
-    for words in (["verify", there[0]], ["test", there[0]], *publish):
-        lines.append(f"  {shlex.join(['torchsmith', *words, *where])}")
+    steps = [["verify", there[0]], ["test", there[0]], *([["publish", *names_or_all(there)]] if org else [])]
+    lines += [f"  {command(*words, workspace=workspace)}" for words in steps[verified:]]
     return lines
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 from rich.text import Text
 
 from torchsmith.cli.build_view import duration
+from torchsmith.cli.by_name import command
 from torchsmith.cli.console import out
 from torchsmith.record import JobRow, RunRow
 
@@ -32,7 +34,7 @@ def standing(run: RunRow) -> str:
     }[run.state]
 
 
-def print_status(run: RunRow | None, jobs: Sequence[JobRow]) -> None:
+def print_status(run: RunRow | None, jobs: Sequence[JobRow], workspace: Path | None = None) -> None:
     """The run in a line, its jobs, and what to do next."""
     console = out()
     if run is None:
@@ -52,7 +54,8 @@ def print_status(run: RunRow | None, jobs: Sequence[JobRow]) -> None:
     counts = Counter(job.state for job in jobs)
     console.print(", ".join(f"{count} {state}" for state, count in counts.items()))
     if run.state != "done" and not (run.state == "running" and run.alive):
-        console.print("torchsmith build --resume goes on with what is left")
+        words = command("build", "--resume", workspace=workspace)
+        console.print(Text(f"{words} goes on with what is left"), soft_wrap=True)
 
 
 class StatusDocument(msgspec.Struct, frozen=True):

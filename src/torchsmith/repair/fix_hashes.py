@@ -115,7 +115,7 @@ class HashFixer:
         left = [one for one in downloads if one.path not in {wrong.derivation for wrong in mismatches}]
         valid = valid_paths(self.nix, [output_of(one) for one in left])
         missing = [one for one in left if output_of(one) not in valid]
-        unchecked += [f"{one.name} could not be fetched: {_why(said, one)}" for one in missing]
+        unchecked += [f"{_named(one, graphs)} could not be fetched: {_why(said, one)}" for one in missing]
         right = {source_of(one): _hash(one) for one in left if one not in missing}
         corrections = merged([*placed, *early])
         return HashSurvey(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)
@@ -247,6 +247,13 @@ def fetchable(downloads: Sequence[Derivation], twins: Sequence[Derivation]) -> l
 
 def _hash(derivation: Derivation) -> str:
     return to_sri(next(output.hash for output in derivation.outputs.values() if output.hash))
+
+
+def _named(download: Derivation, graphs: Sequence[Graph]) -> str:
+    """A download by what people know it by: its source, and the recipes that want it."""
+    recipes = list(dict.fromkeys(name for graph in graphs for name in graph.users.get(download.path, ())))
+    more = f" and {len(recipes) - 1} more" if len(recipes) > 1 else ""
+    return f"{recipes[0]}{more}: {source_of(download)}" if recipes else source_of(download)
 
 
 def output_of(derivation: Derivation) -> str:

@@ -46,6 +46,9 @@ def run(
     silent_timeout: Annotated[
         int, typer.Option("--silent-timeout", min=0, help="Seconds that a build may say nothing.")
     ] = 0,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Look at each result, whoever built it; copy what is right.")
+    ] = False,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Build nothing; compare orders on 1, 4 and 16 builders.")
     ] = False,
@@ -92,6 +95,7 @@ def run(
             keep_going=request.keep_going and not fail_fast,
             timeout=timeout or request.timeout,
             silent_timeout=silent_timeout or request.silent_timeout,
+            verify=verify or request.verify,
         )
         if fix_hashes:
             from torchsmith.cli.hash_run import mend

@@ -54,6 +54,7 @@ def run(
 def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bool) -> None:
     """A workspace around repositories that are there."""
     from torchsmith.cli.console import err, say
+    from torchsmith.cli.next_step import quoted
     from torchsmith.workspace.derive import derive_workspace, write_derived
 
     derived = derive_workspace(folder, repos, line)
@@ -72,6 +73,6 @@ def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bo
     aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
     err().print(
         f"wrote {derived.file}: {len(derived.cells)} variants from {derived.recipes} recipes{aside};"
-        f" next: torchsmith plan -w {derived.file.parent}",
+        f" next: torchsmith plan -w {quoted(str(derived.file.parent))}",
         soft_wrap=True,
     )

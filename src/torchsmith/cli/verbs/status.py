@@ -19,4 +19,4 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
         if json:
             print_json(StatusDocument(last, standing(last) if last else "", jobs))
         else:
-            print_status(last, jobs)
+            print_status(last, jobs, workspace)
