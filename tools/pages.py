@@ -38,6 +38,7 @@ from torchsmith.cli import (
     publish_view,
     record_view,
 )
+from torchsmith.cli.health import DoctorDocument
 from torchsmith.cli.verbs.diff_drv import DiffDocument
 from torchsmith.cli.verbs.impact import ImpactDocument
 from torchsmith.host.facts import HostFacts
@@ -104,6 +105,7 @@ DOCUMENTS: dict[str, Any] = {
     "compare": BuildComparison,
     "publish": publish_view.PublishDocument,
     "facts": facts_view.FactsDocument,
+    "doctor": DoctorDocument,
 }
 
 

@@ -14,7 +14,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Check": (
         "audit reads recipes, eval asks Nix what they become; nothing is built",
-        ("audit", "eval", "graph", "diff-drv", "impact", "facts"),
+        ("audit", "eval", "graph", "diff-drv", "impact", "facts", "doctor"),
     ),
     "Build": (
         "build makes the cells, diagnose says why one failed",

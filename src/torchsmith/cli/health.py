@@ -1,0 +1,214 @@
+"""What works on this machine, what does not, and what to do: each check asks one thing, and none can hang."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import Finished, find, run
+from torchsmith.workspace.load import Workspace
+
+Health = Literal["works", "could be better", "does not work", "not here"]
+SECONDS = 10.0
+NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
+
+
+class HealthCheck(msgspec.Struct, frozen=True):
+    """One thing, how it stands, what was found, and what to do about it."""
+
+    name: str
+    health: Health
+    found: str
+    todo: str = ""
+
+
+class DoctorDocument(msgspec.Struct, frozen=True):
+    """Every check, in the order in which things are needed."""
+
+    checks: list[HealthCheck]
+
+
+def examine(workspace: Workspace, seconds: float = SECONDS) -> Iterator[HealthCheck]:
+    """All checks; one that fails in itself is a finding, not an end."""
+    checks: tuple[tuple[str, Callable[[float], Iterator[HealthCheck]]], ...] = (
+        ("Python", _python),
+        ("git", _git),
+        ("Nix", _nix),
+        ("Flox", _flox),
+        ("disk and memory", lambda _: _room(workspace)),
+        ("builders", lambda _: _builders(workspace)),
+        ("GPU", lambda limit: _gpu(workspace, limit)),
+        ("workspace", lambda _: _workspace(workspace)),
+    )
+    for name, check in checks:
+        try:
+            yield from check(seconds)
+        except Problem as problem:
+            yield HealthCheck(name, "does not work", problem.message, problem.hint)
+        except OSError as error:
+            yield HealthCheck(name, "does not work", error.strerror or str(error))
+
+
+def _ask(seconds: float, *words: str) -> Finished:
+    return run(words, timeout=seconds)
+
+
+def _said(done: Finished) -> str:
+    if done.timed_out:
+        return "it did not answer in time"
+    return (done.stdout or done.stderr).strip().split("\n")[0] or f"exit code {done.code}"
+
+
+def _python(_: float) -> Iterator[HealthCheck]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
+
+
+def _git(seconds: float) -> Iterator[HealthCheck]:
+    if find("git") is None:
+        yield HealthCheck(
+            "git", "does not work", "not installed", "install git: Flox sees only what git knows"
+        )
+        return
+    done = _ask(seconds, "git", "--version")
+    yield HealthCheck("git", "works" if done.ok else "does not work", _said(done))
+    role = "AUTHOR" if os.environ.get("GIT_AUTHOR_NAME") else ""
+    name = os.environ.get(f"GIT_{role}_NAME") if role else _said(_ask(seconds, "git", "config", "user.name"))
+    known = bool(role) or _ask(seconds, "git", "config", "user.email").ok
+    if known:
+        yield HealthCheck("git identity", "works", str(name))
+    else:
+        todo = (
+            "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
+        )
+        yield HealthCheck("git identity", "could be better", "none is set", todo)
+
+
+def _nix(seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.nix.tool import find_nix
+
+    if find("nix-instantiate") is None:
+        todo = f"{NIX_HINT}; without it list, show, pick, generate, audit and plan still work"
+        yield HealthCheck("Nix", "not here", "not installed", todo)
+        return
+    nix = find_nix()
+    yield HealthCheck("Nix", "works", f"{nix.version_text}, {nix.program}")
+    done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=seconds)
+    if not done.ok:
+        yield HealthCheck("Nix evaluation", "does not work", _said(done), "torchsmith eval needs it")
+    socket = Path("/nix/var/nix/daemon-socket/socket")
+    if nix.store:
+        todo = "add yourself to the group nix-users, or start nix-daemon, to share the machine's store"
+        yield HealthCheck("Nix store", "could be better", f"one of our own, {nix.store}", todo)
+    elif socket.exists() and os.access(socket, os.W_OK):
+        yield HealthCheck("Nix store", "works", "/nix/store, by its daemon")
+    else:
+        yield HealthCheck("Nix store", "works", "/nix/store, without a daemon")
+    yield from _nix_settings(nix.run(nix.nix(*_show_config(nix.version), "--json"), timeout=seconds))
+
+
+def _show_config(version: tuple[int, ...]) -> tuple[str, ...]:
+    from torchsmith.nix.settings import RENAMED
+
+    return ("config", "show") if version >= RENAMED else ("show-config",)
+
+
+def _nix_settings(done: Finished) -> Iterator[HealthCheck]:
+    try:
+        told = msgspec.json.decode(done.stdout)
+    except msgspec.DecodeError:
+        yield HealthCheck("Nix settings", "does not work", _said(done))
+        return
+    value = {name: entry.get("value") for name, entry in told.items() if isinstance(entry, dict)}
+    if value.get("sandbox"):
+        yield HealthCheck("Nix sandbox", "works", "on")
+    else:
+        todo = "sandbox = true in nix.conf: a build that sees the whole machine is not the same elsewhere"
+        yield HealthCheck("Nix sandbox", "could be better", "off", todo)
+    features = [str(one) for one in value.get("system-features") or ()]
+    if "big-parallel" in features:
+        yield HealthCheck("Nix features", "works", ", ".join(features))
+    else:
+        todo = "system-features = big-parallel ... in nix.conf: torch asks for it"
+        yield HealthCheck("Nix features", "does not work", ", ".join(features) or "none", todo)
+    trusted = [str(one) for one in value.get("trusted-users") or ()]
+    me = os.environ.get("USER") or str(os.getuid())
+    if os.getuid() == 0 or me in trusted or "*" in trusted:
+        yield HealthCheck("Nix trust", "works", f"{me} is trusted")
+    else:
+        todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
+        yield HealthCheck("Nix trust", "could be better", f"{me} is not trusted", todo)
+
+
+def _flox(seconds: float) -> Iterator[HealthCheck]:
+    if find("flox") is None:
+        todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
+        yield HealthCheck("Flox", "not here", "not installed", todo)
+        return
+    done = _ask(seconds, "flox", "--version")
+    yield HealthCheck("Flox", "works" if done.ok else "does not work", _said(done))
+
+
+def _room(workspace: Workspace) -> Iterator[HealthCheck]:
+    from torchsmith.build.machine import this_machine
+
+    machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
+    torch = [
+        one for one in workspace.catalog.estimates.values() if one.package == workspace.catalog.torch.name
+    ]
+    memory = max((one.memory_gb for one in torch), default=0.0)
+    disk = max((one.build_gb + one.store_gb for one in torch), default=0.0)
+    enough: Health = "works" if machine.memory_gb >= memory else "could be better"
+    todo = (
+        "" if enough == "works" else f"a torch build takes {memory:.0f} GiB or so: fewer jobs, or a builder"
+    )
+    yield HealthCheck("memory", enough, f"{machine.memory_gb:.0f} GiB, {machine.cores} cores", todo)
+    free = min(machine.store_gb, machine.scratch_gb)
+    enough = "works" if free >= disk else "could be better"
+    todo = "" if enough == "works" else f"a torch build takes {disk:.0f} GiB or so"
+    yield HealthCheck("disk", enough, f"{free:.0f} GiB free for the store and builds", todo)
+
+
+def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
+    from torchsmith.build.farm import configured
+
+    builders = configured(workspace.settings.builder)
+    found = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine alone"
+    todo = "torchsmith farm check tries each" if builders else ""
+    yield HealthCheck("builders", "works", found, todo)
+
+
+def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.host.gather import gather
+    from torchsmith.host.given import Given
+    from torchsmith.host.resolve import capability_of, known_isas
+
+    facts = gather((), Given(), workspace.catalog, limit=seconds)
+    host = capability_of(facts)
+    isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
+    none = "" if isas else "builds of this matrix do not run here"
+    yield HealthCheck("CPU", "works" if isas else "does not work", ", ".join(isas) or "unknown", none)
+    if facts.gpus is None or not facts.gpus.value:
+        todo = "none is needed to generate, build or verify; test tries GPUs where there are any"
+        yield HealthCheck("GPU", "not here", "no NVIDIA GPU", todo)
+        return
+    names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))
+    if host.driver is None:
+        yield HealthCheck("GPU", "does not work", f"{names}, no driver", "install NVIDIA's driver")
+    else:
+        yield HealthCheck("GPU", "works", f"{names}, driver {host.driver}", "torchsmith pick names its build")
+
+
+def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
+    if workspace.root is None:
+        yield HealthCheck("workspace", "not here", "no torchsmith.toml here or above", "torchsmith init")
+        return
+    yield HealthCheck(
+        "workspace", "works", f"{workspace.source.name}, {len(workspace.matrix.cells)} variants"
+    )

@@ -1,0 +1,54 @@
+"""doctor says what works, on a machine that has everything and on one that has nothing, and never hangs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.test_host_verbs import with_tools
+from torchsmith.cli.health import examine
+from torchsmith.workspace.load import open_workspace
+
+
+def checks(call: Call) -> dict[str, dict[str, str]]:
+    return {one["name"]: one for one in json.loads(call("doctor", "--json").out)["checks"]}
+
+
+def test_a_bare_machine_is_told_what_to_install(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with_tools(monkeypatch)
+    found = checks(call)
+    assert found["Python"]["health"] == "works"
+    assert found["git"]["health"] == "does not work"
+    assert found["Nix"]["health"] == found["Flox"]["health"] == found["workspace"]["health"] == "not here"
+    assert "nixos.org" in found["Nix"]["todo"]
+    assert call("doctor").code == 1
+    assert all(len(line) <= 200 for line in call("doctor").out.splitlines())
+
+
+def test_a_tool_that_hangs_or_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with_tools(monkeypatch, "git", "flox", "nix-instantiate")
+    Path("tools-here/git").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
+    Path("tools-here/flox").write_text("#!/bin/sh\necho broken >&2; exit 7\n")
+    Path("tools-here/nix-instantiate").write_text("#!/bin/sh\necho no version\n")
+    found = {one.name: one for one in examine(open_workspace(None), seconds=0.5)}
+    assert found["git"].found == "it did not answer in time"
+    assert found["Flox"].found == "broken"
+    assert {found[name].health for name in ("git", "Flox", "Nix")} == {"does not work"}
+
+
+@pytest.mark.needs("nix")
+def test_a_machine_with_nix_is_told_its_settings(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("init", ".")
+    found = checks(call)
+    assert found["git identity"]["health"] == found["workspace"]["health"] == "works"
+    assert {"Nix", "Nix store", "Nix sandbox", "Nix features", "Nix trust", "memory", "disk"} <= found.keys()
