@@ -126,3 +126,35 @@ def test_bad_requests_get_one_clear_message(
     assert result.code == code, result.err
     assert message in " ".join(result.err.split())
     assert result.out == ""
+
+
+@pytest.mark.needs("nix")
+def test_a_graph_is_drawn_for_graphviz_and_for_markdown(call: Call, tmp_path: Path) -> None:
+    cell = "pytorch-python313-cpu-avx2"
+    call("init", str(tmp_path), "--cell", cell)
+    call("generate", "-w", str(tmp_path))
+    words = ("graph", "-w", str(tmp_path), "--nixpkgs", str(MINI), "--format")
+    drawn = call(*words, "dot").out
+    assert drawn.startswith("digraph torchsmith {")
+    assert drawn.count('"torchvision-python313-cpu-avx2" -> ') >= 1
+    lines = call(*words, "mermaid").out.splitlines()
+    assert lines[0] == "graph LR"
+    assert f'  r0["{cell}"]' in lines
+    assert call(*words, "png").code == 2
+
+
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize("verb", ["eval", "graph", "build", "fix-hashes"])
+def test_a_download_that_fails_is_exit_3_with_the_way_out(
+    verb: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TORCHSMITH_NIXPKGS", raising=False)
+    monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    call("init", str(tmp_path), "--cell", "pytorch-python313-cpu-avx2")
+    call("generate", "-w", str(tmp_path))
+    result = call(verb, "-w", str(tmp_path), "--json")
+    error = json.loads(result.out)["error"]
+    assert (result.code, error["exit"]) == (3, 3)
+    assert error["message"].startswith("cannot download https://github.com/NixOS/nixpkgs/")
+    assert "--nixpkgs" in error["hint"]

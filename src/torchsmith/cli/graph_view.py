@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from rich.text import Text
@@ -61,3 +61,25 @@ def _document(graph: Graph) -> GraphDocument:
         for one in graph.heavy
     ]
     return GraphDocument(graph.recipes, len(graph.users), graph.downloads, heavy)
+
+
+def dot(graph: Graph) -> str:
+    """The recipes and the long builds below them, for Graphviz."""
+    lines = ["digraph torchsmith {", "  rankdir=LR;", "  node [shape=box];"]
+    filled = 'label="{}", style=filled'
+    lines += [f'  "{one.derivation.path}" [{filled.format(one.derivation.name)}];' for one in graph.heavy]
+    lines += [f'  "{name}" -> "{one.derivation.path}";' for one in graph.heavy for name in one.users]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def mermaid(graph: Graph) -> str:
+    """The same for a page of Markdown."""
+    numbers = {name: f"r{at}" for at, name in enumerate(graph.recipes)}
+    lines = ["graph LR", *(f'  {number}["{name}"]' for name, number in numbers.items())]
+    for at, one in enumerate(graph.heavy):
+        lines.append(f'  h{at}[("{one.derivation.name}")]')
+        lines += [f"  {numbers[name]} --> h{at}" for name in one.users]
+    return "\n".join(lines) + "\n"
+
+
+DRAWINGS: Mapping[str, Callable[[Graph], str]] = {"dot": dot, "mermaid": mermaid}

@@ -24,9 +24,11 @@ def run() -> None:
         _drop_output()  # the reader has seen enough
         sys.exit(0)
     except OSError as error:
-        _drop_output()
-        print(f"error: {error.strerror or error}", file=sys.stderr)
-        sys.exit(int(Exit.LACKING))
+        try:
+            fail(Problem(error.strerror or str(error), exit=Exit.LACKING))
+        except OSError:  # it is stdout itself that fails
+            _drop_output()
+            sys.exit(int(Exit.LACKING))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)

@@ -90,7 +90,7 @@ def evaluation(
     """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
     from torchsmith.cli.progress import Bar
     from torchsmith.nix.cache import ResultCache
-    from torchsmith.nix.evaluate import default_workers, evaluate
+    from torchsmith.nix.evaluate import default_workers, evaluate, with_downloads
     from torchsmith.nix.tool import find_nix
     from torchsmith.nix.worker import WorkerLimits
 
@@ -101,7 +101,7 @@ def evaluation(
 
     def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
         with Bar(len(requests), "evaluating") as bar:
-            return evaluate(
+            results = evaluate(
                 requests,
                 nix,
                 trees=trees,
@@ -112,5 +112,6 @@ def evaluation(
                 alone=separate,
                 instantiate=instantiate,
             )
+        return with_downloads(results)
 
     return nix, run

@@ -63,6 +63,18 @@ class EvalResult:
         return self.evaluated is not None
 
 
+def with_downloads(results: list[EvalResult]) -> list[EvalResult]:
+    """The results; a Problem where nothing evaluates because nixpkgs could not be downloaded."""
+    causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
+    if causes and len(causes) == len(results) and all(said.startswith("cannot download") for said in causes):
+        raise Problem(
+            causes[0],
+            hint="--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree that is here in its place",
+            exit=Exit.LACKING,
+        )
+    return results
+
+
 Listener = Callable[[EvalResult], None]
 Evaluate = Callable[[Sequence[Evaluable]], list[EvalResult]]
 
