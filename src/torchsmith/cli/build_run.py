@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast, get_args
+
 import msgspec
 from rich.text import Text
 
@@ -9,7 +13,7 @@ from torchsmith.build.farm_check import ask_isas
 from torchsmith.build.jobs import recipes_above
 from torchsmith.build.run import RunSummary
 from torchsmith.build.simulation import Simulated
-from torchsmith.build.start import BuildRequest, Prepared, prepare
+from torchsmith.build.start import BackendName, BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_plan_view import plan_document, print_broken, print_plan, print_simulation
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.by_name import SHOWN, command, next_steps
@@ -25,6 +29,24 @@ class SimulationDocument(msgspec.Struct, frozen=True):
     """The same builds on farms of several sizes, in hours."""
 
     farms: list[Simulated]
+
+
+def backend_name(word: str) -> BackendName | None:
+    """The backend that a word names; none for no word."""
+    if word not in ("", *get_args(BackendName)):
+        raise Problem(f"unknown backend {word!r}", hint=f"known: {', '.join(get_args(BackendName))}")
+    return cast("BackendName", word) if word else None
+
+
+def asked_before(
+    record: Record, workspace: Path | None, recipes: Sequence[str], *, resume: bool
+) -> BuildRequest:
+    """What the last run was asked for where that goes on, else the recipes alone."""
+    if not resume:
+        return BuildRequest(workspace=workspace, selectors=tuple(recipes))
+    if recipes:
+        raise Problem("--resume goes on with the last run; name no recipe")
+    return resumed(record, workspace)
 
 
 def prepared(request: BuildRequest, workspace: Workspace, record: Record) -> Prepared:

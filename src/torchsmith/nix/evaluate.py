@@ -112,38 +112,27 @@ def evaluate(
     evaluates recipes of any system as if they were for this machine's, whose sources are the same.
     """
     known_trees = {rev: str(check_tree(path)) for rev, path in (trees or {}).items()}
-    fingerprints = Fingerprints()
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
-    if cache is not None:
-        identity |= {f"tree {rev}": fingerprints.tree(Path(path)) for rev, path in known_trees.items()}
+    memory = _Memory(cache, identity, known_trees, nix if instantiate else None)
     results: dict[str, EvalResult] = {}
 
     def done(result: EvalResult) -> None:
         results[result.name] = result
         tell(result)
 
-    keys: dict[str, str] = {}
-    pending: list[Evaluable] = []
-    for request in requests:
-        kept = None
-        if cache is not None:
-            keys[request.name] = _key(request, identity, fingerprints)
-            kept = cache.load(keys[request.name], _Kept)
-        there = not instantiate or (kept is not None and nix.store_file(kept.evaluated.drv_path).exists())
-        if kept is not None and there and _fresh(kept, fingerprints):
-            done(EvalResult(request.name, request.path, 0.0, kept.evaluated, cached=True))
-        else:
-            pending.append(request)
-
     def finish(outcome: RecipeOutcome) -> None:
+        memory.keep(outcome)
         job = outcome.job
-        if cache is not None and outcome.evaluated is not None and job.text is not None:
-            read = {str(path): fingerprints.of(path) for path in job.reads}
-            cache.keep(keys[job.name], _Kept(outcome.evaluated, read))
         done(EvalResult(job.name, job.path, outcome.seconds, outcome.evaluated, outcome.cause))
 
+    pending: list[Evaluable] = []
+    for request in requests:
+        kept = memory.recall(request)
+        if kept is None:
+            pending.append(request)
+        else:
+            done(EvalResult(request.name, request.path, 0.0, kept, cached=True))
     if pending:
-        as_system = nix.current_system if twin else ""
         run = _Run(
             nix,
             known_trees,
@@ -152,7 +141,7 @@ def evaluate(
             clock or SystemClock(),
             alone,
             instantiate,
-            as_system,
+            nix.current_system if twin else "",
         )
         run.work_off(pending, finish)
     return [results[request.name] for request in requests]
@@ -165,18 +154,41 @@ class _Kept(msgspec.Struct, frozen=True):
     read: Mapping[str, str]
 
 
-def _key(request: Evaluable, identity: Mapping[str, str], fingerprints: Fingerprints) -> str:
-    own = {
-        "recipe": fingerprints.of(request.path),
-        "path": str(request.path.resolve()),
-        "system": request.system,
-    }
-    return key_of({**identity, **own})
+class _Memory:
+    """Results of earlier runs that still hold: the same Nix, trees and files. With `nix` a result counts only
+    where its derivation is in the store."""
 
+    def __init__(
+        self,
+        cache: ResultCache | None,
+        identity: Mapping[str, str],
+        trees: Mapping[str, str],
+        nix: Nix | None,
+    ) -> None:
+        self.cache, self.nix = cache, nix
+        self.prints = Fingerprints()
+        self.keys: dict[str, str] = {}
+        used = trees if cache is not None else {}
+        prints = {f"tree {rev}": self.prints.tree(Path(path)) for rev, path in used.items()}
+        self.identity = {**identity, **prints}
 
-def _fresh(kept: _Kept, fingerprints: Fingerprints) -> bool:
-    """Whether every file that a result was made from is still the same."""
-    return all(fingerprints.of(Path(path)) == was for path, was in kept.read.items())
+    def recall(self, request: Evaluable) -> Evaluated | None:
+        if self.cache is None:
+            return None
+        path = request.path
+        own = {"recipe": self.prints.of(path), "path": str(path.resolve()), "system": request.system}
+        key = self.keys[request.name] = key_of({**self.identity, **own})
+        kept = self.cache.load(key, _Kept)
+        if kept is None or (self.nix and not self.nix.store_file(kept.evaluated.drv_path).exists()):
+            return None
+        same = all(self.prints.of(Path(file)) == was for file, was in kept.read.items())
+        return kept.evaluated if same else None
+
+    def keep(self, outcome: RecipeOutcome) -> None:
+        job = outcome.job
+        if self.cache is not None and outcome.evaluated is not None and job.text is not None:
+            read = {str(path): self.prints.of(path) for path in job.reads}
+            self.cache.keep(self.keys[job.name], _Kept(outcome.evaluated, read))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,44 +25,57 @@ class Format(StrEnum):
     JUNIT = "junit"
 
 
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH]...", help="Repositories, folders or recipes; selectors pick some of theirs."
+    ),
+]
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How to print.")]
+SelectOption = Annotated[list[str] | None, typer.Option("--select", help="Only these rules: TS401, or TS4.")]
+IgnoreOption = Annotated[list[str] | None, typer.Option("--ignore", help="Not these rules.")]
+NotesOption = Annotated[bool, typer.Option("--notes", help="Show what could be better, too.")]
+ValuesOption = Annotated[
+    bool | None,
+    typer.Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed."),
+]
+EvalOption = Annotated[bool, typer.Option("--eval", help="Evaluate derivations with Nix.")]
+FixOption = Annotated[bool, typer.Option("--fix", help="Make the safe fixes; prints them as a diff.")]
+DiffOption = Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff and write nothing.")]
+BaselineOption = Annotated[
+    Path | None, typer.Option("--baseline", help="A file of known findings, which do not count.")
+]
+WriteBaselineOption = Annotated[
+    bool, typer.Option("--write-baseline", help="Write today's findings into --baseline.")
+]
+LineOption = Annotated[
+    str | None, typer.Option("--line", help="The torch release of recipes that do not say theirs: 2.9.")
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Every place, file by file.")]
+ExplainOption = Annotated[
+    str | None, typer.Option("--explain", metavar="RULE", help="What a rule is about, and stop.")
+]
+ProcessesOption = Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 is one a processor.")]
+
+
 def run(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[PATH]...", help="Repositories, folders or recipes; selectors pick some of theirs."
-        ),
-    ] = None,
+    paths: Paths = None,
     workspace: WorkspaceOption = None,
-    format: Annotated[Format, typer.Option("--format", "-f", help="How to print.")] = Format.TABLE,
-    select: Annotated[
-        list[str] | None, typer.Option("--select", help="Only these rules: TS401, or TS4.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Not these rules.")] = None,
-    notes: Annotated[bool, typer.Option("--notes", help="Show what could be better, too.")] = False,
-    values: Annotated[
-        bool | None,
-        typer.Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed."),
-    ] = None,
-    evaluate: Annotated[bool, typer.Option("--eval", help="Evaluate derivations with Nix.")] = False,
+    format: FormatOption = Format.TABLE,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    notes: NotesOption = False,
+    values: ValuesOption = None,
+    evaluate: EvalOption = False,
     nixpkgs: NixpkgsOption = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Make the safe fixes; prints them as a diff.")] = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Print the safe fixes as a diff and write nothing.")
-    ] = False,
-    baseline: Annotated[
-        Path | None, typer.Option("--baseline", help="A file of known findings, which do not count.")
-    ] = None,
-    write_baseline: Annotated[
-        bool, typer.Option("--write-baseline", help="Write today's findings into --baseline.")
-    ] = False,
-    line: Annotated[
-        str | None, typer.Option("--line", help="The torch release of recipes that do not say theirs: 2.9.")
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every place, file by file.")] = False,
-    explain: Annotated[
-        str | None, typer.Option("--explain", metavar="RULE", help="What a rule is about, and stop.")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 is one a processor.")] = 0,
+    fix: FixOption = False,
+    diff: DiffOption = False,
+    baseline: BaselineOption = None,
+    write_baseline: WriteBaselineOption = False,
+    line: LineOption = None,
+    verbose: VerboseOption = False,
+    explain: ExplainOption = None,
+    jobs: ProcessesOption = 0,
     json: JsonOption = False,
 ) -> None:
     """Say for every recipe whether it is right, why not, and what to do.
@@ -86,8 +99,7 @@ def run(
     if write_baseline and baseline is None:
         raise Problem("--write-baseline needs --baseline FILE, where to write")
     choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline, line)
-    trees = read_trees(nixpkgs or [])
-    places, selectors = split(paths or [])
+    trees, (places, selectors) = read_trees(nixpkgs or []), split(paths or [])
     places = places or (workspace_folder(workspace),)
     request = AuditRequest(places, workspace, choice, values, evaluate, trees, jobs, selectors)
     report = audit(request)
