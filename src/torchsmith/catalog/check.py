@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from torchsmith.catalog.axes import BadValue, CudaVersion
 from torchsmith.catalog.facts import Cpu, Gpu, Line, LineBuild, Pin
 from torchsmith.catalog.load import Catalog
-from torchsmith.catalog.package import TORCH, Package
+from torchsmith.catalog.package import CPU, TORCH, Package
 from torchsmith.catalog.ranges import in_range
 from torchsmith.edge.problem import Problem, did_you_mean
 
@@ -214,7 +214,7 @@ def _package_faults(
     ranges = [("cuda", package.cuda), *(("limits", limit.cuda) for limit in package.limits.values())]
     for field, text in (*ranges, *(("torch", text) for text in package.torch.values())):
         try:
-            in_range("12.0", text)
+            in_range("12.0", text if text != CPU or field != "limits" else "")
         except BadValue as fault:
             yield (field,), f"{name}: {fault}", 'such as ">=12.6,<13"'
 

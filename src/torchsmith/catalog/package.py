@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from torchsmith.catalog.axes import Sm
+from torchsmith.catalog.axes import CudaVersion, Platform, PythonVersion, Sm
 from torchsmith.catalog.entry import Entry, Limit
 
+CPU = "cpu"  # no CUDA release
 TORCH = "pytorch"  # the package that is torch itself
 Folder = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 GitHubName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -42,9 +43,29 @@ class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class PackageLimit(Limit, frozen=True, kw_only=True):
-    """Cells that a package cannot have, of some lines or all of them."""
+    """Cells that a package cannot have, of some lines and Pythons or all of them; the CUDA release "cpu"
+    means cells without CUDA alone."""
 
     lines: tuple[str, ...] = ()
+    pythons: tuple[PythonVersion, ...] = ()
+
+    def meets(
+        self,
+        line: str | None,
+        python: PythonVersion,
+        cuda: CudaVersion | None,
+        sm: Sm | None,
+        platform: Platform,
+    ) -> bool:
+        """Whether a cell is one of those; a line that is not known is any."""
+        if line and self.lines and line not in self.lines:
+            return False
+        if self.pythons and python not in self.pythons:
+            return False
+        if cuda is None or sm is None:
+            anywhere = self.cuda == CPU or not (self.cuda or self.sms)
+            return anywhere and platform in (self.platforms or (platform,))
+        return self.cuda != CPU and self.holds(cuda, sm, platform)
 
 
 class Package(Entry, frozen=True, kw_only=True, eq=False):

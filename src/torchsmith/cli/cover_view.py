@@ -60,9 +60,12 @@ def _print_plan(plan: FleetPlan, cover: Cover, title: str) -> None:
         f" {plan.slower:,} slower; {_unserved(plan)}"
     )
     bill = plan.bill
+    unknown = [one.name for one in cover.packages if any(name.startswith(f"{one}-") for name in bill.unknown)]
+    known = ", ".join(one.name for one in cover.packages if one.name not in unknown)
+    without = f"; nobody knows those of {', '.join(unknown)}" if unknown else ""
     say(
         f"to build: about {bill.hours:.1f} h one after the other, {bill.build_gb:.0f} GB free while building,"
-        f" {bill.store_gb:.1f} GB kept (coarse estimates for {', '.join(map(str, cover.packages))})"
+        f" {bill.store_gb:.1f} GB kept (coarse estimates for {known}{without})"
     )
 
 

@@ -82,6 +82,8 @@ def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
     own = tuple(name for name in pick.companions if name.endswith(fit.variant.cell))
     if own:
         say(f"with {', '.join(own)}", indent=2)
+    if pick.brought:
+        say(f"brings {', '.join(pick.brought)}: its recipe holds them", indent=2)
     install = install_command(fit.variant, here.org)
     _print_commands(({"install": install} if install else {}) | build_commands(fit.variant, here))
     write()
@@ -101,7 +103,9 @@ def _print_missing(pick: Pick, catalog: Catalog) -> None:
         return
     if pick.found and not pick.choice.unserved and not host.unknown_gpus:
         return
-    if pick.choice.unserved:
+    if not pick.ranking.fits and not pick.ranking.misses:
+        say(f"no cell of this matrix has {' and '.join(map(str, pick.stack))}")
+    elif pick.choice.unserved:
         say(f"no variant of this matrix uses {_titles(pick.choice.unserved, catalog)}; the nearest:")
     elif host.unknown_gpus:
         say(f"the architecture of {', '.join(host.unknown_gpus)} is unknown: give it, as in --gpu sm89")
@@ -222,6 +226,7 @@ class PickDocument(TypedDict):
     choice: list[ChosenRow]
     unserved: list[str]
     companions: list[str]
+    brought: list[str]
     compiled_for_one: dict[str, str]
     create: list[CreateRow]
     stock: StockRow | None
@@ -238,6 +243,7 @@ def pick_json(pick: Pick, catalog: Catalog, here: Surroundings) -> PickDocument:
         "choice": [_assigned_json(one, pick, catalog, here) for one in pick.choice.variants],
         "unserved": [str(sm) for sm in pick.choice.unserved],
         "companions": list(pick.companions),
+        "brought": list(pick.brought),
         "compiled_for_one": {str(sm): fit.variant.name for sm, fit in pick.exact},
         "create": [
             {

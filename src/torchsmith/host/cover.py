@@ -11,6 +11,7 @@ from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.rank import rank
 from torchsmith.host.solve import Programme, Proof, Solution
+from torchsmith.host.stack import stack_of
 from torchsmith.matrix import Cell, Flavor, Matrix, Variant
 
 EstimateOf = Callable[[Variant], Estimate | None]
@@ -92,12 +93,16 @@ class Cover:
         workload: Workload,
         estimate_of: EstimateOf,
         pins: Pins | None = None,
+        packages: Sequence[str] = (),
     ) -> None:
         pins = pins or Pins()
         everything = list(cells)
-        self.packages = Matrix(tuple(everything)).packages(catalog)
+        stack = stack_of(packages, everything, catalog)
+        wanted = {stack.lead, *stack.beside(catalog)}
+        self.packages = [one for one in Matrix(tuple(everything)).packages(catalog) if one in wanted]
         self.names = {cell.name: cell for cell in everything}
-        self.cells = sorted(_of_one_package(everything), key=_preference)
+        # A torch and its companions serve the same machines: one package's cells stand for all of them.
+        self.cells = sorted(stack.cells(everything), key=_preference)
         self.catalog, self.workload = catalog, workload
         self.estimate_of = estimate_of
         self.fleet = fleet
@@ -223,12 +228,6 @@ def catalog_estimates(catalog: Catalog) -> EstimateOf:
     """Estimates from the catalog's table, by package and kind of target."""
     table = {(row.package, row.gpu): row for row in catalog.estimates.values()}
     return lambda variant: table.get((variant.package.name, variant.cuda is not None))
-
-
-def _of_one_package(cells: Sequence[Cell]) -> list[Cell]:
-    """A torch and its companions serve the same machines: torch's cells stand for all of them."""
-    first = min((cell.variant.package for cell in cells), key=lambda one: one.order, default=None)
-    return [cell for cell in cells if cell.variant.package == first]
 
 
 def _preference(cell: Cell) -> tuple[object, ...]:

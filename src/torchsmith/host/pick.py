@@ -12,6 +12,7 @@ from torchsmith.host.facts import HostFacts
 from torchsmith.host.judge import Fits
 from torchsmith.host.rank import Ranking, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
+from torchsmith.host.stack import Stack, stack_of
 from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, Target, Variant, assess
 
 
@@ -40,7 +41,9 @@ class Pick:
     workload: Workload
     ranking: Ranking
     choice: PickedVariants
+    stack: tuple[Package, ...]  # that is wanted, the variants' own package last
     companions: tuple[str, ...] = ()  # names of the same cell in other packages, where the matrix has them
+    brought: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
     exact: tuple[tuple[Sm, Fits], ...] = ()  # for GPUs that run compatible code: what was compiled for them
     wanted: tuple[Fits, ...] = ()  # cells that the matrix lacks and that would suit better
 
@@ -54,7 +57,7 @@ class Pick:
             Cell(fit.variant.of(package), fit.cell.line)
             for fit in self.wanted
             for package in catalog.packages.values()
-            if package.default or package == fit.variant.package
+            if package.default or package in self.stack
         )
         return tuple(one for one in cells if isinstance(assess(one.variant, catalog, one.line), Accepted))
 
@@ -69,38 +72,31 @@ def pick(
     cells: Iterable[Cell],
     catalog: Catalog,
     workload: Workload,
-    package: Package | None = None,
+    packages: Sequence[str] = (),
 ) -> Pick:
-    """Rank a matrix's cells of a package (torch where it has any) for a machine and choose."""
+    """Rank a matrix's cells of a package, or of several together (torch where none is named), and choose."""
     facts = resolve(facts, catalog)
     host = capability_of(facts)
     everything = list(cells)
-    having = {cell.variant.package for cell in everything}
-    package = package or min(having, key=lambda one: one.order, default=catalog.torch)
-    own = [cell for cell in everything if cell.variant.package == package]
+    stack = stack_of(packages, everything, catalog)
+    own = stack.cells(everything)
     ranking = rank(host, own, catalog, workload)
     choice = choose(host, ranking)
     names = {cell.name for cell in everything}
-    others = [other for other in catalog.packages.values() if other != package]
-    siblings = (one.fit.variant.of(other).name for one in choice.variants for other in others)
+    siblings = (one.fit.variant.of(other).name for one in choice.variants for other in stack.beside(catalog))
+    brought = (one for chosen in choice.variants for one in stack.brought(chosen.fit.variant, names, catalog))
     return Pick(
         facts,
         host,
         workload,
         ranking,
         choice,
+        (*stack.others, stack.lead),
         companions=tuple(name for name in siblings if name in names),
+        brought=tuple(dict.fromkeys(brought)),
         exact=tuple(_exact(ranking, choice)),
-        wanted=_wanted(host, ranking, choice, own, catalog, workload, package),
+        wanted=_wanted(host, ranking, choice, own or everything, catalog, workload, stack),
     )
-
-
-def find_package(name: str, catalog: Catalog) -> Package:
-    """A package by its name, or a Problem with the nearest one."""
-    try:
-        return catalog.packages[name]
-    except KeyError:
-        raise Problem(f"unknown package {name!r}", hint=did_you_mean(name, catalog.packages)) from None
 
 
 def find_workload(name: str, catalog: Catalog) -> Workload:
@@ -159,15 +155,15 @@ def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[Sm, Fits]
 
 
 def possible_cells(
-    host: Capability, pythons: Iterable[PythonVersion], package: Package, catalog: Catalog
+    host: Capability, pythons: Iterable[PythonVersion], stack: Stack, catalog: Catalog
 ) -> Iterator[Cell]:
     """Every cell that the catalog can build and that may concern a machine, in a matrix or not."""
     targets: list[Target] = [CpuOnly()]
     targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
     for python, target, isa in product(pythons, targets, catalog.isas):
-        variant = Variant(package, python, target, isa)
+        variant = Variant(stack.lead, python, target, isa)
         decision = assess(variant, catalog)
-        if isinstance(decision, Accepted):
+        if isinstance(decision, Accepted) and stack.exists(variant, catalog, decision.line.name):
             yield Cell(variant, decision.line.name, decision.warnings)
 
 
@@ -175,18 +171,18 @@ def _wanted(
     host: Capability,
     ranking: Ranking,
     choice: PickedVariants,
-    own: Sequence[Cell],
+    having: Sequence[Cell],
     catalog: Catalog,
     workload: Workload,
-    package: Package,
+    stack: Stack,
 ) -> tuple[Fits, ...]:
     """For every GPU that no variant was compiled for (or for the CPU alone), the best cell that could be."""
-    pythons = [max((cell.variant.python for cell in own), default=max(catalog.pythons))]
+    pythons = [max((cell.variant.python for cell in having), default=max(catalog.pythons))]
     served = {sm for fit in ranking.fits for sm in fit.exact}
     lacking = [sm for sm in host.sms or () if sm not in served]
     if not lacking and choice.variants:
         return ()
-    possible = rank(host, possible_cells(host, pythons, package, catalog), catalog, workload)
+    possible = rank(host, possible_cells(host, pythons, stack, catalog), catalog, workload)
     if not lacking:
         return possible.fits[:1]
     best = [next((fit for fit in possible.fits if sm in fit.exact), None) for sm in lacking]

@@ -130,15 +130,15 @@ def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reaso
 def _package(package: Package, variant: Variant, line: Line | None, catalog: Catalog) -> Iterator[Reason]:
     """Whether a package can have the cell's target: the variant's own, or one that it needs."""
     target = variant.target
+    platform = catalog.isas[variant.isa].platform
+    cell = (line.name if line else None, variant.python, variant.cuda, variant.sm, platform)
+    for limit in package.limits.values():
+        if limit.meets(*cell):
+            yield Reason("package-limit", f"{package.title}: {limit.reason}")
     if not isinstance(target, Cuda):
         if package.needs_cuda:
             yield Reason("package-needs-cuda", f"{package.title} has no build without CUDA")
         return
-    platform = catalog.isas[variant.isa].platform
-    for limit in package.limits.values():
-        ours = line is None or line.name in (limit.lines or (line.name,))
-        if ours and limit.holds(target.version, target.sm, platform):
-            yield Reason("package-limit", f"{package.title}: {limit.reason}")
     if package.sms and target.sm not in package.sms:
         having = ", ".join(map(str, package.sms))
         gpu, known = catalog.gpus[target.sm], catalog.gpus

@@ -18,6 +18,7 @@ from torchsmith.host.document import FORMAT, MARK
 from torchsmith.host.pick import possible_cells
 from torchsmith.host.rank import HARDEST, HARDNESS, place_of_isa
 from torchsmith.host.resolve import CATALOG, KINDS, Capability
+from torchsmith.host.stack import Stack
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.matrix.cells import UNUSABLE
 from torchsmith.page.patterns import js_pattern
@@ -62,7 +63,7 @@ def pick_rules(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         "hardness": {**HARDNESS, "": HARDEST},
         "flavors": [flavor.value for flavor in Flavor],
         "cells": [_cell(cell) for cell in own],
-        "possible": [_cell(cell) for cell in possible_cells(every, pythons, package, catalog)],
+        "possible": [_cell(cell) for cell in possible_cells(every, pythons, Stack(package), catalog)],
         "companions": _companions(package, own, everything, catalog),
         "commands": _commands(own),
     }

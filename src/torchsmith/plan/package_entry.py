@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from torchsmith.catalog.package import GpuList, SourceRepository
+from torchsmith.catalog.package import CPU, GpuList, SourceRepository
 from torchsmith.plan.package_probe import PackageProbe, cells_to_ask, pin_of
 from torchsmith.workspace.load import Workspace
 
@@ -85,15 +85,16 @@ def _limits(
     rows = []
     for one in probes:
         cuda = one.cell.variant.cuda
-        if not one.error or cuda is None or one.cell.line not in lines:
+        if not one.error or one.cell.line not in lines or (cuda is None and _needs_cuda(probes)):
             continue
+        release = str(cuda or CPU)
         platform = workspace.catalog.isas[one.cell.variant.isa].platform
-        key = f"{one.cell.line}-cuda{cuda}-{platform.removesuffix('-linux')}"
+        key = f"{one.cell.line}-{release}-{platform.removesuffix('-linux')}"
         rows += [
             "",
             f"[{name}.limits.{_text(key)}]",
             f"lines = {_list([one.cell.line])}",
-            f"cuda = {_text(f'=={cuda}')}",
+            f"cuda = {_text(f'=={cuda}' if cuda else CPU)}",
             f"platforms = {_list([platform])}",
             f"reason = {_text(f'Nix: {one.error}')}",
         ]

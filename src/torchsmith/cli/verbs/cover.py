@@ -28,6 +28,10 @@ def run(
     must_not: Annotated[
         list[str] | None, Option("--must-not", help="A variant that must not be chosen.")
     ] = None,
+    package: Annotated[
+        list[str] | None,
+        Option("--package", help="The package to cover with, or several in one cell; else torch."),
+    ] = None,
     workload: WorkloadOption = "general",
     write: Annotated[
         Path | None, Option("--write", metavar="FILE", help="Write the plan as a torchsmith.toml.")
@@ -56,7 +60,7 @@ def run(
     cells = opened.select(selectors or []).cells
     pins = Pins(tuple(must or ()), tuple(must_not or ()))
     kind = find_workload(workload, catalog)
-    cover = Cover(machines, cells, catalog, kind, catalog_estimates(catalog), pins)
+    cover = Cover(machines, cells, catalog, kind, catalog_estimates(catalog), pins, package or ())
     plan = cover.best(best) if best else cover.fewest()
     plans = cover.curve(curve) if curve else ()
     if json:

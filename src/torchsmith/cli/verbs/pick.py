@@ -42,8 +42,9 @@ def run(
     driver: DriverOption = "",
     time_limit: LimitOption = 10.0,
     package: Annotated[
-        str, Option("--package", help="The package to pick; else torch where the matrix has it.")
-    ] = "",
+        list[str] | None,
+        Option("--package", help="The package to pick, or several in one cell; else torch."),
+    ] = None,
     org: Annotated[
         str, Option("--org", help="The Flox organisation that publishes; else `org` of torchsmith.toml.")
     ] = "",
@@ -70,16 +71,15 @@ def run(
     from torchsmith.host.commands import stand_here
     from torchsmith.host.gather import gather
     from torchsmith.host.given import Given
-    from torchsmith.host.pick import find_package, find_workload, pick
+    from torchsmith.host.pick import find_workload, pick
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace, profile)
     catalog = opened.catalog
     given = Given(system, cpu, isa, features, "; ".join(gpu or []), "", driver)
     facts = gather(from_ or [], given, catalog, limit=time_limit)
-    wanted = find_package(package, catalog) if package else None
     cells = opened.select(selectors or []).cells
-    answer = pick(facts, cells, catalog, find_workload(workload, catalog), wanted)
+    answer = pick(facts, cells, catalog, find_workload(workload, catalog), package or ())
     here = stand_here(opened.root, org or opened.settings.org)
     if manifest:
         _print_manifest(answer, catalog, here.org)
