@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from torchsmith.edge.problem import Exit, Problem
 
@@ -15,8 +16,7 @@ from torchsmith.edge.problem import Exit, Problem
 @contextmanager
 def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[None]:
     """Hold the lock file `path`; a Problem names `what` when another process has it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+") as file:
+    with _opened(path) as file:
         deadline = time.monotonic() + wait_seconds
         while True:
             try:
@@ -36,3 +36,15 @@ def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[N
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(path, "a+")
+    except OSError as error:
+        raise Problem(
+            f"cannot write {path}: {error.strerror}",
+            hint="make the folder writable for you (the cache: set TORCHSMITH_CACHE to another one)",
+            exit=Exit.LACKING,
+        ) from error

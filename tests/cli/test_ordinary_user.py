@@ -1,0 +1,94 @@
+"""An ordinary user in folders of others, without a home or Nix' daemon, meets words and no traceback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.anybody import ordinary
+from tests.build.conftest import MINI, TOML
+from torchsmith.workspace.run import GenerateRequest, generate
+
+REVISION = "0" * 39 + "1"
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A workspace that everybody may read and nobody may write, where everybody may go."""
+    folder = Path(tempfile.mkdtemp(prefix="torchsmith-test-"))
+    root = folder / "workspace"
+    root.mkdir()
+    (root / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=root))
+    (root / "torchsmith.toml").write_text(TOML.replace('"torchvision"]', '"torchvision", "torchaudio"]'))
+    subprocess.run(["chmod", "-R", "a+rX,a-w", folder], check=True)
+    try:
+        yield root
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", folder], check=True)
+        shutil.rmtree(folder)
+
+
+def called(root: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """torchsmith by a user who is not root and has no home."""
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "CI")}
+    env = {**kept, "HOME": "/nonexistent", "TORCHSMITH_NIXPKGS": str(MINI), **variables}
+    argv = [*ordinary(), sys.executable, "-m", "torchsmith", *words]
+    done = subprocess.run(argv, cwd=root, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("init", "new"), "new/torchsmith.toml"),
+        (("generate",), ".torchsmith/lock"),
+        (("apply",), ".torchsmith/lock"),
+        (("pin", "2.10", "--rev", REVISION), ".torchsmith/lock"),
+        (("fix-hashes",), ".torchsmith/record.sqlite"),
+        (("build",), ".torchsmith/record.sqlite"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+@pytest.mark.needs("nix")
+def test_a_folder_that_may_not_be_written_is_named(words: tuple[str, ...], place: str, theirs: Path) -> None:
+    done = called(theirs, *words)
+    assert done.returncode == 3, done.stderr
+    assert place in done.stderr
+    assert "denied" in done.stderr or "unable to open" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("list",), ("status",), ("history",), ("facts",)])
+def test_what_only_tells_needs_neither_a_home_nor_a_right_to_write(
+    words: tuple[str, ...], theirs: Path
+) -> None:
+    done = called(theirs, *words)
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout
+
+
+@pytest.mark.needs("nix")
+def test_without_the_daemon_recipes_evaluate_and_what_needs_the_store_says_so(theirs: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="torchsmith-test-") as home:
+        os.chmod(home, 0o777)
+        nowhere = {"HOME": home, "NIX_REMOTE": "daemon", "NIX_DAEMON_SOCKET_PATH": f"{home}/no-socket"}
+        assert called(theirs, "eval", **nowhere).returncode == 0
+        for words in (("graph",), ("build", "--dry-run")):
+            done = called(theirs, *words, **nowhere)
+            assert done.returncode == 3, done.stderr
+            assert "no-socket" in done.stderr
+
+
+@pytest.mark.needs("nix")
+def test_eval_without_a_place_for_its_cache_names_it(theirs: Path) -> None:
+    done = called(theirs, "eval")
+    assert done.returncode == 3, done.stderr
+    assert "/nonexistent" in done.stderr
