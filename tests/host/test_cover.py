@@ -178,7 +178,7 @@ def test_pins_hold() -> None:
     ("pins", "said"),
     [
         (
-            Pins(("pytorch-python313-cuda13_0-sm120-avx51",)),
+            Pins(("pytroch-python313-cuda13_0-sm120-avx512",)),
             "did you mean pytorch-python313-cuda13_0-sm120-avx512",
         ),
         (Pins(("pytorch-python313-cpu-avx2",), ("pytorch-python313-cpu-avx2",)), "must not be chosen"),

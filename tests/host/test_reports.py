@@ -292,3 +292,64 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(Problem):
         facts = resolve(read_report(text, "text"), CATALOG)
         assert facts.notes or facts != HostFacts()
+
+
+def test_a_table_that_is_cut_before_its_gpus_says_that_they_are_unknown() -> None:
+    text = "| NVIDIA-SMI 580.65.06   Driver Version: 580.65.06   CUDA Version: 13.0 |\n|-----+------|\n"
+    facts = read_report(text, "cut")
+    assert facts.gpus is None
+    assert str(facts.driver and facts.driver.value) == "580.65.06"
+    assert "cut before the GPUs" in str(facts.notes[0])
+
+
+def test_an_arm_core_without_features_is_no_x86_machine() -> None:
+    text = "processor : 0\nCPU implementer : 0x41\nCPU part : 0xd4f\n"
+    system = read_report(text, "cut").system
+    assert system is not None
+    assert system.value == "aarch64-linux"
+    assert read_report(text + "CPU architecture: 7\n", "cut").system is None
+
+
+@pytest.mark.parametrize(
+    ("line", "sm"),
+    [
+        ("07:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)", "sm90"),
+        (
+            "0000:01:00.0 VGA compatible controller [0300]: NVIDIA A [GeForce RTX 4090] [10de:2684]",
+            "sm89",
+        ),
+        ("65:00.0 3D controller: NVIDIA Corporation TU102GL [Quadro RTX 6000/8000] (rev a1)", "sm75"),
+        ("01:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2b85] (rev a1)", None),
+    ],
+)
+def test_lspci_tells_nvidias_gpus_by_the_name_in_brackets(line: str, sm: str | None) -> None:
+    host = capability_of(resolve(read_report(line + "\n", "lspci.txt"), CATALOG))
+    assert [str(one) for one in host.sms or ()] == ([sm] if sm else [])
+    assert bool(host.unknown_gpus) is (sm is None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c1:00.0 Display controller: Advanced Micro Devices, Inc. [AMD/ATI] MI200 [Instinct MI250X]\n",
+        "00:02.0 VGA compatible controller: Intel Corporation GT1 [UHD Graphics 770] (rev 04)\n",
+        "============ ROCm System Management Interface ============\nGPU[0] : Card series: Instinct MI300X\n",
+    ],
+)
+def test_gpus_of_other_makers_are_named_and_not_used(text: str) -> None:
+    facts = read_report(text, "other")
+    assert facts.gpus is not None
+    assert facts.gpus.value == ()
+    assert "NVIDIA's GPUs alone" in str(facts.notes[0])
+
+
+def test_colours_of_a_terminal_are_not_part_of_a_report() -> None:
+    facts = read_report("\x1b[1mGPU 0: NVIDIA H100 PCIe (UUID: b)\x1b[0m\n", "log")
+    assert [str(sm) for sm in capability_of(resolve(facts, CATALOG)).sms or ()] == ["sm90"]
+
+
+def test_a_machine_of_another_kind_is_told_apart_and_not_unreadable() -> None:
+    for machine in ("riscv64", "s390x", "loongarch64", "armv7l"):
+        system = read_report(f"Architecture:  {machine}\nCPU(s):  4\n", "lscpu.txt").system
+        assert system is not None
+        assert system.value == f"{machine}-linux"

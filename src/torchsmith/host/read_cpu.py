@@ -23,12 +23,13 @@ MACHINES = {
     "ppc64le": "powerpc64le-linux",
     "riscv64": "riscv64-linux",
     "s390x": "s390x-linux",
+    "loongarch64": "loongarch64-linux",
 }
 MAKERS = r"\b(Intel|AMD|EPYC|Xeon|Ryzen|Neoverse|Cortex|Ampere|Apple|Kunpeng|Grace|Graviton)"
 # The first whose words are all among a CPU's features is its system.
 SYSTEM_MARKS = (
     ("x86_64-linux", ("lm",)),
-    ("x86_64-linux", ("sse2", "avx")),
+    ("x86_64-linux", ("avx",)),
     ("i686-linux", ("sse2",)),
     ("aarch64-linux", ("asimd",)),
     ("armv7l-linux", ("neon",)),
@@ -45,6 +46,8 @@ PATTERNS = {
     "cores": r"\n\s*\n",
     "features line": r"(flags|Features)\s*:",
     "any features line": r"^(flags|Features)\s*:",
+    "arm core": r"^CPU implementer\s*:",
+    "old arm core": r"^CPU architecture\s*:\s*[1-7]\b",
     "json row": r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"',
 }
 
@@ -83,7 +86,10 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
     ]
     described = [core for core in cores if core.features is not None]
     if not described:
-        return HostFacts(notes=(*notes, Note(source, "names no CPU features (no flags or Features line)")))
+        arm = re.search(PATTERNS["arm core"], text, re.MULTILINE)
+        old = re.search(PATTERNS["old arm core"], text, re.MULTILINE)
+        notes.append(Note(source, "names no CPU features (no flags or Features line)"))
+        return HostFacts(system=_fact("aarch64-linux" if arm and not old else "", source), notes=tuple(notes))
     sets = {core.features or frozenset() for core in described}
     features = frozenset.intersection(*sets)
     if len(sets) > 1:

@@ -18,13 +18,17 @@ FAILURES = (
     ),
     ("Driver/library version mismatch", "driver and library are of different versions: restart the machine"),
     ("Failed to initialize NVML", "could not start NVML"),
+    ("Unable to determine the device handle", "a GPU does not answer: restart the machine"),
+    ("nvidia-smi: Permission denied", "may not be run there"),
 )
-# How shells say that there is no such program: bash, dash and zsh, fish.
+# How shells say that there is no such program: bash, dash and zsh, fish, cmd.
 ABSENT_TOOL = (
     r"nvidia-smi['’]?: (command )?not found|command not found: nvidia-smi|[Uu]nknown command:? nvidia-smi"
+    r"|'nvidia-smi' is not recognized"
 )
 ABSENT = r"^\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?$"
 _ABSENT = re.compile(ABSENT, re.IGNORECASE)
+CUT_TABLE = "its table is cut before the GPUs: they are unknown"
 COLUMNS = ("name", "gpu_name", "compute_cap", "driver_version", "uuid")  # by one of which a header is known
 NO_NAMES = ("GPU-", "MIG-", "[")  # how cells begin that are no name
 # Cells of a table without a header, by their form; the first that fits.
@@ -262,6 +266,8 @@ def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
         if name.endswith("..."):
             notes.append(Note(source, f"cuts the name {name!r}: nvidia-smi -q has it whole"))
         gpus.append(GpuFacts(name=Fact(name, source), address=_address(row[2])))
+    if driver and not gpus:
+        notes.append(Note(source, CUT_TABLE))
     return HostFacts(
         driver=_driver(driver[1], source, notes) if driver else None,
         gpus=Fact(tuple(gpus), source) if gpus else None,

@@ -14,12 +14,14 @@ from torchsmith.host.read_apple import read_sysctl, read_system_profiler
 from torchsmith.host.read_cluster import ANSIBLE, NODES_JSON, SLURM, Node, read_nodes
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
 from torchsmith.host.read_nvidia import ABSENT_TOOL, read_driver_file, read_nvidia_smi
+from torchsmith.host.read_pci import AMD_TOOLS, LSPCI, read_amd_tool, read_lspci
 
 KNOWN = (
-    "lscpu, /proc/cpuinfo, nvidia-smi (-q, -q -x, -L or --query-gpu=... --format=csv), system_profiler,"
-    " scontrol show node, kubectl get node -o json, Ansible's setup, torchsmith host --json"
+    "lscpu, /proc/cpuinfo, nvidia-smi (-q, -q -x, -L or --query-gpu=... --format=csv), lspci,"
+    " system_profiler, scontrol show node, kubectl get node -o json, Ansible's setup, torchsmith host --json"
 )
 
+COLOURS = r"\x1b\[[0-9;]*[A-Za-z]"  # of a terminal, which `script` and CI logs keep
 CLUSTERS = (SLURM, ANSIBLE, NODES_JSON)
 LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 
@@ -41,10 +43,12 @@ FORMS = (
         "nvidia-smi",
         r"<nvidia_smi_log|NVSMI LOG|NVIDIA-SMI|^GPU \d+: |Product Name\s+:"
         r"|(^|, ?)(compute_cap|driver_version)(,|\s|$)"
-        r"|^(Tesla|NVIDIA|GRID|Quadro) [^:\n]*,|Failed to initialize NVML|No devices were found|"
-        + ABSENT_TOOL,
+        r"|^(Tesla|NVIDIA|GRID|Quadro) [^:\n]*,|Failed to initialize NVML|No devices were found"
+        r"|Unable to determine the device handle|nvidia-smi: Permission denied|" + ABSENT_TOOL,
         read_nvidia_smi,
     ),
+    ReportFormat("lspci", LSPCI, read_lspci),
+    ReportFormat("rocm-smi", AMD_TOOLS, read_amd_tool),
     ReportFormat("sysctl", r"^machdep\.cpu\.", read_sysctl),
     ReportFormat(
         "system_profiler", r"^\s*(Chip: Apple|Model Identifier: |Hardware Overview:)", read_system_profiler
@@ -52,7 +56,8 @@ FORMS = (
     ReportFormat("/proc/cpuinfo", r"^(processor|vendor_id|CPU implementer)\s*:", read_cpuinfo),
     ReportFormat(
         "lscpu",
-        r'"lscpu"|^.{4,60}[:：]\s*(fpu |fp asimd)|[:：]\s*(x86_64|aarch64|ppc64le|i686)\s*$',
+        r'"lscpu"|^.{4,60}[:：]\s*(fpu |fp asimd)'
+        r"|[:：]\s*(x86_64|aarch64|ppc64le|i686|riscv64|s390x|loongarch64|armv7l)\s*$",
         read_lscpu,
     ),
 )
@@ -60,7 +65,7 @@ FORMS = (
 
 def read_report(text: str, name: str) -> HostFacts:
     """What a text says of a machine; a Problem where no known tool wrote it."""
-    text = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    text = re.sub(COLOURS, "", text.replace("\r\n", "\n").removeprefix("\ufeff"))
     nodes = read_nodes(text, name)
     if nodes is not None:
         return _only(nodes, name)

@@ -12,7 +12,7 @@ from typing import Any
 from torchsmith.catalog import Catalog, CudaToolkit, Isa, Package
 from torchsmith.catalog.axes import DriverVersion, GpuTarget
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs, isa_runs
-from torchsmith.host import read_apple, read_cpu, read_nvidia, read_report
+from torchsmith.host import read_apple, read_cpu, read_nvidia, read_pci, read_report
 from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
 from torchsmith.host.document import FORMAT, MARK
 from torchsmith.host.pick import possible_cells
@@ -73,6 +73,7 @@ def _reports() -> dict[str, Any]:
     """How reports are known and read."""
     nvidia = {name: js_pattern(pattern) for name, pattern in read_nvidia.PATTERNS.items()}
     cpu = {name: js_pattern(pattern) for name, pattern in read_cpu.PATTERNS.items()}
+    pci = {name: js_pattern(pattern) for name, pattern in read_pci.PATTERNS.items()}
     return {
         "forms": [[form.tool, js_pattern(form.pattern)] for form in read_report.FORMS],
         "known": read_report.KNOWN,
@@ -88,6 +89,10 @@ def _reports() -> dict[str, Any]:
         "no_cpu_names": read_cpu.NO_NAMES,
         "cpu": cpu,
         "nvidia": nvidia,
+        "pci": pci,
+        "other_gpus": read_pci.OTHERS,
+        "cut_table": read_nvidia.CUT_TABLE,
+        "colours": js_pattern(read_report.COLOURS),
         "failures": read_nvidia.FAILURES,
         "absent_tool": js_pattern(read_nvidia.ABSENT_TOOL),
         "absent": js_pattern(read_nvidia.ABSENT, multiline=False),

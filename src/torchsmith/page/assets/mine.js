@@ -101,8 +101,11 @@ const whichIsMine = (rules) => {
     const described = cores
       .map((fields) => ({ fields, words: fields.get("flags") ?? fields.get("features") }))
       .filter((core) => core.words !== undefined);
-    if (!described.length)
-      return facts({ notes: [...notes, note(source, "names no CPU features (no flags or Features line)")] });
+    if (!described.length) {
+      const arm = search(R.cpu["arm core"], report) && !search(R.cpu["old arm core"], report);
+      notes.push(note(source, "names no CPU features (no flags or Features line)"));
+      return facts({ system: text(arm ? "aarch64-linux" : "", source), notes });
+    }
     const sets = once(described.map((core) => once(split(core.words.toLowerCase())).sort().join(" ")));
     let features = new Set(split(sets[0]));
     for (const other of sets.slice(1)) features = new Set([...features].filter((word) => split(other).includes(word)));
@@ -327,6 +330,7 @@ const whichIsMine = (rules) => {
       if (name.endsWith("...")) notes.push(note(source, `cuts the name ${quote(name)}: nvidia-smi -q has it whole`));
       return gpuFacts({ name: fact(name, source), address: address(row[2]) });
     });
+    if (driver && !gpus.length) notes.push(note(source, R.cut_table));
     const version = driver ? driverOf(driver[1], source, notes) : null;
     return facts({ driver: version, gpus: gpus.length ? fact(gpus, source) : null, notes });
   };
@@ -349,6 +353,23 @@ const whichIsMine = (rules) => {
     const notes = [];
     return facts({ driver: driverOf(found[1], source, notes), notes });
   };
+
+  const readLspci = (report, source) => {
+    const [gpus, notes] = [[], []];
+    for (const [, slot, words] of every(R.pci["lspci gpu"], report)) {
+      if (words.startsWith("NVIDIA")) {
+        const name = search(R.pci["lspci name"], words);
+        gpus.push(gpuFacts({ name: name ? fact(name[1], source) : null, address: slot.slice(-7) }));
+      } else {
+        const maker = match(R.pci["lspci maker"], words);
+        const one = note(source, `lists a GPU of ${maker ? maker[1] : words}: ${R.other_gpus}`);
+        if (!notes.some(sameNote(one))) notes.push(one);
+      }
+    }
+    return facts({ gpus: fact(gpus, source), notes });
+  };
+  const readAmdTool = (report, source) =>
+    facts({ gpus: fact([], source), notes: [note(source, `lists AMD's GPUs: ${R.other_gpus}`)] });
 
   // ---- reports: Macs, and our own document ----
   const mac = (system, name, memory, os, source) =>
@@ -402,13 +423,16 @@ const whichIsMine = (rules) => {
     "torchsmith host": readDocument,
     "/proc/driver/nvidia/version": readDriverFile,
     "nvidia-smi": readNvidiaSmi,
+    lspci: readLspci,
+    "rocm-smi": readAmdTool,
     sysctl: readSysctl,
     system_profiler: readProfiler,
     "/proc/cpuinfo": readCpuinfo,
     lscpu: readLscpu,
   };
   const readReport = (pasted, name) => {
-    const report = pasted.replaceAll("\r\n", "\n").replace(/^\ufeff/, "");
+    const plain = pasted.replaceAll("\r\n", "\n").replace(/^\ufeff/, "");
+    const report = plain.replace(new RegExp(R.colours, "g"), "");
     const [slurm, ansible, nodes] = R.clusters;
     if (search(slurm, report) || search(ansible, report) || (report.trimStart().startsWith("{") && search(nodes, report)))
       throw new Unread(`${name} describes machines of a cluster: torchsmith pick --from FILE, or torchsmith cover FILE, reads it`);
