@@ -41,7 +41,8 @@ def ask_repo(
     """Every recipe of a repository through its default.nix, all in one Nix."""
     repo = root / f"build-{package}"
     answer: dict[str, Any] = evaluate(
-        f"builtins.mapAttrs (name: {function}) (import {repo}/default.nix {{ torchsmithNixpkgs = mini; }})",
+        f"builtins.mapAttrs (name: {function}) (removeAttrs (import {repo}/default.nix"
+        ' { torchsmithNixpkgs = mini; }) [ "environments" "shells" "images" "overlay" ])',
         tree,
     )
     return answer
@@ -333,3 +334,25 @@ def test_a_published_toolkit_is_fetched_by_revision_unless_the_environment_names
     assert 'getEnv "CUDA_TOOLKIT_REPO"' in wrapper
     assert 'toolkitRev = "fedcba9876543210fedcba9876543210fedcba98"' in wrapper
     assert not (root / "build-pytorch/.flox/pkgs/cudnn-13_0.nix").exists()
+
+
+def test_an_environment_holds_every_package_of_its_cell_and_one_torch(plan: Path, evaluate: Evaluate) -> None:
+    cell = "python313-cuda13_0-sm120-avx512"
+    ask = f"""
+      let
+        of = name: import ({plan} + "/${{name}}/default.nix") {{ torchsmithNixpkgs = mini; }};
+        environment = (of "build-torchaudio").environments."{cell}";
+        torch = (of "build-pytorch")."pytorch-{cell}";
+      in {{
+        modules = map (one: one.drvPath) environment.modules;
+        wanted = map (one: one.drvPath) [
+          (of "build-torchaudio")."torchaudio-{cell}" torch (of "build-torchvision")."torchvision-{cell}"
+        ];
+        cells = builtins.length (builtins.attrNames (of "build-torchaudio").environments);
+        overlay = ((of "build-pytorch").overlay {{ }} {{ }})."pytorch-{cell}".drvPath == torch.drvPath;
+      }}
+    """
+    answer = evaluate(ask, "")
+    assert answer["modules"] == answer["wanted"]
+    assert answer["cells"] == 44
+    assert answer["overlay"]

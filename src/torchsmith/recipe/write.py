@@ -167,11 +167,26 @@ class RecipeWriter:
         body = render(template("cuda-package.nix"), cuda_package_values(package, cuda, pin, self.catalog))
         return with_header(body, f"package={package.name}-{cuda.slug} cuda={cuda}", ".nix")
 
-    def default_nix(self, pinned: Sequence[str], called: Sequence[Cell] = ()) -> str:
-        """Every recipe of a repo as an attribute, for `nix-build -A NAME`; `called` take inputs."""
+    def default_nix(
+        self,
+        pinned: Sequence[str],
+        called: Sequence[Cell] = (),
+        package: Package | None = None,
+        beside: Sequence[Package] = (),
+    ) -> str:
+        """Every recipe of a repo as an attribute, for `nix-build -A NAME`; `called` take inputs. Cells of a
+        package get an environment too, with the packages of repositories beside it."""
+        stem = f"{package.name}-" if package else ""
+        own = [name for name in pinned if package and name.startswith(stem)]
+        files = [f'(./.flox/pkgs + "/{stem}${{cell}}.nix")'] + [
+            f'(./.. + "/{one.folder}/.flox/pkgs/{one.name}-${{cell}}.nix")' for one in beside
+        ]
         on_x86 = [c.name for c in called if self.catalog.isas[c.variant.isa].platform == "x86_64-linux"]
         values: dict[str, TemplateValue] = {
             "pinned": tuple(pinned),
+            "cells": [name.removeprefix(stem) for name in own],
+            "files": files,
+            "package": package.name if package else "",
             "called": bool(called),
             "calledOnX86": on_x86,
             "calledOnArm": [cell.name for cell in called if cell.name not in on_x86],

@@ -58,7 +58,8 @@ def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[W
     alignment = pages.alignment(matrix, catalog)
     for package in matrix.packages(catalog):
         cells = [cell for cell in matrix.cells if cell.variant.package == package]
-        repos.append(_package_repo(package, cells, alignment, settings, writer))
+        beside = [one for one in matrix.packages(catalog) if one != package]
+        repos.append(_package_repo(package, cells, beside, alignment, settings, writer))
     if settings.cudatoolkit:
         repos.append(_toolkit_repo(settings, writer))
     return repos
@@ -118,7 +119,12 @@ def _cuda_packages(repo: str, settings: Settings, writer: RecipeWriter) -> Itera
 
 
 def _package_repo(
-    package: Package, cells: Sequence[Cell], alignment: str, settings: Settings, writer: RecipeWriter
+    package: Package,
+    cells: Sequence[Cell],
+    beside: Sequence[Package],
+    alignment: str,
+    settings: Settings,
+    writer: RecipeWriter,
 ) -> WantedRepo:
     name, catalog = package.folder, writer.catalog
     files = [*_recipes(name, cells, settings, writer), *_flox(name)]
@@ -128,7 +134,7 @@ def _package_repo(
     names = {cell.name for cell in called}
     pinned = [file.name for file in files if file.is_recipe and file.name not in names]
     texts = {
-        "default.nix": writer.default_nix(pinned, called),
+        "default.nix": writer.default_nix(pinned, called, package, beside),
         "README.md": pages.readme(package, cells, settings, catalog),
         "BUILD_MATRIX.md": pages.build_matrix(package, cells, catalog),
         "ALIGNMENT.md": alignment,
