@@ -37,6 +37,7 @@ from torchsmith.cli import (
     plan_view,
     publish_view,
     record_view,
+    rehearse_run,
 )
 from torchsmith.cli.health import DoctorDocument
 from torchsmith.cli.verbs.diff_drv import DiffDocument
@@ -103,6 +104,7 @@ DOCUMENTS: dict[str, Any] = {
     "verify": artifact_view.VerifyDocument,
     "test": Trial,
     "compare": BuildComparison,
+    "rehearse": rehearse_run.RehearseDocument,
     "publish": publish_view.PublishDocument,
     "facts": facts_view.FactsDocument,
     "doctor": DoctorDocument,

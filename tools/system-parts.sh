@@ -15,6 +15,7 @@ esac
 want chromium chromium
 want gcc gcc
 want git git
+want ninja ninja-build
 want nix-instantiate nix-bin
 want patch patch
 want sshd openssh-server

@@ -66,10 +66,18 @@ def evaluate_recipes(
     trees: Mapping[str, Path],
     tell: Listener = lambda _: None,
     addresses: Sequence[str] = (),
+    phases: Mapping[str, str] | None = None,
 ) -> Evaluation:
-    """Evaluate recipes and put their derivations into the store."""
+    """Evaluate recipes, some perhaps with another build phase, and put their derivations into the store."""
     results = evaluate(
-        recipes, nix, trees=trees, addresses=addresses, cache=ResultCache(), tell=tell, instantiate=True
+        recipes,
+        nix,
+        trees=trees,
+        addresses=addresses,
+        cache=ResultCache(),
+        tell=tell,
+        instantiate=True,
+        phases=phases,
     )
     with_downloads(results)
     broken = tuple(

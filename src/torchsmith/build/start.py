@@ -28,6 +28,7 @@ from torchsmith.build.plan import (
     plan_with_flox,
     plan_with_nix,
 )
+from torchsmith.build.rehearsal import Rehearsals, as_rehearsals, choose_rehearsals, phases_of
 from torchsmith.build.run import Limits, Run, RunSummary
 from torchsmith.build.settle import Copier, Settled, keep_derivations, long_builds, settle
 from torchsmith.build.sources import sources_now
@@ -64,6 +65,7 @@ class BuildRequest:
     timeout: int = 0  # seconds that a build may take; 0: as nix.conf says
     silent_timeout: int = 0  # seconds that it may say nothing
     verify: bool = False  # look at each build, whoever built it
+    rehearse: bool = False  # compile a sample of each in place of all
 
     def options(self) -> dict[str, str]:
         """What --resume needs to go on the same way; nothing here is secret."""
@@ -120,6 +122,7 @@ class Prepared:
     builders: Sequence[Builder] = field(default_factory=tuple)
     sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they are now
     look: LookAt | None = None  # looks at a build, where that was asked for
+    rehearsals: Rehearsals | None = None
 
     @property
     def folder(self) -> Path:
@@ -233,6 +236,8 @@ class Prepared:
             self._note(name, job.derivation, outcome.outputs)
 
     def _note(self, name: str, derivation: str, outputs: Sequence[str]) -> None:
+        if self.request.rehearse:
+            return  # a rehearsal is no build
         was = self.sources.get(name, Built(name=name, outputs=()))
         self.record.note_built(msgspec.structs.replace(was, derivation=derivation, outputs=tuple(outputs)))
 
@@ -261,12 +266,19 @@ def prepare(
         return Prepared(request, workspace, record, plan, machine, sources=sources_now(recipes), look=look)
     nix = find_nix()
     options = _store_options(nix, request)
-    evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses)
+    phases = phases_of(recipes, workspace.catalog) if request.rehearse else None
+    evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses, phases)
+    rehearsals = None
+    if request.rehearse:
+        evaluation, rehearsals = choose_rehearsals(nix, evaluation, options)
     machine = this_machine(_store_of(nix, evaluation.graph.recipes), Path(os.environ.get("TMPDIR", "/tmp")))
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
+    plan = as_rehearsals(plan) if request.rehearse else plan
     builders = _builders(request, workspace, nix, plan, isas)
     sources = sources_now(recipes)
-    return Prepared(request, workspace, record, plan, machine, nix, options, builders, sources, look)
+    return Prepared(
+        request, workspace, record, plan, machine, nix, options, builders, sources, look, rehearsals
+    )
 
 
 def _store_of(nix: Nix, recipes: Mapping[str, str]) -> Path:

@@ -313,3 +313,22 @@ class Estimate(Entry, frozen=True, kw_only=True):
     store_gb: float  # what stays, without the dependencies it shares with other variants
     steps: int = 0  # of the compiler's own count; 0: not known
     measured: tuple[Cost, ...] = ()  # the figures that `source` measured; every other one is a guess
+
+
+class SampledObject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object that a rehearsal compiles, by its name, and what it stands for."""
+
+    what: str
+    pattern: str
+    each: bool = False  # all that fit, and not the first alone
+
+
+class Rehearsal(Entry, frozen=True, kw_only=True):
+    """How a package is rehearsed: what configures it, and which of its objects are compiled."""
+
+    name: str
+    configure: str
+    tree: str  # the folder of build.ninja
+    objects: tuple[SampledObject, ...]
+    draw: int = 3  # objects of each kind to reckon with
+    dispatched: str = ""  # names of objects that are one form of several

@@ -27,6 +27,7 @@ from torchsmith.catalog.facts import (
     LineBuild,
     Pin,
     Python,
+    Rehearsal,
     Wheel,
     Workload,
 )
@@ -54,6 +55,7 @@ KINDS: dict[str, tuple[type[Entry], str]] = {
     "estimates": (Estimate, "name"),
     "actions": (Action, "name"),
     "wheels": (Wheel, "name"),
+    "rehearsals": (Rehearsal, "name"),
 }
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
@@ -185,6 +187,10 @@ class Catalog:
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
         return self._rows("estimates", Estimate)
+
+    @cached_property
+    def rehearsals(self) -> dict[str, Rehearsal]:
+        return self._rows("rehearsals", Rehearsal)
 
     @cached_property
     def actions(self) -> dict[str, Action]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,6 +86,7 @@ def evaluation(
     workspace: Workspace | None = None,
     instantiate: bool = False,
     separate: bool = False,
+    phases: Mapping[str, str] | None = None,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
     from torchsmith.cli.progress import Bar
@@ -111,6 +112,7 @@ def evaluation(
                 tell=lambda result: bar.step(result.name),
                 alone=separate,
                 instantiate=instantiate,
+                phases=phases,
             )
         return with_downloads(results)
 

@@ -17,8 +17,8 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("audit", "eval", "graph", "diff-drv", "impact", "facts", "doctor"),
     ),
     "Build": (
-        "build makes the cells, diagnose says why one failed",
-        ("build", "status", "history", "log", "diagnose", "fix-hashes", "farm"),
+        "rehearse tries a sample of a build, build makes the cells, diagnose says why one failed",
+        ("rehearse", "build", "status", "history", "log", "diagnose", "fix-hashes", "farm"),
     ),
     "Prove": (
         "verify reads what was built, on any machine; test runs it, compare times it, on this one",

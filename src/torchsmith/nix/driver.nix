@@ -6,7 +6,7 @@
   downloads, # tarballs fetched beforehand: by address, hash and name; nothing else can be fetched
   shared, # files of package sets that several recipes import, by name
   roots, # folders of the workspace
-  jobs, # recipes: id, file, prepared, system
+  jobs, # recipes: id, file, prepared, system, buildPhase (null: their own)
   twin, # the system that every nixpkgs is imported for, whatever recipes say; null: as they say
 }:
 
@@ -126,10 +126,13 @@ let
   text = x: if builtins.isString x then builtins.unsafeDiscardStringContext x else null;
   texts = x: if builtins.isList x then builtins.filter (one: one != null) (map text x) else null;
 
+  # A rehearsal is the recipe's own derivation with another build phase.
+  rehearsed = job: d: if job.buildPhase == null || !(d ? overrideAttrs) then d else d.overrideAttrs (_: { inherit (job) buildPhase; });
+
   report =
     job:
     let
-      d = called job (value job);
+      d = rehearsed job (called job (value job));
     in
     if !builtins.isAttrs d || d.type or null != "derivation" then
       { not_a_derivation = builtins.typeOf d; }

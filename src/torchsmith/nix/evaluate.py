@@ -104,15 +104,18 @@ def evaluate(
     alone: bool = False,
     instantiate: bool = False,
     twin: bool = False,
+    phases: Mapping[str, str] | None = None,
 ) -> list[EvalResult]:
     """Evaluate recipes; results in the order of the requests.
 
     `addresses` may be downloaded besides nixpkgs at a revision, each whole; nothing else is. `alone` shares
     nothing and takes one process each; `instantiate` also puts the derivations into the store; `twin`
-    evaluates recipes of any system as if they were for this machine's, whose sources are the same.
+    evaluates recipes of any system as if they were for this machine's, whose sources are the same; `phases`
+    are build phases by name, in place of the recipes' own.
     """
     known_trees = {rev: str(check_tree(path)) for rev, path in (trees or {}).items()}
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
+    phases = phases or {}
     memory = _Memory(cache, identity, known_trees, nix if instantiate else None)
     results: dict[str, EvalResult] = {}
 
@@ -127,7 +130,7 @@ def evaluate(
 
     pending: list[Evaluable] = []
     for request in requests:
-        kept = memory.recall(request)
+        kept = memory.recall(request, phases.get(request.name, ""))
         if kept is None:
             pending.append(request)
         else:
@@ -142,6 +145,7 @@ def evaluate(
             alone,
             instantiate,
             nix.current_system if twin else "",
+            phases,
         )
         run.work_off(pending, finish)
     return [results[request.name] for request in requests]
@@ -172,11 +176,12 @@ class _Memory:
         prints = {f"tree {rev}": self.prints.tree(Path(path)) for rev, path in used.items()}
         self.identity = {**identity, **prints}
 
-    def recall(self, request: Evaluable) -> Evaluated | None:
+    def recall(self, request: Evaluable, build_phase: str) -> Evaluated | None:
         if self.cache is None:
             return None
         path = request.path
         own = {"recipe": self.prints.of(path), "path": str(path.resolve()), "system": request.system}
+        own |= {"phase": build_phase} if build_phase else {}
         key = self.keys[request.name] = key_of({**self.identity, **own})
         kept = self.cache.load(key, _Kept)
         if kept is None or (self.nix and not self.nix.store_file(kept.evaluated.drv_path).exists()):
@@ -203,12 +208,16 @@ class _Run:
     alone: bool
     instantiate: bool
     twin: str
+    phases: Mapping[str, str]
 
     def work_off(self, pending: Sequence[Evaluable], finish: Callable[[RecipeOutcome], None]) -> None:
         """Prepare the recipes, plan which go together, and evaluate them."""
         preparation = Preparation()
         for request in pending:
-            preparation.add(request.name, request.path, system=request.system, alone=self.alone)
+            phase = self.phases.get(request.name, "")
+            preparation.add(
+                request.name, request.path, system=request.system, alone=self.alone, build_phase=phase
+            )
         jobs = preparation.jobs
         wanted = [one for job in jobs for one in job.tarballs if not self._tree(one)]
         self.nix.make_store()

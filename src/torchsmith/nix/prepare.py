@@ -53,6 +53,7 @@ class PreparedRecipe:
     tarballs: tuple[Tarball, ...] = ()  # those that its text names
     system: str = ""  # of the package set that fills its arguments, where it needs one
     group: str = ""  # names the package set that it shares with others without importing it
+    build_phase: str = ""  # in place of its own, to rehearse it
 
 
 @dataclass
@@ -64,7 +65,9 @@ class Preparation:
     origins: dict[str, Path] = field(default_factory=dict)  # of shared sets and prepared files
     readable: Readable = field(default_factory=Readable)
 
-    def add(self, name: str, path: Path, *, system: str = "", alone: bool = False) -> None:
+    def add(
+        self, name: str, path: Path, *, system: str = "", alone: bool = False, build_phase: str = ""
+    ) -> None:
         """Prepare a recipe; `alone` leaves it as it lies there."""
         self.readable.add(path)
         work = _Work(self)
@@ -73,7 +76,9 @@ class Preparation:
         try:
             syntax = parse(data, str(path))
         except Unreadable:  # Nix may understand it; it is then evaluated as it lies there
-            self.jobs.append(PreparedRecipe(name, path, None, reads=(path,), system=system))
+            self.jobs.append(
+                PreparedRecipe(name, path, None, reads=(path,), system=system, build_phase=build_phase)
+            )
             return
         work.note(syntax, path)
         given: dict[str, str] | None = {} if _all_defaulted(syntax) else None
@@ -87,7 +92,9 @@ class Preparation:
         group = f"packages {system}" if given is None and not alone else ""
         reads, tarballs = tuple(work.reads), tuple(work.tarballs)
         self.jobs.append(
-            PreparedRecipe(name, path, text, found, dict(work.files), reads, tarballs, system, group)
+            PreparedRecipe(
+                name, path, text, found, dict(work.files), reads, tarballs, system, group, build_phase
+            )
         )
 
 

@@ -113,7 +113,8 @@ class Session:
         fields = (
             f"id = {number}; prepared = {nix_value(job.text is not None)}; system = {nix_string(system)};"
         )
-        return f"{{ {fields} file = {nix_path(str(file))}; }}"
+        phase = f"buildPhase = {nix_value(job.build_phase or None)};"
+        return f"{{ {fields} {phase} file = {nix_path(str(file))}; }}"
 
     def command(self, batch: Sequence[PreparedRecipe], mark: str) -> list[str]:
         """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing."""

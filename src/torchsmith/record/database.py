@@ -60,7 +60,14 @@ insert or replace into built
   where state = 'done' and key like '%.drv' and outputs != '[]' order by ended;
 alter table verdicts add column derivation text not null default '';
 """
-STEPS = (FIRST, BUILT)
+REHEARSED = """
+create table rehearsed (
+  name text not null, derivation text not null, package text not null, gpu integer not null,
+  system text not null, cores integer not null, seconds real not null, at real not null,
+  primary key (name, derivation)
+);
+"""
+STEPS = (FIRST, BUILT, REHEARSED)
 FORMAT = len(STEPS)
 T = TypeVar("T")
 
@@ -208,12 +215,26 @@ class Record:
         return [_job(row) for row in found]
 
     def past(self) -> list[Past]:
-        """Builds that succeeded, for estimates."""
+        """Builds that succeeded, and what rehearsals say of others, for estimates."""
         found = self._db.execute(
-            "select name, package, gpu, system, cores, ended - started as seconds from jobs"
+            "select name, package, gpu, system, cores, ended - started as seconds, 0 as rehearsed from jobs"
             " where state = 'done' and ended > started order by ended"  # a clock may have gone back
         )
-        return [_typed(row, Past, ()) for row in found]
+        rehearsed = self._db.execute(
+            "select name, package, gpu, system, cores, seconds, 1 as rehearsed from rehearsed order by at"
+        )
+        return [_typed(row, Past, ()) for row in (*found, *rehearsed)]
+
+    def note_rehearsed(self, derivation: str, says: Past) -> None:
+        """What a rehearsal says that a build would take."""
+        row = (says.name, derivation, says.package, says.gpu, says.system, says.cores, says.seconds)
+        with self._transaction():
+            self._db.execute(
+                "insert or replace into rehearsed"
+                " (name, derivation, package, gpu, system, cores, seconds, at)"
+                " values (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, self._clock.now()),
+            )
 
     def last_log(self, name: str) -> JobRow | None:
         """The newest row of a job that has a log."""

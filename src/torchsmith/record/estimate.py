@@ -11,13 +11,20 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Estimate
 
-Basis = Literal["this build", "its kind", "a measured build elsewhere", "a guess"]
+Basis = Literal[
+    "this build",
+    "its rehearsal",
+    "its kind",
+    "a rehearsal of its kind",
+    "a measured build elsewhere",
+    "a guess",
+]
 RECENT = 5  # builds that an estimate looks back on
 OTHER = "other"  # the catalog's entry for builds that have none of their own
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """A build that succeeded, and how long it took."""
+    """A build that succeeded, and how long it took; or what a rehearsal says that it would take."""
 
     name: str
     package: str
@@ -25,6 +32,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     cores: int
     seconds: float
+    rehearsed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ class Expected:
 
 
 def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Expected:
-    """The same build's median on record, else that of its kind and system, else the catalog's figure."""
+    """The same build's median on record, or its rehearsal's, else those of its kind, else the catalog's."""
     row = estimate_row(catalog, work.package, work.gpu)
     share = cores / row.cores
     figures = row.memory_gb * share, row.build_gb, row.store_gb
@@ -63,7 +71,12 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
         if (one.package, one.gpu, one.system) == (work.package, work.gpu, work.system)
         and one.package != OTHER
     ]
-    known: tuple[tuple[list[Past], Basis], ...] = ((same, "this build"), (kind, "its kind"))
+    known: tuple[tuple[list[Past], Basis], ...] = (
+        ([one for one in same if not one.rehearsed], "this build"),
+        ([one for one in same if one.rehearsed], "its rehearsal"),
+        ([one for one in kind if not one.rehearsed], "its kind"),
+        ([one for one in kind if one.rehearsed], "a rehearsal of its kind"),
+    )
     for found, basis in known:
         if found:
             return Expected(_median(found, cores), *figures, basis, guesses, row.steps)

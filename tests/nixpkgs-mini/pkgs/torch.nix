@@ -74,10 +74,12 @@ buildPythonPackage.override { stdenv = if cudaSupport then cudaPackages.backendS
 
   preBuild = ''
     export MAX_JOBS=$NIX_BUILD_CORES
+    export USE_CUDA=''${USE_CUDA:-${setBool cudaSupport}} CUDA_VERSION=${lib.optionalString cudaSupport cudaPackages.cudaMajorMinorVersion}
+    python3 setup.py build --cmake-only
   '';
   buildPhase = ''
     runHook preBuild
-    USE_CUDA=''${USE_CUDA:-${setBool cudaSupport}} CUDA_VERSION=${lib.optionalString cudaSupport cudaPackages.cudaMajorMinorVersion} python3 setup.py build
+    python3 setup.py build
     runHook postBuild
   '';
   installPhase = ''

@@ -23,9 +23,12 @@ buildPythonPackage {
     FORCE_CUDA = 1;
   };
 
+  preBuild = ''
+    export PYTHONPATH=${torch}/$sitePackages/torch/utils
+  '';
   buildPhase = ''
     runHook preBuild
-    PYTHONPATH=${torch}/$sitePackages/torch/utils python3 setup.py build
+    python3 setup.py build
     runHook postBuild
   '';
   installPhase = ''

@@ -17,7 +17,10 @@ EXAMPLE = (
     "torchsmith init builds && torchsmith generate -w builds && torchsmith diff-drv -w builds "
     "pytorch-python313-cpu-avx2 pytorch-python313-cpu-avx512"
 )
-One = Annotated[str, typer.Argument(help="A recipe's name or path, or a derivation in the store (.drv).")]
+One = Annotated[
+    str,
+    typer.Argument(help="A recipe's name or path, rehearsal-of-NAME, or a derivation in the store (.drv)."),
+]
 
 
 class DiffDocument(msgspec.Struct, frozen=True):
@@ -39,6 +42,7 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Say in words what differs between two derivations: the causes, not the hashes that follow from them."""
+    from torchsmith.build.rehearsal import PREFIX, phases_of
     from torchsmith.cli.console import err, print_json
     from torchsmith.cli.nix_options import evaluation, open_recipes
     from torchsmith.nix.derivation import show_derivations
@@ -46,15 +50,21 @@ def run(
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
-    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, True, workspace=opened, instantiate=True)
+    phases: dict[str, str] = {}
+    nix, evaluate = evaluation(
+        nixpkgs, jobs, memory, timeout, True, workspace=opened, instantiate=True, phases=phases
+    )
     paths: list[str] = []
     for word in (a, b):
         if word.endswith(".drv"):
             paths.append(word)
             continue
-        _, chosen = open_recipes([word], workspace)
+        _, chosen = open_recipes([word.removeprefix(PREFIX)], workspace)
         if len(chosen) != 1:
             raise Problem(f"{word} is {len(chosen)} recipes", hint="name one recipe on each side")
+        phases.clear()
+        if word.startswith(PREFIX):
+            phases |= phases_of(chosen, opened.catalog)
         result = evaluate(chosen)[0]
         if result.evaluated is None:
             cause = result.cause

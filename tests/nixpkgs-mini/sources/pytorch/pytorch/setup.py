@@ -29,42 +29,73 @@ def settings() -> dict[str, str]:
     return {name: os.environ[name] for name in names}
 
 
-def main() -> None:
-    for name in INSTALLED:
-        if not Path(name).is_file():
-            sys.exit(f"CMake Error: file INSTALL cannot find {name!r}")
-    version = os.environ.get("PYTORCH_BUILD_VERSION") or Path("version.txt").read_text().strip()
-    lib = BUILD / "lib"
-    shutil.copytree("torch", BUILD)
-    lib.mkdir()
-    print(f"Building wheel torch-{version} with MAX_JOBS={os.environ.get('MAX_JOBS', '')}")
+# Units of plain code, so that a sample is less than all; objects lie where PyTorch's do.
+OPERATIONS = ("Copy", "TensorShape", "Activation", "Loss", "Sorting", "Pooling", "Linear", "Fill", "RNN")
+NATIVE = "CMakeFiles/torch_{}.dir/__/aten/src/ATen/native/"
 
+
+def commands() -> dict[str, list[str]]:
+    """How each object of the CPU is compiled, by its name; the Python module is the last."""
     flags = os.environ.get("CXXFLAGS", "").split()
     text = f"Build settings: CXX_FLAGS={' '.join(flags)}, " + ", ".join(
         f"{k}={v}" for k, v in settings().items()
     )
     define = '-DBUILD_SETTINGS="' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     kinds = {"DEFAULT": [], **DISPATCHED[os.environ["system"].removesuffix("-linux")]}
-    steps = len(kinds) + 3
-    objects = [cpp_extension.compile("csrc/config.c", [define], step=(1, steps))]
-    for number, (kind, more) in enumerate(kinds.items(), 2):
-        extra = [f"-DCPU_CAPABILITY={len(kind)}{kind}", *more]
-        objects.append(cpp_extension.compile("csrc/kernels.c", extra, f"kernels.{kind}.o", (number, steps)))
-    cpp_extension.link(lib / "libtorch_cpu.so", objects, step=(steps - 1, steps))
+    native = NATIVE.format("cpu")
+    wanted = {f"{native}Config.cpp.o": ("config", [define])}
+    for kind, more in kinds.items():
+        name = f"{native}cpu/ReduceOpsKernel.cpp.{kind}.cpp.o"
+        wanted[name] = ("kernels", [f"-DCPU_CAPABILITY={len(kind)}{kind}", *more])
+    for number, name in enumerate(OPERATIONS):
+        wanted[f"{native}{name}.cpp.o"] = ("operation", [f"-DNUMBER={number}"])
+    found = {
+        name: cpp_extension.command(f"csrc/{source}.c", more, name) for name, (source, more) in wanted.items()
+    }
+    module = "CMakeFiles/torch_python.dir/csrc/Module.cpp.o"
+    return found | {module: cpp_extension.command("csrc/module.c", [], module, flags="CFLAGS")}
 
+
+def cuda_commands(arch_list: str) -> dict[str, list[str]]:
+    """The same for CUDA."""
+    found = {}
+    for number, name in enumerate(("AbsKernel", "GroupMM", "Sort", "Indexing") if arch_list else ()):
+        output = f"{NATIVE.format('cuda')}cuda/{name}.cu.o"
+        found[output] = cpp_extension.nvcc(f"csrc/{name}.cu", arch_list, output, number)
+    return found
+
+
+def main() -> None:
+    for name in INSTALLED:
+        if not Path(name).is_file():
+            sys.exit(f"CMake Error: file INSTALL cannot find {name!r}")
+    version = os.environ.get("PYTORCH_BUILD_VERSION") or Path("version.txt").read_text().strip()
     arch_list = os.environ.get("TORCH_CUDA_ARCH_LIST", "") if os.environ.get("USE_CUDA") == "1" else ""
-    if arch_list:
-        cpp_extension.link(lib / "libtorch_cuda.so", [cpp_extension.fatbin(arch_list)])
+    cpu, cuda = commands(), cuda_commands(arch_list)
+    if "--cmake-only" in sys.argv:
+        cpp_extension.write_tree(Path("build"), cpu | cuda)
+        return
+    lib = BUILD / "lib"
+    shutil.copytree("torch", BUILD)
+    lib.mkdir()
+    print(f"Building wheel torch-{version} with MAX_JOBS={os.environ.get('MAX_JOBS', '')}")
+    steps = len(cpu) + len(cuda) + 2
+    for number, (output, words) in enumerate((cpu | cuda).items(), 1):
+        (Path("build") / output).parent.mkdir(parents=True, exist_ok=True)
+        cpp_extension.run(words, (number, steps))
+    *native, module = [f"build/{output}" for output in cpu]
+    cpp_extension.link(lib / "libtorch_cpu.so", native, step=(steps - 1, steps))
+    if cuda:
+        cpp_extension.link(lib / "libtorch_cuda.so", [f"build/{output}" for output in cuda])
     rpath = f"-Wl,-rpath,{os.environ.get('lib', '')}/lib"
-    module = cpp_extension.compile("csrc/module.c", [], flags="CFLAGS")
     cpp_extension.link(
         BUILD / "_C.abi3.so", [module], (f"-L{lib}", "-ltorch_cpu", rpath), step=(steps, steps)
     )
 
-    cuda = os.environ.get("CUDA_VERSION") or None
+    cuda_version = os.environ.get("CUDA_VERSION") or None
     lines = [
         f"__version__ = {version!r}",
-        f"cuda = {cuda!r}",
+        f"cuda = {cuda_version!r}",
         f"arch_list = {cpp_extension.arch_names(arch_list)!r}",
     ]
     (BUILD / "version.py").write_text("\n".join(lines) + "\n")

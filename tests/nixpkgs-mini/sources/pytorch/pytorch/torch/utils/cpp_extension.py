@@ -29,6 +29,49 @@ def compile(
     return made
 
 
+def command(source: str, more: list[str], output: str, flags: str = "CXXFLAGS") -> list[str]:
+    """How one object below build/ is compiled."""
+    given = os.environ.get(flags, "").split()
+    made = Path.cwd() / "build" / output
+    return [os.environ["CC"], "-O3", "-fPIC", *given, *more, "-c", source, "-o", str(made)]
+
+
+def nvcc(source: str, arch_list: str, output: str, number: int) -> list[str]:
+    """How one CUDA object is compiled: by a program that takes nvcc's words and writes fat binaries."""
+    program = Path(__file__).with_name("nvcc").resolve()
+    if not os.access(program, os.X_OK):
+        program.chmod(0o755)
+    codes = []
+    for major, minor, form, ptx in targets(arch_list):
+        sm = f"{major * 10 + minor}{form}"
+        codes += ["-gencode", f"arch=compute_{sm},code=sm_{sm}"]
+        codes += ["-gencode", f"arch=compute_{sm},code=compute_{sm}"] if ptx else []
+    made = Path.cwd() / "build" / output
+    return [
+        str(program),
+        *codes,
+        "-Xcompiler",
+        "-fPIC",
+        "-O3",
+        f"-DNUMBER={number}",
+        "-c",
+        source,
+        "-o",
+        str(made),
+    ]
+
+
+def write_tree(tree: Path, objects: dict[str, list[str]]) -> None:
+    """A tree of ninja's, as CMake and BuildExtension leave it: each object can be compiled on its own."""
+    lines = ["rule object", "  command = $line", "  description = object $out", ""]
+    for output, words in objects.items():
+        (tree / output).parent.mkdir(parents=True, exist_ok=True)
+        line = f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(words)}".replace("$", "$$")
+        source = words[words.index("-c") + 1]
+        lines += [f"build {output}: object {Path.cwd() / source}", f"  line = {line}", ""]
+    (tree / "build.ninja").write_text("\n".join(lines))
+
+
 def link(
     target: Path, objects: list[str], more: tuple[str, ...] = (), step: tuple[int, int] | None = None
 ) -> None:
@@ -56,7 +99,7 @@ def arch_names(arch_list: str) -> list[str]:
 
 def fatbin(arch_list: str, containers: int = 4) -> str:
     """An object file whose .nv_fatbin section holds one entry per target in every container."""
-    data = b"".join(_container(arch_list, number) for number in range(containers))
+    data = b"".join(container(arch_list, number) for number in range(containers))
     Path("fatbin.bin").write_bytes(data)
     Path("fatbin.S").write_text(
         '.section .nv_fatbin,"a"\n.balign 8\n.incbin "fatbin.bin"\n.section .note.GNU-stack,""\n'
@@ -65,7 +108,8 @@ def fatbin(arch_list: str, containers: int = 4) -> str:
     return "fatbin.o"
 
 
-def _container(arch_list: str, number: int) -> bytes:
+def container(arch_list: str, number: int) -> bytes:
+    """A container of a fat binary with one entry for each target."""
     entries = b""
     for major, minor, form, ptx in targets(arch_list):
         flags = {"": 0, "a": 0x100000, "f": 0x200000}[form]

@@ -1,0 +1,118 @@
+"""A sample of compiled objects held against a variant's promise: GPU targets and CPU flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from torchsmith.artifact.check import Check
+from torchsmith.artifact.commands import ObjectCommand
+from torchsmith.artifact.elf import read_elf
+from torchsmith.artifact.fatbin import Container, containers_of
+from torchsmith.artifact.source import Damaged, open_file
+from torchsmith.catalog import Catalog, Sm
+from torchsmith.matrix.variant import Variant
+
+SHOWN = 3
+
+
+def check_objects(
+    folder: Path, commands: Sequence[ObjectCommand], variant: Variant, catalog: Catalog
+) -> list[Check]:
+    """What a sample shows of a build: the code in its objects, and the commands of all."""
+    checks = [*_cpu_flags(commands, variant, catalog)]
+    if variant.sm is not None:
+        checks += _gpu_flags(commands, variant.sm)
+        checks += _gpu_code(folder, variant.sm)
+        checks += _host_half(commands, variant, catalog)
+    return checks
+
+
+def _cpu_flags(commands: Sequence[ObjectCommand], variant: Variant, catalog: Catalog) -> Iterator[Check]:
+    """Every unit of the CPU gets the flags of the instruction set; dispatched ones add their own."""
+    isa = catalog.isas.get(variant.isa)
+    plain = [one for one in commands if not one.cuda]
+    if isa is None or not plain:
+        return
+    spellings = [set(isa.flags), *map(set, isa.other_flags)]
+    without = [one for one in plain if not any(flags <= set(one.flags) for flags in spellings)]
+    words = " ".join(isa.flags)
+    if not without:
+        yield Check("cpu-flags", "right", f"{words} reached all {len(plain)} units of the CPU")
+    elif len(without) == len(plain):
+        yield Check(
+            "cpu-flags",
+            "wrong",
+            f"{words} reached none of {len(plain)} units of the CPU",
+            "the recipe's CXXFLAGS and CFLAGS must be exported before setup.py runs",
+        )
+    else:
+        yield Check(
+            "cpu-flags",
+            "note",
+            f"{words} reached {len(plain) - len(without)} of {len(plain)} units of the CPU, not"
+            f" {_names(without)}",
+        )
+
+
+def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
+    cuda = [one for one in commands if one.cuda]
+    if not cuda:
+        yield Check(
+            "gpu-flags", "wrong", "no unit is compiled by nvcc", "CUDA was not found or is switched off"
+        )
+        return
+    lacking = [one for one in cuda if not any(target.sm == sm for target in one.targets)]
+    other = sorted({str(target.sm) for one in cuda for target in one.targets if target.sm != sm})
+    if lacking:
+        yield Check(
+            "gpu-flags", "wrong", f"nvcc is not told {sm} in {len(lacking)} of {len(cuda)}: {_names(lacking)}"
+        )
+    elif other:
+        yield Check("gpu-flags", "wrong", f"nvcc is told {', '.join(other)} besides {sm}")
+    else:
+        yield Check("gpu-flags", "right", f"nvcc is told {sm} in all {len(cuda)} units, and no other")
+
+
+def _gpu_code(folder: Path, sm: Sm) -> Iterator[Check]:
+    """The SM in the fat binaries of the objects that were compiled."""
+    found: dict[str, list[Container]] = {}
+    for path in sorted(folder.rglob("*.o")):
+        try:
+            with open_file(path) as source:
+                containers = [one for one in containers_of(read_elf(source)) if one.entries]
+        except Damaged as fault:
+            yield Check("objects", "wrong", f"{path.name} cannot be read: {fault.message}")
+            continue
+        if containers:
+            found[path.name] = containers
+    if not found:
+        yield Check("gpu-code", "unjudged", "no object of the sample holds GPU code")
+        return
+    targets = {entry.target.sm for one in found.values() for box in one for entry in box.entries}
+    names = ", ".join(map(str, sorted(targets)))
+    if targets == {sm}:
+        yield Check("gpu-code", "right", f"{len(found)} objects hold code for {sm} alone")
+    else:
+        yield Check("gpu-code", "wrong", f"{len(found)} objects hold code for {names}, the name says {sm}")
+
+
+def _host_half(commands: Sequence[ObjectCommand], variant: Variant, catalog: Catalog) -> Iterator[Check]:
+    """What nvcc hands to the CPU's compiler: CXXFLAGS do not get there."""
+    isa = catalog.isas.get(variant.isa)
+    cuda = [one for one in commands if one.cuda]
+    if isa is None or not cuda:
+        return
+    with_flags = [one for one in cuda if set(isa.flags) <= set(one.host_flags)]
+    if len(with_flags) < len(cuda):
+        yield Check(
+            "host-half",
+            "note",
+            f"the CPU's half of {len(cuda) - len(with_flags)} of {len(cuda)} CUDA units is compiled without"
+            f" {' '.join(isa.flags)}: nvcc gets no CXXFLAGS",
+        )
+
+
+def _names(commands: Sequence[ObjectCommand]) -> str:
+    names = [one.source.rsplit("/", 1)[-1] for one in commands[:SHOWN]]
+    return ", ".join(names) + (f" and {len(commands) - SHOWN} more" if len(commands) > SHOWN else "")

@@ -1,0 +1,222 @@
+"""What `rehearse` does between its options and its answer: plan, run, read the objects, reckon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.text import Text
+
+from torchsmith.artifact.check import Check, passed
+from torchsmith.artifact.commands import CompilerUse, read_commands, uses
+from torchsmith.artifact.objects import check_objects
+from torchsmith.build.jobs import outputs_of
+from torchsmith.build.rehearsal import (
+    PREFIX,
+    RehearsalFigures,
+    Rehearsals,
+    WholeBuild,
+    read_figures,
+    whole_build,
+)
+from torchsmith.build.run import RunSummary
+from torchsmith.build.start import BuildRequest, Prepared
+from torchsmith.cli.artifact_view import MARKS
+from torchsmith.cli.build_plan_view import print_broken
+from torchsmith.cli.build_run import prepared
+from torchsmith.cli.build_view import duration, watching
+from torchsmith.cli.console import err, out, print_json
+from torchsmith.cli.diagnosis_view import print_diagnosis
+from torchsmith.edge.problem import Exit, Problem
+from torchsmith.matrix import Variant
+from torchsmith.record import Past, Record
+from torchsmith.repair.diagnose import Diagnosis
+from torchsmith.workspace.load import Workspace
+
+FLAGS_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalReport:
+    """One rehearsal: what was compiled, what it shows, and what the whole would take."""
+
+    name: str
+    stands_for: tuple[str, ...]  # all recipes that configure alike, this one among them
+    derivation: str
+    output: str
+    figures: RehearsalFigures
+    whole: WholeBuild
+    compilers: tuple[CompilerUse, ...]
+    checks: tuple[Check, ...]
+
+
+class RehearseDocument(msgspec.Struct, frozen=True):
+    """What was rehearsed, what failed and why, what waits for its torch, and what does not evaluate."""
+
+    rehearsals: list[RehearsalReport]
+    failed: dict[str, Diagnosis]
+    waiting: dict[str, str]
+    broken: dict[str, str]
+    planned: dict[str, str]  # with --dry-run: names and their derivations
+
+
+def rehearse(
+    request: BuildRequest,
+    workspace: Workspace,
+    record: Record,
+    *,
+    dry_run: bool,
+    every: bool,
+    as_json: bool,
+) -> bool:
+    """Rehearse; False when something is not right."""
+    ready = prepared(request, workspace, record)
+    chosen = ready.rehearsals
+    assert chosen is not None
+    if not every:
+        _refuse_waiting(chosen)
+    graph = ready.plan.graph
+    assert graph is not None
+    planned = {name.removeprefix(PREFIX): path for name, path in graph.recipes.items()}
+    broken = {one.name: one.why for one in ready.plan.broken}
+    if dry_run:
+        _print_planned(ready, planned, chosen, as_json=as_json, broken=broken)
+        return not broken
+    finished = _run(ready, as_json=as_json)
+    failed = {name.removeprefix(PREFIX): found for name, found in finished.failed.items()}
+    done = [name for name in planned if name not in failed and PREFIX + name not in finished.skipped]
+    reports = [_report(name, ready, chosen) for name in done] if finished.state != "stopped" else []
+    for report in reports:
+        _write_down(report, ready)
+    if as_json:
+        print_json(RehearseDocument(reports, failed, dict(chosen.waiting), broken, {}))
+    else:
+        print_broken(out(), ready.plan)
+        for report in reports:
+            print_rehearsal(report)
+        for name, found in failed.items():
+            print_diagnosis(out(), found, name)
+        _print_waiting(chosen)
+    if finished.state == "stopped":
+        raise KeyboardInterrupt
+    right = all(passed(report.checks) for report in reports)
+    return right and not failed and not broken and finished.state == "done"
+
+
+def _run(ready: Prepared, *, as_json: bool) -> RunSummary:
+    ready.check()
+    with watching(ready.plan, err(), as_json=False, slots=ready.limits().total) as view:
+        return ready.run(view.tell if not as_json else lambda event: None)
+
+
+def _refuse_waiting(chosen: Rehearsals) -> None:
+    for name, torch in chosen.waiting.items():
+        cell = name.rpartition("/")[2].partition("-")[2]
+        raise Problem(
+            f"{name} is compiled against {torch}, which is not built: its rehearsal would build it first",
+            hint=f"rehearse pytorch-{cell}, which compiles a sample; build it; then this",
+            exit=Exit.LACKING,
+        )
+
+
+def _print_planned(
+    ready: Prepared, planned: dict[str, str], chosen: Rehearsals, *, as_json: bool, broken: dict[str, str]
+) -> None:
+    if as_json:
+        print_json(RehearseDocument([], {}, dict(chosen.waiting), broken, planned))
+        return
+    console = out()
+    print_broken(console, ready.plan)
+    for name, path in planned.items():
+        more = len(chosen.alike[name]) - 1
+        words = f" (stands for {more} more that configure alike)" if more else ""
+        console.print(Text(f"{name}{words}"), soft_wrap=True)
+        console.print(Text(f"  {path}", style="dim"), soft_wrap=True)
+    _print_waiting(chosen)
+    if planned:
+        name = next(iter(planned))
+        console.print(Text(f"what differs: torchsmith diff-drv {name} {PREFIX}{name}"), soft_wrap=True)
+
+
+def _print_waiting(chosen: Rehearsals) -> None:
+    for name, torch in chosen.waiting.items():
+        out().print(Text(f"– {name} waits for {torch}, which is not built", style="yellow"), soft_wrap=True)
+
+
+def _report(name: str, ready: Prepared, chosen: Rehearsals) -> RehearsalReport:
+    graph = ready.plan.graph
+    assert graph is not None
+    path = graph.recipes[PREFIX + name]
+    output = Path(outputs_of(graph.derivations[path])[0])
+    figures = read_figures(output)
+    commands = read_commands(output / "compile_commands.json")
+    catalog = ready.workspace.catalog
+    variant = Variant.parse(name.rpartition("/")[2], catalog)
+    return RehearsalReport(
+        name=name,
+        stands_for=chosen.alike[name],
+        derivation=path,
+        output=str(output),
+        figures=figures,
+        whole=whole_build(figures, ready.plan.share.cores),
+        compilers=tuple(uses(commands)),
+        checks=tuple(check_objects(output / "objects", commands, variant, catalog)),
+    )
+
+
+def _write_down(report: RehearsalReport, ready: Prepared) -> None:
+    """What the builds would take, for every recipe that this one stands for."""
+    catalog = ready.workspace.catalog
+    for name in report.stands_for:
+        variant = Variant.parse(name.rpartition("/")[2], catalog)
+        isa = catalog.isas[variant.isa]
+        says = Past(
+            name=name,
+            package=variant.package.name,
+            gpu=variant.cuda is not None,
+            system=isa.platform,
+            cores=report.whole.cores,
+            seconds=report.whole.seconds,
+            rehearsed=True,
+        )
+        ready.record.note_rehearsed(report.derivation, says)
+
+
+def print_rehearsal(report: RehearsalReport) -> None:
+    """What a person wants to know before hours are spent."""
+    console, figures, whole = out(), report.figures, report.whole
+    console.print(Text(report.name, style="bold"))
+    if len(report.stands_for) > 1:
+        console.print(f"  stands for {len(report.stands_for)} recipes that configure alike")
+    console.print(
+        f"  configured in {figures.configure_seconds:.0f} s; compiled {len(figures.compiled)} of"
+        f" {figures.objects} objects in {figures.compile_seconds:.0f} s ({figures.cpu_seconds:.0f} s of CPU)",
+        soft_wrap=True,
+    )
+    kinds = ", ".join(f"{count} {kind}" for kind, count in figures.counts.items())
+    console.print(
+        f"  the whole ({kinds}) would take about {duration(whole.seconds)} on {whole.cores} cores here,"
+        f" {whole.core_seconds / 3600:.1f} core hours, without linking",
+        soft_wrap=True,
+    )
+    for compiler in report.compilers:
+        console.print(Text(f"  {_flags(compiler)}", style="dim"), soft_wrap=True)
+    for check in report.checks:
+        mark, style = MARKS[check.status]
+        line = Text.assemble(("  ", ""), (f"{mark} ", style), (f"{check.id}: ", "bold"), check.text)
+        console.print(
+            line.append(f"\n      {check.hint}" if check.hint else "", style="cyan"), soft_wrap=True
+        )
+
+
+def _flags(use: CompilerUse) -> str:
+    def told(flags: dict[str, int]) -> str:
+        shown = [
+            flag if count == use.objects else f"{flag} ({count})"
+            for flag, count in list(flags.items())[:FLAGS_SHOWN]
+        ]
+        return " ".join(shown) or "none of note"
+
+    host = f"; to the CPU's compiler {told(use.host_flags)}" if use.compiler == "nvcc" else ""
+    return f"{use.compiler}: {use.objects} objects, {told(use.flags)}{host}"

@@ -1,0 +1,61 @@
+"""`torchsmith rehearse`: in minutes what a build of hours would stumble over, and what it would take."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated
+
+import typer
+
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+
+EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith rehearse -w b sm120 pytorch --dry-run"
+
+
+def run(
+    recipes: Recipes = None,
+    workspace: WorkspaceOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All recipes of the workspace; equal ones are rehearsed once.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be rehearsed and stop.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=0, help="Rehearsals side by side here; 0: only other builders."),
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, help="Cores for all of them together.")
+    ] = None,
+    nixpkgs: NixpkgsOption = None,
+    local: Annotated[bool, typer.Option("--local", help="Use this machine alone.")] = False,
+    timeout: Annotated[int, typer.Option("--timeout", min=0, help="Seconds that one may take.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Configure a build as it is, compile a sample of its objects, and say what that shows of the whole.
+
+    The derivation is the recipe's own with another build phase: same environment, flags and patches; nothing
+    is linked, installed or checked. The objects are held against the name's promise, the flags of all
+    objects too, and the time of the whole is reckoned: [bold]build --dry-run[/bold] knows it from then on.
+    The exit code is 1 where something fails or is not what the name says.
+    """
+    from torchsmith.build.plan import Means
+    from torchsmith.build.start import BuildRequest, workspace_record
+    from torchsmith.cli.rehearse_run import rehearse
+    from torchsmith.edge.problem import Problem
+
+    if not recipes and not every:
+        raise Problem("name what to rehearse", hint="names, selectors such as sm120, or --all")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    request = BuildRequest(
+        workspace=workspace,
+        selectors=tuple(recipes or ()),
+        trees=read_trees(nixpkgs or []),
+        means=Means(jobs, cores, None),
+        local=local,
+        timeout=timeout,
+        rehearse=True,
+    )
+    with workspace_record(workspace, read_only=dry_run) as (opened, record):
+        if not rehearse(request, opened, record, dry_run=dry_run, every=every, as_json=json):
+            raise typer.Exit(1)
