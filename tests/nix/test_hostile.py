@@ -15,6 +15,7 @@ import pytest
 
 from tests.nix.conftest import MINI, torch_recipe
 from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate
+from torchsmith.nix.fetch import known
 from torchsmith.nix.tool import Nix
 
 pytestmark = pytest.mark.needs("nix")
@@ -219,3 +220,22 @@ def test_the_settings_of_a_nixpkgs_checkout_cannot_be_read(nix: Nix, repo: Path,
     assert results["fine"].ok, results["fine"].cause
     assert results["pinned"].ok, results["pinned"].cause
     assert not results["hostile"].ok
+
+
+@pytest.mark.parametrize(
+    ("url", "fetched"),
+    [
+        ("https://github.com/NixOS/nixpkgs/archive/" + "0" * 40 + ".tar.gz", True),
+        ("https://github.com/nixos/nixpkgs/archive/" + "a" * 40 + ".tar.gz", True),
+        ("https://github.com/NixOS/nixpkgs/archive/" + "0" * 39 + ".tar.gz", False),
+        ("https://github.com/NixOS/nixpkgs/archive/nixos-25.11.tar.gz", False),
+        ("https://github.com/NixOS/nixpkgs/archive/" + "0" * 40 + ".tar.gz?token=x", False),
+        ("https://github.com/NixOS/nixpkgs-fork/archive/" + "0" * 40 + ".tar.gz", False),
+        ("https://github.com.example.org/NixOS/nixpkgs/archive/" + "0" * 40 + ".tar.gz", False),
+        ("http://github.com/NixOS/nixpkgs/archive/" + "0" * 40 + ".tar.gz", False),
+    ],
+)
+def test_any_whole_revision_of_nixpkgs_is_fetched_and_nothing_that_looks_like_it(
+    url: str, fetched: bool
+) -> None:
+    assert known(url, ()) is fetched

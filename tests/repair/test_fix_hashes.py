@@ -12,6 +12,7 @@ import pytest
 from tests.build.conftest import MINI, Place
 from tests.cli.conftest import Call
 from torchsmith.nix.hashes import PLACEHOLDER
+from torchsmith.workspace.load import Workspace
 
 pytestmark = pytest.mark.needs("nix")
 LINES = f'# ours\n["2.10".hashes]\npytorch = "{PLACEHOLDER}" # to be learned\ntorchvision = ""\n'
@@ -168,6 +169,33 @@ def test_a_tarball_fetched_while_evaluating_is_learned_too(
     mended = call(*place.words("fix-hashes", "pytorch-tarball"))
     assert mended.code == 0, mended.err
     assert ZEROS not in recipe.read_text()
+
+
+def test_the_addresses_of_the_workspace_count_for_every_verb_that_evaluates(
+    place: Place, nix_here: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/default.nix").write_text(
+        '{ }: derivation { name = "x"; system = builtins.currentSystem or "x86_64-linux"; builder = "/b"; }\n'
+    )
+    subprocess.run(["tar", "-C", tmp_path, "-czf", tmp_path / "src.tar.gz", "src"], check=True)
+    address = f"file://{tmp_path}/src.tar.gz"
+    recipe = place.recipe("pytorch-tarball")
+    recipe.write_text(f'{{ }}: import (fetchTarball "{address}") {{ }}\n')
+    settings = place.root / "torchsmith.toml"
+    audit = place.words("audit", str(recipe.parents[2]), "--eval")
+    assert "TS003 does not evaluate" in call(*audit).out
+    settings.write_text(settings.read_text().replace("format = 1", f'format = 1\nfetch = ["{address}"]'))
+    assert "TS003" not in call(*audit).out
+    asked: list[tuple[str, ...]] = []
+
+    def evaluate(*_: object, workspace: Workspace | None = None, **__: object) -> object:
+        asked.append(workspace.addresses if workspace else ())
+        return None, lambda requests: []
+
+    monkeypatch.setattr("torchsmith.cli.nix_options.evaluation", evaluate)
+    call(*place.words("pin", "2.10", "--rev", "0" * 39 + "1", "--eval", "--dry-run"))
+    assert asked == [(address,)]
 
 
 def test_a_source_that_cannot_be_fetched_is_told_apart_from_a_wrong_hash(

@@ -49,13 +49,16 @@ class EvaluatedWorkspace:
 
 
 def derivation_findings(
-    folders: Sequence[Repository], context: Context, trees: Mapping[str, Path]
+    folders: Sequence[Repository],
+    context: Context,
+    trees: Mapping[str, Path],
+    addresses: Sequence[str] = (),
 ) -> Iterator[Finding]:
-    """What the derivations give away."""
+    """What the derivations give away; `addresses` may be downloaded besides nixpkgs."""
     nix = find_nix()
     recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
     requests = [EvaluationRequest(shown, one.path, one.system) for shown, one in recipes.items()]
-    results = evaluate(requests, nix, trees=trees, cache=ResultCache(), instantiate=True)
+    results = evaluate(requests, nix, trees=trees, addresses=addresses, cache=ResultCache(), instantiate=True)
     shown = show_derivations(nix, [one.evaluated.drv_path for one in results if one.evaluated])
     torch = {
         variant.stack: result.evaluated.drv_path

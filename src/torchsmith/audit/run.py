@@ -94,7 +94,8 @@ def audit(request: AuditRequest) -> AuditReport:
     if request.evaluate:
         from torchsmith.audit.derivations import derivation_findings
 
-        findings += derivation_findings(folders, context, request.trees)
+        addresses = workspace.addresses if workspace else ()
+        findings += derivation_findings(folders, context, request.trees, addresses)
     findings += _repo_findings(folders, facts, context)
     kept, baseline = choice.keep(_unique(findings))
     recipes = sum(len(folder.recipes) for folder in folders)

@@ -91,8 +91,9 @@ def add(
     new = NewPackage(
         name, attr, title, plan.read_source(source, tag), version, plan.read_gpu_list(gpu_list or [])
     )
-    plan.check_name(open_workspace(workspace), new)  # before Nix is looked for
-    nix, evaluate = evaluation(nixpkgs, None, memory, timeout, False, instantiate=True)
+    opened = open_workspace(workspace)
+    plan.check_name(opened, new)  # before Nix is looked for
+    nix, evaluate = evaluation(nixpkgs, None, memory, timeout, False, workspace=opened, instantiate=True)
     change = plan.propose(workspace, new, evaluate, lambda results: graph_of(nix, results), adopt=adopt)
     if not dry_run:
         change = plan.write(workspace, change, wait_seconds=wait)

@@ -48,10 +48,15 @@ def run(
     from torchsmith.cli import pin_view as view
     from torchsmith.cli.nix_options import evaluation
     from torchsmith.plan.pin import Move, carry_out, evaluated, pairs_of, propose
+    from torchsmith.workspace.load import open_workspace
 
     pairs = {"torchvision": torchvision, "torchaudio": torchaudio} | pairs_of(pair or [])
     move = Move(line, rev, sha256, torch, {name: version for name, version in pairs.items() if version})
-    ask = evaluation(nixpkgs, None, 2.0, 300.0, True)[1] if evaluate else None
+    ask = (
+        evaluation(nixpkgs, None, 2.0, 300.0, True, workspace=open_workspace(workspace))[1]
+        if evaluate
+        else None
+    )
     if dry_run:
         proposal = propose(workspace, move, adopt=adopt)
     else:
