@@ -10,6 +10,9 @@ from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, Workspa
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith cover sample --profile wide --curve 6"
+MatrixFileOption = Annotated[
+    Path | None, Option("--write", metavar="FILE", help="Write the plan as a torchsmith.toml.")
+]
 
 
 def run(
@@ -33,9 +36,7 @@ def run(
         Option("--package", help="The package to cover with, or several in one cell; else torch."),
     ] = None,
     workload: WorkloadOption = "general",
-    write: Annotated[
-        Path | None, Option("--write", metavar="FILE", help="Write the plan as a torchsmith.toml.")
-    ] = None,
+    write: MatrixFileOption = None,
     force: Annotated[bool, Option("--force", help="Replace the file of --write.")] = False,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from torchsmith.workspace.load import Workspace
 
 EXAMPLE = "torchsmith pick --profile wide --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
+PublisherOption = Annotated[
+    str, Option("--org", help="The Flox organisation that publishes; else `org` of torchsmith.toml.")
+]
+ManifestOption = Annotated[
+    bool, Option("--manifest", help="Print the manifest.toml of a Flox environment that installs it.")
+]
+CreateOption = Annotated[
+    Path | None, Option("--create", metavar="FILE", help="Write what is missing as a torchsmith.toml.")
+]
 
 
 def run(
@@ -45,18 +54,11 @@ def run(
         list[str] | None,
         Option("--package", help="The package to pick, or several in one cell; else torch."),
     ] = None,
-    org: Annotated[
-        str, Option("--org", help="The Flox organisation that publishes; else `org` of torchsmith.toml.")
-    ] = "",
-    manifest: Annotated[
-        bool, Option("--manifest", help="Print the manifest.toml of a Flox environment that installs it.")
-    ] = False,
+    org: PublisherOption = "",
+    manifest: ManifestOption = False,
     explain: Annotated[bool, Option("--explain", help="Say of every candidate why not.")] = False,
     names: Annotated[bool, Option("--names", help="Print the chosen names alone.")] = False,
-    create: Annotated[
-        Path | None,
-        Option("--create", metavar="FILE", help="Write what is missing as a torchsmith.toml."),
-    ] = None,
+    create: CreateOption = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     json: JsonOption = False,
