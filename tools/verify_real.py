@@ -30,12 +30,20 @@ X86_CUDA = (
     *("--platform", "manylinux_2_27_x86_64", "--platform", "manylinux_2_18_x86_64"),
     *("--platform", "manylinux2014_x86_64", "--python-version", "3.13"),
 )
+X86_PLAIN = (
+    *("--platform", "manylinux_2_24_x86_64", "--platform", "manylinux1_x86_64"),
+    *("--python-version", "3.12"),
+)
 ARM_312 = ("--platform", "manylinux_2_28_aarch64", "--python-version", "3.12")
 WHEELS = {
     "torch==2.10.0": X86_313,
     "torch==2.11.0": ARM_312,
     "torchvision==0.25.0": X86_313,
     "torchaudio==2.10.0": X86_313,
+    "xformers==0.0.33.post2": X86_313,
+    "onnxruntime-gpu==1.22.0": X86_CUDA,
+    "bitsandbytes==0.48.2": X86_PLAIN,
+    "vllm==0.11.0": X86_PLAIN,
     "nvidia-cublas==13.1.0.3": X86_CUDA,
     "nvidia-cufft==12.0.0.61": X86_CUDA,
     "nvidia-nccl-cu13==2.28.9": X86_CUDA,

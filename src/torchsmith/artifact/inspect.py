@@ -99,12 +99,14 @@ def inspect(
     catalog: Catalog | None = None,
     *,
     cpu: bool = True,
+    only: Callable[[str], bool] = lambda name: True,
 ) -> Inspection:
-    """Look at everything at a path; of several packages there, only at `package` where it is named."""
+    """Look at everything at a path; of several packages there, only at `package` where it is named, and of
+    libraries that stand for each other at the `only` one."""
     with open_contents(path, Owners.of(catalog or builtin_catalog())) as contents:
-        items = _in_scope(contents, package)
+        items = [(item, role) for item, role in _in_scope(contents, package) if only(item.name)]
         recognised = bool(items)
-        items = items or _anything(contents, package)
+        items = items or list(_anything(contents, package))
         if contents.kind == "library":
             _refuse_other_files(contents.libraries[0])
         if not any(role == "own" for _, role in items):

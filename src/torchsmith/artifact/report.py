@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchsmith.artifact.alternatives import everything, loaded_by
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.cpu_promise import WORDS, combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services
-from torchsmith.artifact.inspect import Inspection, Progress, inspect, silent
+from torchsmith.artifact.inspect import Inspection, Library, Progress, inspect, silent
 from torchsmith.artifact.linking import Need
 from torchsmith.artifact.verdict import judge
 from torchsmith.catalog import Catalog
@@ -83,6 +84,7 @@ class Report:
     cpu: CpuSummary | None
     sizes: Sizes
     libraries: dict[str, int]
+    gpu_by_library: dict[str, list[str]]  # kinds and targets
     needs: tuple[Need, ...]
 
 
@@ -90,7 +92,8 @@ def verify(
     path: Path, variant: Variant | None, catalog: Catalog, progress: Progress = silent, *, cpu: bool = True
 ) -> Report:
     """Look at an artifact and judge it."""
-    seen = inspect(path, progress, variant.package if variant else None, catalog, cpu=cpu)
+    only = loaded_by(variant) if variant else everything
+    seen = inspect(path, progress, variant.package if variant else None, catalog, cpu=cpu, only=only)
     return report_of(seen, variant, catalog)
 
 
@@ -123,8 +126,13 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         cpu=_cpu_summary(seen, catalog),
         sizes=Sizes(code.size, own - code.size, bundled, seen.other_bytes),
         libraries={library.name: library.size for library in seen.libraries},
+        gpu_by_library={library.name: _gpu_words(library) for library in seen.own if library.containers},
         needs=tuple(seen.needs),
     )
+
+
+def _gpu_words(library: Library) -> list[str]:
+    return [f"{row.kind} {row.target}" for row in gpu_code([library.containers]).rows]
 
 
 def _possible(platforms: Iterable[str], machine: ElfMachine | None) -> bool:

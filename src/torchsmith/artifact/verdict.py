@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from torchsmith.artifact.alternatives import alternatives_in
 from torchsmith.artifact.check import Check, Status
 from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
 from torchsmith.artifact.gpu_promise import gpu_promise
@@ -79,7 +80,7 @@ def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
 
 def _one_cuda(seen: Inspection) -> Iterator[Check]:
     """That all that names a CUDA release names the same one."""
-    if seen.cuda and seen.known:  # bitsandbytes has a library for each
+    if seen.cuda and seen.known and not alternatives_in(seen):
         first, *others = seen.cuda
         for other in others:
             if not other.agrees(first.release):
@@ -89,9 +90,11 @@ def _one_cuda(seen: Inspection) -> Iterator[Check]:
 
 def _libraries(seen: Inspection) -> Iterator[Check]:
     missing = [need for need in seen.needs if need.found == "missing"]
+    spare = alternatives_in(seen)  # whoever loads one has what it needs
     for by in dict.fromkeys(need.by for need in missing):
         names = [need.name for need in missing if need.by == by]
-        status: Status = "wrong" if seen.known and seen.kind != "library" else "note"
+        certain = seen.known and seen.kind != "library" and by not in spare
+        status: Status = "wrong" if certain else "note"
         yield Check("libraries", status, f"{by} needs what is not there: {', '.join(names)}")
     machines = sorted(need.name for need in seen.needs if need.found == "unbundled")
     if machines:

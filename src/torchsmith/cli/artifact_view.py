@@ -42,6 +42,8 @@ def print_report(report: Report) -> None:
     console.print(table)
     if report.gpu:
         console.print(_gpu_table(report))
+    if len(report.gpu_by_library) > 1:
+        console.print(_library_table(report))
     for check in _demangled(report.checks):
         console.print(_line(check), soft_wrap=True)
     console.print(_verdict(report))
@@ -104,6 +106,16 @@ def _sizes(report: Report) -> str:
         "other files": sizes.other_files,
     }
     return ", ".join(f"{name} {megabytes(size)}" for name, size in parts.items() if size)
+
+
+def _library_table(report: Report) -> Table:
+    """What each library holds, where several do."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("library", no_wrap=True)
+    table.add_column("GPU code")
+    for name, words in report.gpu_by_library.items():
+        table.add_row(name, ", ".join(words))
+    return table
 
 
 def _gpu_table(report: Report) -> Table:

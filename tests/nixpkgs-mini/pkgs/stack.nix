@@ -74,7 +74,12 @@ in
       pname = "bitsandbytes";
       version = "0.48.2";
       module = "bitsandbytes";
-      library = "libbitsandbytes_cuda.so";
+      # Called after the CUDA release, as its CMake does.
+      library =
+        if torch.cudaSupport then
+          "libbitsandbytes_cuda${builtins.replaceStrings [ "." ] [ "" ] torch.cudaPackages.cudaMajorMinorVersion}.so"
+        else
+          "libbitsandbytes_cpu.so";
       listName = "COMPUTE_CAPABILITY";
       dependencies = [ scipy ];
       inherit torch;
