@@ -54,7 +54,8 @@ def apply_plan(request: ApplyRequest) -> Applied:
             refuse_dirty(plan)
         chosen = [one for one in plan.pending if one.done]
         for repo in plan.repos:
-            if not git.is_repo(root / repo.name):
+            (root / repo.name).mkdir(exist_ok=True)
+            if not git.is_kept(root / repo.name):
                 git.init(root / repo.name)
             mine = [one for one in chosen if one.path.startswith(f"{repo.name}/")]
             extra = list(_uncommitted(plan, repo.name)) if request.commit else []
@@ -77,7 +78,7 @@ def refuse_dirty(plan: WorkspacePlan) -> None:
     wanted = {file.path: file.text for repo in plan.repos for file in repo.files}
     for repo in plan.repos:
         folder = plan.root / repo.name
-        for path in git.uncommitted(folder) if git.is_repo(folder) else ():
+        for path in git.uncommitted(folder) if folder.is_dir() and git.is_kept(folder) else ():
             full = f"{repo.name}/{path}"
             mine = full in wanted and _read(plan.root / full) == wanted[full]
             if not mine and (full in wanted or (plan.root / full).exists()):

@@ -55,6 +55,14 @@ def is_repo(folder: Path) -> bool:
     return place.is_file() or all((place / part).exists() for part in ("HEAD", "objects", "refs"))
 
 
+def is_kept(folder: Path) -> bool:
+    """Whether a repository keeps the files of a folder: its own, or one around it that does not ignore it."""
+    if is_repo(folder):
+        return True
+    around = next((one for one in folder.absolute().parents if is_repo(one)), None)
+    return around is not None and ask(around, "check-ignore", "--quiet", str(folder.absolute())).code == 1
+
+
 def init(folder: Path) -> None:
     """Make a folder a repository."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,14 +95,16 @@ def staged(repo: Path, paths: Sequence[str]) -> list[str]:
     if ask(repo, "rev-parse", "--verify", "--quiet", "HEAD").code != 0:
         found = known_files(repo)
     else:
-        found = set(_git(repo, "diff", "--cached", "--name-only", "--no-renames", "-z").stdout.split("\0"))
+        told = _git(repo, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z")
+        found = set(told.stdout.split("\0"))
     return [path for path in paths if path in found]
 
 
 def uncommitted(repo: Path) -> dict[str, str]:
     """Paths that differ from the last commit or that git does not know, with git's two letters for each."""
-    told = _git(repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames").stdout
-    return {entry[3:]: entry[:2] for entry in sorted(told.split("\0")) if entry}
+    told = _git(repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
+    inner = "" if is_repo(repo) else _git(repo, "rev-parse", "--show-prefix").stdout.strip()
+    return {entry[3:].removeprefix(inner): entry[:2] for entry in sorted(told.stdout.split("\0")) if entry}
 
 
 def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
@@ -106,6 +116,6 @@ def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
 
 def is_committed(repo: Path, path: str) -> bool:
     """Whether git holds a file exactly as it lies there."""
-    if not is_repo(repo) or run(["git", "-C", repo, "ls-files", "--error-unmatch", "--", path]).code != 0:
+    if not is_kept(repo) or run(["git", "-C", repo, "ls-files", "--error-unmatch", "--", path]).code != 0:
         return False
     return run(["git", "-C", repo, "diff", "--quiet", "HEAD", "--", path]).code == 0

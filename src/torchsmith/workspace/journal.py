@@ -26,7 +26,7 @@ from torchsmith.workspace.change import Change
 
 STATE = ".torchsmith"  # lock, journal, record and logs of a workspace, never in a repository
 FILE = "journal.json"
-GITS = 4  # at a time; each repository has its own
+GITS = 4  # at a time, where each repository has its own; one around them takes one
 
 
 class GitStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,8 @@ class Writer:
         except OSError as error:
             hint = "see to it, then run the command again: it goes on from here"
             raise Problem(f"cannot write {path}: {error.strerror}", hint=hint, exit=Exit.LACKING) from error
-        with ThreadPoolExecutor(GITS) as pool:
+        alone = all(git.is_repo(self.root / step.repo) for step in journal.steps)
+        with ThreadPoolExecutor(GITS if alone or not git.is_kept(self.root) else 1) as pool:
             list(pool.map(self._git_add, journal.steps))
         for step in journal.steps:
             self._git_commit(step)
@@ -134,7 +135,7 @@ class Writer:
 
     def _git_add(self, step: GitStep) -> None:
         folder = os.path.join(self.root, step.repo)
-        if not git.is_repo(Path(folder)):
+        if not git.is_kept(Path(folder)):
             git.init(Path(folder))
         gone = {path for path in step.add if not os.path.lexists(f"{folder}/{path}")}
         # Git refuses to be told of a file that is gone and that it never knew.

@@ -121,7 +121,7 @@ def _git_steps(
     theirs = {change.path for change in changes if change.left}
     for repo in repos:
         folder, prefix = root / repo.name, f"{repo.name}/"
-        known = git.known_files(folder) if git.is_repo(folder) else set()
+        known = git.known_files(folder) if folder.is_dir() and git.is_kept(folder) else set()
         inner = {path.removeprefix(prefix) for path in touched if path.startswith(prefix)}
         ours = {file.path.removeprefix(prefix) for file in repo.files if file.path not in theirs}
         add = sorted(inner | (ours - known))
