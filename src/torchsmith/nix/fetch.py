@@ -16,8 +16,7 @@ from torchsmith.edge.nixtext import nix_value
 from torchsmith.nix.errors import cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix
 
-# nixpkgs at a whole revision, whichever: where every pin lies, a catalog's or another hand's. GitHub takes the
-# name in any case.
+# nixpkgs at a whole revision, whichever: where every pin lies. GitHub takes the name in any case.
 NIXPKGS = re.compile(r"https://github\.com/(?i:NixOS/nixpkgs)/archive/([0-9a-f]{40})\.tar\.gz")
 
 
