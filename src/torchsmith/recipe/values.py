@@ -268,6 +268,7 @@ def package_values(facts: CellFacts, package: Package) -> dict[str, TemplateValu
         "version": version,
         "lineVersion": bool(version),
         "fixes": fixes,
+        "needsTorch": package.needs_torch,
         "torchArgument": torch_argument,
         "arguments": torch_argument or bool(told["argument"]) or "opencv-cuda13" in fixes,
         "gpuArguments": told["argument"],

@@ -1,38 +1,7 @@
 #? if ownSource
 version = "@version@";
-src = pkgs.fetchFromGitHub {
-  owner = "@sourceOwner@";
-  repo = "@sourceRepo@";
-  rev = "@sourceTag@";
-  hash = "@sourceHash@";
-  #? if submodules
-  fetchSubmodules = true;
-  #? end
-};
+#? include package-source.nix
 #? end
 #? include gpu-flag.nix
 
-preConfigure = (oldAttrs.preConfigure or "")
-  #? each gpuVariables
-  + ''
-    export @gpuName@="@gpuTarget@@gpuTail@"
-  ''
-  #? end
-  #? if ownFlags
-  + ''
-    export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-    export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
-  ''
-  #? if cuda
-  # nvcc hands its host compiler none of these by itself.
-  + ''
-    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
-  ''
-  #? end
-  #? end
-  + ''
-    if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
-      export NIX_BUILD_CORES=${toString maxJobs}
-    fi
-    export MAX_JOBS=$NIX_BUILD_CORES CMAKE_BUILD_PARALLEL_LEVEL=$NIX_BUILD_CORES
-  '';
+#? include package-configure.nix

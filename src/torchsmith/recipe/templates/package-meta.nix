@@ -1,0 +1,14 @@
+  #? if cuda
+  - GPU: @SM@, that is @gpuParts@; no other architecture and no PTX
+  - Machines: @machines@
+  - CUDA: @cuda@, which needs an NVIDIA driver of version @driver@ or newer
+  #? else
+  - GPU: none; nothing of CUDA is built or linked
+  #? end
+  - CPU: @cpuNeeds@; a lesser CPU stops with an illegal instruction
+  - Python: @python@
+'';
+#? if ownSource
+changelog = "https://github.com/@sourceOwner@/@sourceRepo@/releases/tag/@sourceTag@";
+#? end
+platforms = [ "@system@" ];
