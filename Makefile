@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help matrix test test-all check lint pages golden facts flips verify-real mutations faults load bench clean
+.PHONY: help matrix test test-all check lint pages site golden facts flips verify-real mutations faults load bench clean
 
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
@@ -20,6 +20,7 @@ help:
 	@echo "make faults N=300  kill and starve every writing verb; exit 1 at the first torn file"
 	@echo "make load     1,000 derivations on 16 loopback builders that are killed at random"
 	@echo "make bench    print the table of ratios"
+	@echo "make site     build the documentation into ./site, warnings as errors"
 
 $(VENV)/.installed: pyproject.toml tools/venv.sh
 	sh tools/venv.sh $(PYTHON) $(VENV)
@@ -50,6 +51,14 @@ lint: $(VENV)/.test-installed
 pages: $(VENV)/.test-installed
 	$(BIN)/python -m tools.pages
 
+$(VENV)/.docs-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+site: $(VENV)/.docs-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "written: site/index.html"
+
 check: lint
 	$(BIN)/python -m tools.pages --check
 
@@ -78,4 +87,4 @@ bench: $(VENV)/.test-installed
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) workspace dist
+	rm -rf $(VENV) workspace dist site

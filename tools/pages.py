@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from tools.pictures import pictures
+from tools.reference import errors_page, exit_page
 from tools.verb_pages import overview, verbs_page
 from torchsmith.artifact.trial import Trial
 from torchsmith.audit.reports import AuditDocument
@@ -60,7 +62,10 @@ def pages() -> dict[str, str]:
     return {
         "docs/catalog.md": catalog_page(catalog),
         "docs/verbs.md": verbs_page(NOTE),
+        "docs/exit-codes.md": exit_page(NOTE),
+        "docs/errors.md": errors_page(catalog, NOTE),
         "src/torchsmith/cli/overview.txt": overview(),
+        **pictures(),
         "docs/rules.md": rules_page(),
         "docs/json.md": json_page(),
         "docs/torchsmith.schema.json": json.dumps(schema(catalog), indent=2) + "\n",

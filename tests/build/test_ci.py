@@ -24,8 +24,8 @@ def test_the_github_workflow_is_valid_and_has_every_cell(call: Call) -> None:
         {"on" if key is True else key: value for key, value in workflow.items()}
     )
     rows = workflow["jobs"]["build"]["strategy"]["matrix"]["include"]
-    assert len(rows) == 44
-    assert sum(len(row["names"].split()) for row in rows) == 132
+    assert len(rows) == 36
+    assert sum(len(row["names"].split()) for row in rows) == 108
     assert {row["arch"] for row in rows} == {"X64", "ARM64"}
     assert all(row["names"].split()[0].startswith("pytorch-") for row in rows)
 
@@ -41,7 +41,7 @@ def test_the_github_workflow_trusts_nobody_more_than_it_must(tmp_path: Path, cal
     assert checkout["with"]["persist-credentials"] is False
     scripts = [step["run"] for step in job["steps"] if "run" in step]
     assert not [script for script in scripts if "${{" in script], "nothing is pasted into a shell"
-    assert f"pip install 'torchsmith=={__version__}'" in scripts
+    assert f"pip install './wheels/torchsmith-{__version__}-py3-none-any.whl'" in scripts
     pinned = "git+https://example.org/torchsmith@0123456789abcdef"
     (tmp_path / "torchsmith.toml").write_text(TOO_WIDE + f'[ci]\ntorchsmith = "{pinned}"\n')
     assert f"pip install '{pinned}'" in call("ci", "github", "-w", str(tmp_path), "sm120").out

@@ -79,7 +79,7 @@ jobs:
       - uses: @setup-python@
         with:
           python-version: "3.13"
-      - run: pip install '@TORCHSMITH@'
+@NOTE@      - run: pip install '@TORCHSMITH@'
       - name: Generate
         run: torchsmith generate --check || torchsmith generate --no-git
       - name: Build
@@ -111,10 +111,17 @@ jobs:
 """
 
 
+UNPUBLISHED = """\
+      # torchsmith is not on PyPI: put its wheel here (python -m build), or set what pip installs in
+      # torchsmith.toml, [ci] torchsmith = "git+https://...@COMMIT".
+"""
+
+
 def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "") -> str:
     """A workflow with one job a cell; names hold only what needs no quoting in YAML or a shell.
 
-    `torchsmith` is what pip installs; without it, the version that writes the workflow.
+    `torchsmith` is what pip installs: a wheel, or an address with a revision. Nothing is on PyPI yet, where
+    anybody could take the name; without the setting a wheel in the repository is installed.
     """
     lines = "".join(
         f"          - cell: {row.cell}\n"
@@ -123,7 +130,8 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "
         f"            isa: {row.isa}\n"
         for row in rows
     )
-    text = WORKFLOW.replace("@TORCHSMITH@", torchsmith or f"torchsmith=={__version__}")
+    text = WORKFLOW.replace("@NOTE@", "" if torchsmith else UNPUBLISHED)
+    text = text.replace("@TORCHSMITH@", torchsmith or f"./wheels/torchsmith-{__version__}-py3-none-any.whl")
     for name, action in catalog.actions.items():
         text = text.replace(f"@{name}@", action.uses)
     return text.replace("@ROWS@", lines)

@@ -153,7 +153,7 @@ def _highs() -> tuple[Any, Any]:
     except ImportError:
         raise Problem(
             "cover needs HiGHS, which is not installed",
-            hint="pip install 'torchsmith[fleet]'",
+            hint="pip install highspy",
             exit=Exit.LACKING,
         ) from None
     return highspy, numpy

@@ -121,7 +121,7 @@ class Evaluator:
         if not available():
             raise Problem(
                 "the embedded evaluator is not installed",
-                hint="pip install 'torchsmith[values]', or install Nix",
+                hint="pip install nixeval, or install Nix",
                 exit=Exit.LACKING,
             )
         self.seconds, self.memory = seconds, memory

@@ -110,7 +110,7 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `torchsmith ci` writes into a workflow."""
 
-    # What pip installs there, such as torchsmith==1.2.3 or an address with a commit.
+    # What pip installs there: a wheel of the repository, or an address with a commit.
     torchsmith: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z@:/._+=~-]*$")] = ""
 
 

@@ -195,7 +195,7 @@ def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
     try:
         import archspec.cpu
     except ImportError:
-        return Absent("archspec is not installed (pip install 'torchsmith[facts]')")
+        return Absent("archspec is not installed (pip install archspec)")
     return {name: frozenset(target.features) for name, target in archspec.cpu.TARGETS.items()}
 
 

@@ -1,0 +1,99 @@
+"""Every command of the README and the tutorial runs, and pages say nothing that cannot be typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
+INSTALLS = ("pipx install .", "uv tool install .", "python3 -m pip install .")
+MAKES = ("make matrix", "make test")
+
+
+def commands(page: str) -> list[str]:
+    """The lines that a reader copies, without remarks."""
+    blocks = BLOCK.findall((ROOT / page).read_text())
+    return [
+        line.split("  # ")[0].split("   # ")[0].strip() for block in blocks for line in block.splitlines()
+    ]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The files that git knows, as a reader has them after cloning."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, names.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / "clone" / name)
+    return tmp_path / "clone"
+
+
+def typed(lines: list[str], folder: Path, **more: str) -> None:
+    """Type lines into one shell that stops at the first failure."""
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("TORCHSMITH", "NIX_"))},
+        "HOME": str(folder.parent),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        **more,
+    }
+    script = "\n".join(["set -eu", *lines])
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+
+
+def test_the_readme_keeps_its_two_commands() -> None:
+    shown = commands("README.md")
+    assert all(line in shown for line in MAKES)
+    assert "init workspace --profile seed" in (ROOT / "Makefile").read_text()
+
+
+def test_the_commands_of_the_readme_run(clone: Path) -> None:
+    typed([line for line in commands("README.md") if line not in (*INSTALLS, *MAKES)], clone)
+    recipes = list((clone / "builds").glob("build-*/.flox/pkgs/*.nix"))
+    assert sum("cudatoolkit" not in str(one) for one in recipes) == 108
+
+
+@pytest.mark.needs("nix")
+def test_the_commands_of_the_tutorial_run(clone: Path) -> None:
+    typed(commands("docs/tutorial.md"), clone)
+    results = clone / "workspace/tutorial/.torchsmith/results"
+    assert {one.name.split("-")[0] for one in results.iterdir()} == {"pytorch"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", INSTALLS)
+def test_the_ways_to_install_work(line: str, clone: Path, tmp_path: Path) -> None:
+    assert line in commands("README.md")
+    own, bin_ = tmp_path / "own", tmp_path / "bin"
+    subprocess.run([sys.executable, "-m", "venv", own], check=True)
+    path = f"{bin_}:{own / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    places = {"PIPX_HOME": "pipx", "UV_TOOL_DIR": "uv", "UV_CACHE_DIR": "uv-cache"}
+    more = {name: str(tmp_path / folder) for name, folder in places.items()}
+    more |= {"PIPX_BIN_DIR": str(bin_), "UV_TOOL_BIN_DIR": str(bin_), "PATH": path}
+    check = 'case "$(command -v torchsmith)" in "$HOME"/*) torchsmith --version;; *) exit 9;; esac'
+    typed([line, check], clone, **more)
+
+
+@pytest.mark.long
+def test_make_matrix_generates_the_whole_seed_plan(clone: Path) -> None:
+    typed(["make matrix"], clone)
+    recipes = list((clone / "workspace").glob("build-*/.flox/pkgs/py*torch*.nix"))
+    recipes += list((clone / "workspace").glob("build-*/.flox/pkgs/torch*.nix"))
+    assert len({one.name for one in recipes}) == 132
+
+
+def test_no_page_shows_a_placeholder_as_a_command() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        shown = re.findall(r"^ {4}.*|^```sh\n.*?^```", page.read_text(), re.M | re.S)
+        wrong = [line for line in shown if re.search(r"\b(ORG|OWNER)\b", line)]
+        assert not wrong, f"{page}: {wrong}"

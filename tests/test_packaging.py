@@ -1,0 +1,72 @@
+"""torchsmith as others take it: a wheel with its data, an sdist that builds it, and a Nix package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from torchsmith import __version__
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.long
+def test_the_sdist_builds_the_wheel_and_the_wheel_has_every_file(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--outdir", tmp_path, ROOT], check=True, capture_output=True
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    assert wheel.name == f"torchsmith-{__version__}-py3-none-any.whl"
+    held = set(zipfile.ZipFile(wheel).namelist())
+    src = ROOT / "src"
+    ours = [path for path in src.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert {str(path.relative_to(src)) for path in ours} <= held
+    assert any(name.endswith("/CHANGELOG.md") for name in tarfile.open(sdist).getnames())
+
+
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize("file", ["flake.nix", "package.nix", "default.nix"])
+def test_the_nix_files_parse(file: str) -> None:
+    subprocess.run(["nix-instantiate", "--parse", ROOT / file], check=True, capture_output=True)
+
+
+@pytest.mark.needs("nix")
+def test_the_nix_package_evaluates_and_names_every_dependency(tmp_path: Path) -> None:
+    """With stand-ins for nixpkgs' functions: what it asks for is what pyproject.toml asks for."""
+    expression = f"""
+      let
+        names = builtins.listToAttrs (map (name: {{ inherit name; value = name; }})
+          [ "hatchling" "msgspec" "rich" "tree-sitter" "typer" ]);
+        grammars = {{ tree-sitter-nix = "tree-sitter-nix"; tree-sitter-toml = "tree-sitter-toml"; }};
+      in (import {ROOT}/package.nix {{
+        lib = {{
+          fileset = {{ toSource = x: x.root; unions = x: x; }};
+          licenses.asl20 = "asl20"; platforms.linux = []; makeBinPath = _: "git";
+        }};
+        python3Packages = names // {{ tree-sitter-grammars = grammars; buildPythonApplication = x: x; }};
+        makeWrapper = "makeWrapper"; git = "git";
+      }})
+    """
+    ask = f'let p = {expression}; in builtins.concatStringsSep " " ([ p.version ] ++ p.dependencies)'
+    done = subprocess.run(
+        ["nix-instantiate", "--store", f"local?root={tmp_path}", "--eval", "-E", ask],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    version, *dependencies = done.stdout.strip().strip('"').split()
+    assert version == __version__
+    wanted = [line.split('"')[1].split(">")[0] for line in _dependencies()]
+    assert sorted(dependencies) == sorted(wanted)
+
+
+def _dependencies() -> list[str]:
+    text = (ROOT / "pyproject.toml").read_text()
+    block = text[text.index("dependencies = [") :].split("]")[0]
+    return [line for line in block.splitlines() if line.strip().startswith('"')]
