@@ -162,4 +162,4 @@ def test_without_the_evaluator_there_are_words(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(Problem, match="embedded evaluator is not installed") as caught:
         Evaluator()
     assert caught.value.exit is Exit.LACKING
-    assert "torchsmith[values]" in caught.value.hint
+    assert "pip install nixeval" in caught.value.hint
