@@ -141,3 +141,20 @@ def test_the_sample_is_read_whole() -> None:
     assert len(fleet.kinds) == len(SAMPLE.read_text().splitlines()) - 1
     assert not fleet.unread
     assert not fleet.unused_columns
+
+
+def test_an_open_quote_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "fleet.csv").write_text('name,gpu\n"a,H100\nb,H100\n')
+    with pytest.raises(Problem, match="not valid CSV") as caught:
+        read_fleet(tmp_path / "fleet.csv", CATALOG)
+    assert caught.value.where is not None
+    assert caught.value.where.line == 3
+
+
+def test_a_mac_that_is_known_by_its_cpu_alone_is_not_taken_for_linux(tmp_path: Path) -> None:
+    (tmp_path / "fleet.csv").write_text("name,cpu,system\nmac,Apple M3,\nasahi,Apple M2,aarch64\n")
+    kinds = read_fleet(tmp_path / "fleet.csv", CATALOG).kinds
+    systems = [resolve(kind.facts, CATALOG).system for kind in kinds]
+    assert systems[0] is None
+    assert systems[1] is not None
+    assert systems[1].value == "aarch64-linux"

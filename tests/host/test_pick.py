@@ -229,6 +229,8 @@ def test_the_commands_are_those_that_a_person_types() -> None:
         (Given(cpu="Saphire Rapids"), "did you mean Sapphire Rapids?"),
         (Given(gpu="RTX 9999"), "unknown GPU 'RTX 9999'\n  hint: give its architecture"),
         (Given(gpu="4090"), "did you mean RTX 4090?"),
+        (Given(gpu="AMD MI300X"), "builds here use NVIDIA's GPUs alone: write none"),
+        (Given(gpu="Radeon RX 7900"), "builds here use NVIDIA's GPUs alone: write none"),
         (Given(gpu="A100 RTX 4090"), "it names A100 and RTX 4090: write + between GPUs"),
         (Given(features="avx", isa="foo"), "unknown instruction set 'foo'"),
         (Given(driver="new"), "'new' is not a driver version such as 580.65.06"),

@@ -29,9 +29,14 @@ def print_answer(cover: Cover, plan: FleetPlan, plans: Sequence[FleetPlan], *, l
 def _print_fleet(cover: Cover) -> None:
     """What was read, and what was not."""
     fleet, different = cover.fleet, len(cover.groups)
-    say(f"{fleet.machines:,} machines in {len(fleet.kinds):,} entries, {different} of them different")
+    entries = "1 entry" if len(fleet.kinds) == 1 else f"{len(fleet.kinds):,} entries"
+    say(f"{_machines(fleet.machines)} in {entries}, {different} of them different")
     say(f"{len(cover.cells)} candidates")
     _print_unread(fleet)
+
+
+def _machines(number: float) -> str:
+    return "1 machine" if number == 1 else f"{number:,} machines"
 
 
 def _print_unread(fleet: Fleet) -> None:
@@ -56,7 +61,7 @@ def _print_plan(plan: FleetPlan, cover: Cover, title: str) -> None:
         table.add_row(cell.name, *(f"{number:,}" for number in _users(plan, cell)))
     out().print(table)
     say(
-        f"{plan.best + plan.slower:,} machines served: {plan.best:,} as well as possible,"
+        f"{_machines(plan.best + plan.slower)} served: {plan.best:,} as well as possible,"
         f" {plan.slower:,} slower; {_unserved(plan)}"
     )
     bill = plan.bill
@@ -88,10 +93,10 @@ def _print_shortcomings(plan: FleetPlan, cover: Cover) -> None:
 def _print_assumed(plan: FleetPlan) -> None:
     """What the chosen variants need that the inventory does not say."""
     for text in dict.fromkeys(text for one in plan.served for text in one.assumed):
-        warn(f"assumed for {_assuming(plan, text):,} machines: {text}")
+        warn(f"assumed for {_machines(_assuming(plan, text))}: {text}")
     blind = plan.machines(lambda all_: any(one.cell and one.demand.host.sms is None for one in all_))
     if blind:
-        warn(f"GPUs of {blind:,} machines are unknown: they get a build for the CPU alone")
+        warn(f"GPUs of {_machines(blind)} are unknown: they get a build for the CPU alone")
 
 
 def _users(plan: FleetPlan, cell: Cell) -> tuple[int, int]:

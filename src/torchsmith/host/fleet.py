@@ -98,13 +98,17 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     if not lines:
         raise Problem(f"{name} is empty", hint=f"columns: {_column_words()}")
     delimiter = max(",;\t", key=lines[0].count)
-    rows = csv.reader(lines, delimiter=delimiter)
-    header = [cell.strip().lower() for cell in next(rows)]
-    reader = _RowReader(catalog, name, header)
-    for row in rows:
-        if any(cell.strip() for cell in row):
-            words = dict(zip(header, (cell.strip() for cell in row), strict=False))
-            reader.add(words, f"row {rows.line_num}", Where(name, rows.line_num))
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = [cell.strip().lower() for cell in next(rows)]
+        reader = _RowReader(catalog, name, header)
+        for row in rows:
+            if any(cell.strip() for cell in row):
+                words = dict(zip(header, (cell.strip() for cell in row), strict=False))
+                reader.add(words, f"row {rows.line_num}", Where(name, rows.line_num))
+    except csv.Error as error:
+        hint = "quotes come in pairs, and a quote within quotes is doubled"
+        raise Problem(f"not valid CSV: {error}", hint=hint, where=Where(name, rows.line_num)) from error
     return reader.fleet()
 
 

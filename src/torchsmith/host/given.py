@@ -13,8 +13,13 @@ from torchsmith.edge.value import frozen
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.parts import gpu_of_name
 from torchsmith.host.read_cpu import system_of_machine
+from torchsmith.host.read_pci import OTHERS
 from torchsmith.matrix.hardware import FEW, find_cpu_by_name, parts_holding, parts_within, typo_of
 
+# Words that name accelerators of others than NVIDIA.
+OTHER_MAKERS = re.compile(
+    r"\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?|tpu|apple|intel|ascend)\b", re.IGNORECASE
+)
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
@@ -119,6 +124,8 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
 
 def _gpu_hint(name: str, catalog: Catalog) -> str:
     """The parts that hold the words, or the one that is spelled nearly so; no other guess."""
+    if OTHER_MAKERS.search(name):
+        return f"{OTHERS}: write none"
     several = parts_within(name, catalog)
     if several:
         return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"

@@ -96,7 +96,8 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
     if cpu is None:
         return facts
-    system = facts.system or Fact(str(cpu.platform), f"{CATALOG}, by {cpu.name}")
+    by_cpu = None if cpu.mac else Fact(str(cpu.platform), f"{CATALOG}, by {cpu.name}")
+    system = facts.system or by_cpu
     if facts.features is not None or facts.cpu_id is not None:
         return replace(facts, system=system)
     features = frozenset[str]().union(*(catalog.isas[isa].needs for isa in cpu.isas))

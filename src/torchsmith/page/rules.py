@@ -46,6 +46,7 @@ def pick_rules(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
                 list(cpu.isas),
                 [one.split("/") for one in cpu.ids],
                 cpu.archspec,
+                cpu.mac,
             ]
             for cpu in catalog.cpus.values()
         ],

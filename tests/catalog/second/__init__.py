@@ -215,6 +215,8 @@ def _isas(catalog: Catalog) -> Iterator[str]:
     for cpu in catalog.cpus.values():
         if cpu.llvm != SECOND["llvm"].get(cpu.name, cpu.name):
             yield f"{cpu.name} is called {cpu.llvm} in LLVM"
+        if cpu.mac is not cpu.llvm.startswith("apple"):
+            yield f"{cpu.name} is Apple's, by its name in LLVM, or is not"
         if cpu.archspec not in ("", cpu.name):
             yield f"{cpu.name} is called {cpu.archspec} in archspec"
 

@@ -165,8 +165,18 @@ def not_looked_at(catalog: Catalog) -> dict[str, int]:
         "fixes of builds": sum(
             len(build.fixes) for line in lines for build in (line.cpu, *line.cuda.values()) if build
         ),
+        "signs and patches of fixes": sum(
+            len(fix.signs) + len(fix.patches) for fix in catalog.fixes.values()
+        ),
         "facts of pins": sum(
-            3 + len(pin.versions) + len(pin.cudas) + len(pin.pythons) + len(pin.limits) for pin in pins
+            3
+            + len(pin.versions)
+            + len(pin.cudas)
+            + len(pin.pythons)
+            + len(pin.limits)
+            + len(pin.torch_switches)
+            + len(pin.aliases)
+            for pin in pins
         ),
         "known errors": len(catalog.errors),
     }

@@ -526,7 +526,7 @@ const whichIsMine = (rules) => {
     const cpu = cpuOf(known);
     if (!cpu) return known;
     const source = `${rules.catalog}, by ${cpu[0]}`;
-    const system = known.system || fact(cpu[2], source);
+    const system = known.system || (cpu[6] ? null : fact(cpu[2], source));
     if (known.features || known.cpu_id) return { ...known, system };
     const features = new Set(cpu[3].flatMap((isa) => rules.isas[isa].needs));
     return { ...known, system, features: fact(features, source) };
