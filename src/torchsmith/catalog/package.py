@@ -98,6 +98,7 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     cpu_flags: bool = True  # it has C or C++ code of its own
     modules: tuple[ModuleName, ...] = ()  # its folders below site-packages, the one to import first
     libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
+    programs: tuple[str, ...] = ()  # that people run instead of importing it; nixpkgs wraps them
     alternatives: str = ""  # of libraries that stand for each other: NAMEcuda130.so, NAMEcpu.so
     trial: str = ""  # an operation of ours, or Python with its module, `torch` and `device` at hand
 

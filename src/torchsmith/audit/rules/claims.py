@@ -150,11 +150,13 @@ def prose_names_the_machine(subject: Subject) -> Iterator[Defect]:
             if not right:
                 yield Defect(f"the {place} names {claim.word}; it is for {isa.platform}", span)
         elif gpu is not None and toolkit is not None:
-            fine = {str(max(gpu.min_driver, toolkit.min_driver)), str(toolkit.native_driver)}
-            # Other hands may ask for a newer one than it needs.
+            needed = max(gpu.min_driver, toolkit.min_driver)
+            fine = {str(needed), str(max(needed, toolkit.native_driver or needed))}
+            # Other hands may ask for a newer one than it needs, and name a driver by its branch.
             enough = subject.convention and version_key(claim.value) >= min(map(version_key, fine))
-            if not enough and claim.value not in fine and claim.value.split(".")[0] not in fine:
-                yield Defect(f"the {place} names driver {claim.value}; it needs {sorted(fine)[0]}", span)
+            branch = any(f"{one}.".startswith(f"{claim.value}.") for one in fine)
+            if not enough and not branch and claim.value.split(".")[0] not in fine:
+                yield Defect(f"the {place} names driver {claim.value}; it needs {needed}", span)
 
 
 @rule("TS607", "prose names another package", WARNING, sure=LIKELY)

@@ -65,7 +65,8 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
 @rule("TS703", "companion that does not bring its torch")
 def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs propagates torch's dev output alone: `import torch` fails for who installs the companion. The
-    recipe adds torch's `out`, to propagatedBuildInputs and to requiredPythonModules."""
+    recipe adds torch's `out`, to propagatedBuildInputs and to requiredPythonModules. A program of a package,
+    such as `vllm`, is wrapped by nixpkgs and finds it all the same: there it is a warning."""
     if not subject.companion or subject.variant is None or subject.variant.flavor:
         return
     carried = [
@@ -76,10 +77,12 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
     ]
     texts = [subject.body.syntax.data[said.span.start : said.span.end].decode() for said in carried]
     if not any(re.search(r"\bout\b", text) for text in texts):
+        programs = ", ".join(subject.variant.package.programs)
         yield Defect(
-            "torch's out is not among propagatedBuildInputs",
+            "torch's out is not among propagatedBuildInputs" + (f"; {programs} finds it" if programs else ""),
             carried[0].span if carried else None,
-            sure=None if subject.seen else GUESS,
+            sure=GUESS if not subject.seen else LIKELY if programs else None,
+            severity=WARNING if programs else None,
             hint="propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];",
         )
     modules = subject.bound("requiredPythonModules")
