@@ -28,7 +28,7 @@ PLAN: dict[str, set[str]] = {
     "publish": {"workspace", "record"},
     "artifact": {"catalog", "matrix"},
     "host": {"catalog", "matrix"},
-    "page": {"audit", "record", "host"},
+    "page": {"artifact", "audit", "build", "host"},
     "worth": {"artifact"},
 }
 

@@ -9,9 +9,11 @@ from typing import cast, get_args
 import msgspec
 from rich.text import Text
 
+from torchsmith.build.farm import Builder
 from torchsmith.build.farm_check import ask_isas
 from torchsmith.build.jobs import recipes_above
 from torchsmith.build.run import RunSummary
+from torchsmith.build.schedule import Task
 from torchsmith.build.simulation import Simulated
 from torchsmith.build.start import BackendName, BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_plan_view import plan_document, print_broken, print_plan, print_simulation
@@ -121,7 +123,9 @@ def _print_users(ready: Prepared, failed: str) -> None:
         console.print(words, soft_wrap=True)
 
 
-def show_simulation(request: BuildRequest, workspace: Workspace, record: Record, *, as_json: bool) -> None:
+def show_simulation(
+    request: BuildRequest, workspace: Workspace, record: Record, *, as_json: bool, svg: Path | None = None
+) -> None:
     """Our order against Nix' own and the bound."""
     from torchsmith.build.simulation import simulate_farms, simulated_jobs, tasks_of
 
@@ -137,9 +141,25 @@ def show_simulation(request: BuildRequest, workspace: Workspace, record: Record,
     jobs = simulated_jobs(plan.graph, workspace.catalog)
     past = record.past()
     builders = ready.builders if workspace.settings.builder and not request.local else ()
-    rows = simulate_farms(tasks_of(jobs, workspace.catalog, past), (1, 4, 16), builders)
+    tasks = tasks_of(jobs, workspace.catalog, past)
+    rows = simulate_farms(tasks, (1, 4, 16), builders)
+    if svg is not None:
+        _draw(tasks, builders, svg)
     if as_json:
         print_json(SimulationDocument(rows))
     else:
         basis = f"{len(past)} builds on record, else the catalog's" if past else "the catalog's estimates"
         print_simulation(out(), rows, len(jobs), basis)
+
+
+def _draw(tasks: Sequence[Task], builders: Sequence[Builder], svg: Path) -> None:
+    """Our order on the workspace's builders, or on sixteen."""
+    from torchsmith.build.schedule import Chains, longest_chain_first, simulate
+    from torchsmith.build.simulation import farm_of, farms
+    from torchsmith.cli.page_run import write_svg
+    from torchsmith.page.pictures import schedule_picture
+
+    drawn = {"your builders": farm_of(builders)} if builders else farms(tasks, (16,))
+    name, slots = next(iter(drawn.items()))
+    schedule = simulate(tasks, slots, longest_chain_first(Chains(tasks)))
+    write_svg(schedule_picture(schedule, tasks, name), svg)

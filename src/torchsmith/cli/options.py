@@ -95,6 +95,9 @@ ProfileChoice = Annotated[
     str, Option("--profile", "-p", help="The matrix to start from.", autocompletion=complete_profiles)
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+SvgOption = Annotated[
+    Path | None, Option("--svg", metavar="FILE", help="Draw it, too: an SVG for light and dark.")
+]
 Selectors = Annotated[
     list[str] | None,
     Argument(

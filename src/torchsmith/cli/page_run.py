@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from torchsmith.cli.console import warn
 from torchsmith.edge.clock import SystemClock
+from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Problem
 from torchsmith.nix.graph import Graph
 from torchsmith.page.collect import PageRequest
+from torchsmith.page.draw import Picture
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
+
+
+def write_svg(picture: Picture, path: Path) -> None:
+    """A picture as a file."""
+    write_atomic(path, picture.file())
+    warn(f"written: {path}")
 
 
 def page_request(
@@ -46,3 +56,20 @@ def _graph(root: Path, workspace: Workspace, nixpkgs: Sequence[str] | None) -> G
     results = ask(recipes_in(root, workspace))
     print_failures(results)
     return graph_of(nix, results)
+
+
+CURVE = 12  # plans that are drawn
+
+
+def with_cover(request: PageRequest, fleet: Path) -> PageRequest:
+    """The same with the best plans for a fleet."""
+    from torchsmith.host.cover import Cover, catalog_estimates
+    from torchsmith.host.fleet import read_fleet
+    from torchsmith.page.collect import pickable
+    from torchsmith.page.pictures import cover_points
+
+    catalog = request.workspace.catalog
+    machines = read_fleet(fleet, catalog)
+    workload = next(iter(catalog.workloads.values()))
+    cover = Cover(machines, pickable(request), catalog, workload, catalog_estimates(catalog))
+    return replace(request, cover=cover_points(cover.curve(CURVE), machines.machines))

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.artifact.report import verify
+from torchsmith.artifact.report import Report, verify
 from torchsmith.catalog import Catalog
+from torchsmith.edge.files import inside, write_atomic
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import evaluate
 from torchsmith.nix.sources import source_hash
 from torchsmith.nix.tool import find_nix
-from torchsmith.record import Built, Record, VerificationRow
+from torchsmith.page.past import REPORTS
+from torchsmith.page.pictures import sizes_of
+from torchsmith.record import Built, Record, VerificationRow, open_record
 from torchsmith.workspace.checkout import RecipeFile
+from torchsmith.workspace.journal import STATE
 from torchsmith.workspace.load import Workspace
 
 
@@ -42,8 +46,13 @@ def judge(name: str, output: Path, catalog: Catalog) -> VerificationRow:
         report = verify(output, Variant.parse(name, catalog), catalog)
     except Problem as problem:
         return VerificationRow(output=str(output), name=name, ok=False, detail=problem.message)
+    return verdict_of(report, name, str(output))
+
+
+def verdict_of(report: Report, name: str, output: str) -> VerificationRow:
+    """What the record keeps of a report."""
     wrong = [check.text for check in report.checks if check.status in ("wrong", "unjudged")]
-    return VerificationRow(output=str(output), name=name, ok=report.verified, detail="; ".join(wrong))
+    return VerificationRow(output=output, name=name, ok=report.verified, detail="; ".join(wrong))
 
 
 def looked_at(catalog: Catalog) -> Callable[[str, str], VerificationRow | None]:
@@ -96,3 +105,22 @@ def _derivations(
         else f"it does not evaluate: {one.cause.message if one.cause else ''}"
         for one in results
     }
+
+
+def keep(report: Report, name: str, root: Path, catalog: Catalog) -> None:
+    """Write down what `verify NAME` said of the last build, for `publish` and the page."""
+    record = open_record(root)
+    try:
+        built = record.built(name)
+        if (
+            built is None
+            or not built.outputs
+            or Path(report.path).resolve() != Path(built.outputs[0]).resolve()
+        ):
+            return
+        verdict = verdict_of(report, name, built.outputs[0])
+        record.note_verdict(msgspec.structs.replace(verdict, derivation=built.derivation))
+    finally:
+        record.close()
+    sizes = msgspec.json.encode(sizes_of(report, catalog)).decode()
+    write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)

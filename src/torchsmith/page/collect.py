@@ -17,7 +17,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.nix.graph import Graph
-from torchsmith.page.document import CellState, PageCell, PageDocument, SharedBuild
+from torchsmith.page.document import CellState, PageCell, PageCover, PageDocument, SharedBuild
 from torchsmith.page.findings import Findings, below, read_findings
 from torchsmith.page.past import PagePast, read_past
 from torchsmith.page.revisions import revisions
@@ -37,6 +37,7 @@ class PageRequest:
     whole: bool  # the workspace's matrix is shown, not only the recipes that lie there
     made: float
     graph: Graph | None = None
+    cover: PageCover | None = None
 
 
 def collect(request: PageRequest) -> PageDocument:
@@ -57,6 +58,7 @@ def collect(request: PageRequest) -> PageDocument:
         shared=tuple(_shared(request.graph, recipes.values())),
         runs=past.runs,
         history=tuple(revisions(request.root, [one.root for one in repositories])),
+        cover=request.cover,
         notes=tuple(notes),
     )
 

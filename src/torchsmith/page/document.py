@@ -134,6 +134,13 @@ class PageRevision(msgspec.Struct, frozen=True):
     recipes: int
 
 
+class PageCover(msgspec.Struct, frozen=True):
+    """The best plans for a fleet: variants, machines served, and those served as well as possible."""
+
+    machines: int
+    points: tuple[tuple[int, int, int], ...]
+
+
 class PageDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace as the page shows it."""
 
@@ -146,4 +153,5 @@ class PageDocument(msgspec.Struct, frozen=True, kw_only=True):
     shared: tuple[SharedBuild, ...]
     runs: tuple[PageRun, ...]
     history: tuple[PageRevision, ...]
+    cover: PageCover | None = None  # of a fleet that was named
     notes: tuple[str, ...] = ()  # what could not be read, and why

@@ -21,7 +21,7 @@ ASSETS = files("torchsmith.page") / "assets"
 
 def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str:
     """The whole file."""
-    style = (ASSETS / "page.css").read_text()
+    style = "".join((ASSETS / name).read_text() for name in ("page.css", "draw.css"))
     script = "".join((ASSETS / name).read_text() for name in ("mine.js", "page.js"))
     policy = (
         f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)};"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 
 from torchsmith.catalog import Catalog
-from torchsmith.page.document import PageDocument
+from torchsmith.page.document import PageDocument, SharedBuild
 from torchsmith.page.markup import Child, Markup, tag
+from torchsmith.page.pictures import (
+    cover_curve,
+    findings_picture,
+    history_picture,
+    run_picture,
+    shared_picture,
+    sizes_picture,
+)
 
 PageView = tuple[str, str, Child]
 
@@ -14,8 +23,28 @@ PageView = tuple[str, str, Child]
 def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
     """Those that have something to show: name, title, content."""
     yield "mine", "Which one is mine?", _mine(catalog)
+    if document.runs:
+        yield (
+            "timeline",
+            "Timeline",
+            [scrolled(run_picture(run).inline(), f"Run {run.id}") for run in document.runs],
+        )
     if document.findings:
-        yield "findings", "Findings", _findings(document)
+        picture = scrolled(findings_picture(document).inline(), "Findings by rule, drawn")
+        yield "findings", "Findings", (picture, _findings(document))
+    shared = [one for one in document.shared if len(one.users) > 1]
+    if shared:
+        yield "shared", "Shared builds", _shared(shared)
+    if any(cell.sizes for cell in document.cells):
+        yield "sizes", "GPU code", scrolled(sizes_picture(document).inline(), "GPU code, drawn")
+    if document.cover:
+        yield "cover", "Cover", scrolled(cover_curve(document.cover).inline(), "Cover, drawn")
+    if len(document.history) > 1:
+        yield (
+            "history",
+            "History",
+            (scrolled(history_picture(document.history).inline(), "History, drawn"), _history(document)),
+        )
 
 
 def _mine(catalog: Catalog) -> Child:
@@ -39,6 +68,39 @@ def _mine(catalog: Catalog) -> Child:
     )
     command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
     return form, tag("div", tag("p", "This command answers:"), tag("pre", command), class_="nojs")
+
+
+FEW_BUILDS = 60  # that are drawn at once; more are behind a click
+RECENT = 12
+
+
+def _shared(shared: Sequence[SharedBuild]) -> Child:
+    """Who shares what, drawn; for a large matrix behind a click."""
+    recipes = len({user for one in shared for user in one.users})
+    sure = all(one.sure for one in shared)
+    how = "by derivation" if sure else "by the text of the recipes; page --eval asks Nix"
+    words = tag("p", f"{recipes} recipes need {len(shared)} long builds that they share ({how}).")
+    picture = scrolled(shared_picture(shared).inline(), "Shared builds, drawn")
+    if recipes <= FEW_BUILDS:
+        return words, picture
+    return words, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
+
+
+def _history(document: PageDocument) -> Markup:
+    rows = [
+        tag(
+            "tr",
+            tag("td", time.strftime("%Y-%m-%d", time.gmtime(one.at))),
+            tag("td", tag("code", one.revision)),
+            tag("td", f"{one.repository}: " if one.repository else None, one.subject),
+            tag("td", f"+{one.added} ~{one.changed} -{one.deleted}", class_="number"),
+            tag("td", str(one.recipes), class_="number"),
+        )
+        for one in sorted(document.history, key=lambda one: -one.at)[:RECENT]
+    ]
+    names = ("date", "commit", "what", "changes", "recipes")
+    head = tag("tr", [tag("th", word, scope="col") for word in names])
+    return scrolled(tag("table", tag("thead", head), tag("tbody", rows), class_="rows"), "Latest commits")
 
 
 def _findings(document: PageDocument) -> Markup:

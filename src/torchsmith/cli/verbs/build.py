@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
-from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --simulate"
 
@@ -63,6 +63,7 @@ def run(
     silent_timeout: SilenceOption = 0,
     verify: LookOption = False,
     simulate: SimulateOption = False,
+    svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
     """Build the selected cells, each derivation once, the longest chains first.
@@ -75,8 +76,11 @@ def run(
     from torchsmith.cli.build_run import asked_before, backend_name, carry_out, show_simulation
     from torchsmith.cli.console import say_recovered
     from torchsmith.cli.hash_run import mend
+    from torchsmith.edge.problem import Problem
     from torchsmith.workspace.journal import finish_stopped
 
+    if svg is not None and not simulate:
+        raise Problem("--svg draws what --simulate finds", hint="torchsmith page draws a run of the record")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with workspace_record(workspace, read_only=dry_run or simulate) as (opened, record):
         say_recovered(finish_stopped(state_folder(opened).parent, "build"))
@@ -98,6 +102,6 @@ def run(
         if fix_hashes:
             mend(opened, record, request.selectors, request.trees, accept=False)
         if simulate:
-            show_simulation(request, opened, record, as_json=json)
+            show_simulation(request, opened, record, as_json=json, svg=svg)
         elif not carry_out(request, opened, record, dry_run=dry_run, as_json=json):
             raise typer.Exit(1)

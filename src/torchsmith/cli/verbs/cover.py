@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from torchsmith.cli.host_options import WorkloadOption
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith cover sample --profile wide --curve 6"
@@ -40,6 +40,7 @@ def run(
     force: Annotated[bool, Option("--force", help="Replace the file of --write.")] = False,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
+    svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
     """Choose the fewest variants that serve every machine of a fleet, or the best few, proved optimal.
@@ -68,6 +69,12 @@ def run(
         print_json(view.cover_json(cover, plan, plans))
     else:
         view.print_answer(cover, plan, plans, limited=best > 0)
+    if svg is not None:
+        from torchsmith.cli.page_run import write_svg
+        from torchsmith.page.pictures import cover_curve, cover_points
+
+        drawn = plans or cover.curve(max(len(plan.cells), 1))
+        write_svg(cover_curve(cover_points(drawn, machines.machines)), svg)
     if write is not None:
         chosen = cover.with_companions(plan.cells)
         write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", read_as, replace=force)

@@ -13,7 +13,7 @@ from torchsmith.cli.nix_options import (
     Recipes,
     TimeoutOption,
 )
-from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith graph -w builds sm120"
@@ -30,6 +30,7 @@ def run(
     format: Annotated[
         str, Option("--format", help="Draw it: dot for Graphviz, mermaid for Markdown; else words.")
     ] = "",
+    svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
     """Count the builds below recipes, and show or draw which of the long ones they share.
@@ -52,6 +53,11 @@ def run(
         sys.stdout.write(view.DRAWINGS[format](graph))
     else:
         view.print_graph(graph, as_json=json)
+    if svg is not None:
+        from torchsmith.cli.page_run import write_svg
+        from torchsmith.page.pictures import graph_picture
+
+        write_svg(graph_picture(graph), svg)
     print_failures(results)
     if len(graph.recipes) < len(results):
         raise SystemExit(1)

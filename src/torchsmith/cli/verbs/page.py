@@ -24,6 +24,9 @@ def run(
     evaluate: Annotated[
         bool, typer.Option("--eval", help="Ask Nix for derivations and what they share.")
     ] = False,
+    fleet: Annotated[
+        Path | None, typer.Option("--fleet", metavar="FILE", help="Draw what variants buy it; see cover.")
+    ] = None,
     nixpkgs: NixpkgsOption = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
@@ -35,11 +38,13 @@ def run(
     Nothing outside the workspace's folder is read, and nothing is built.
     """
     from torchsmith.cli.console import print_json, say
-    from torchsmith.cli.page_run import page_request
+    from torchsmith.cli.page_run import page_request, with_cover
     from torchsmith.edge.files import write_atomic
     from torchsmith.page.collect import collect, pickable
 
     asked = page_request(folder, workspace, profile, nixpkgs, evaluate)
+    if fleet is not None:
+        asked = with_cover(asked, fleet)
     document = collect(asked)
     if json:
         print_json(document)

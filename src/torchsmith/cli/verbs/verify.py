@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption
 
 EXAMPLE = "torchsmith verify result --variant pytorch-python313-cuda13_0-sm120-avx512"
 
@@ -28,6 +28,7 @@ def run(
     ] = None,
     no_cpu: Annotated[bool, typer.Option("--no-cpu", help="Leave the CPU code out: faster.")] = False,
     workspace: WorkspaceOption = None,
+    svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
     """Say which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
@@ -44,6 +45,7 @@ def run(
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
+    named = path
     path, variant = build_and_name(path, variant, opened)
     against = build_named(against, opened) if against else None
     promise = promised(variant, path, opened.catalog)
@@ -57,5 +59,14 @@ def run(
         print_report(report)
         if comparison:
             print_comparison(comparison)
+    if path != named and opened.root is not None:
+        from torchsmith.cli.verified import keep
+
+        keep(report, named.name, opened.root, opened.catalog)
+    if svg is not None:
+        from torchsmith.cli.page_run import write_svg
+        from torchsmith.page.pictures import verify_picture
+
+        write_svg(verify_picture(report, opened.catalog), svg)
     if not report.ok:
         raise typer.Exit(1)

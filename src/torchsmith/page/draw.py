@@ -1,0 +1,283 @@
+"""Pictures as plain SVG: the same drawing inside the page and as a file of its own, in light and dark."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from torchsmith.page.markup import Child, Markup, tag
+
+STYLE = (files("torchsmith.page") / "assets" / "draw.css").read_text()
+COLOURS = ("a", "b", "c", "d4", "e", "f")
+LETTER = 7.0  # the width of a letter at 12 pixels, widely counted
+BOLD = 8.0
+ROW = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing: what it shows in words, its size, and its elements."""
+
+    title: str
+    width: int
+    height: int
+    content: Markup
+
+    def inline(self) -> Markup:
+        """As a part of the page, which has the style."""
+        return self._svg()
+
+    def file(self) -> str:
+        """As a file of its own, which brings its style along."""
+        return f"{self._svg(tag('style', Markup(STYLE)), xmlns='http://www.w3.org/2000/svg')}\n"
+
+    def _svg(self, *first: Child, **more: str) -> Markup:
+        about: dict[str, str | int] = {"width": self.width, "height": self.height, **more}
+        about["viewBox"] = f"0 0 {self.width} {self.height}"
+        title = tag("title", self.title)
+        return tag("svg", title, first, self.content, class_="d picture", role="img", **about)
+
+
+def clipped(text: str, pixels: float, letter: float = LETTER) -> str:
+    """Text that fits, with its middle left out where it does not."""
+    most = max(1, int(pixels / letter))
+    if len(text) <= most:
+        return text
+    head = (most - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
+
+
+def short(name: str) -> str:
+    """A build's name without what nearly all have in common: pytorch210-sm90-avx2."""
+    return re.sub(r"^python3\.\d+-|-python\d+|-cuda\d+_\d+|-\d+(?:\.\d+)+$", "", name)
+
+
+def write(x: float, y: float, words: str, class_: str = "") -> Markup:
+    return tag("text", words, x=x, y=y, class_=class_ or None)
+
+
+def box(x: float, y: float, width: float, height: float, class_: str, about: str = "") -> Markup:
+    title = tag("title", about) if about else None
+    return tag("rect", title, x=x, y=y, width=max(width, 1.0), height=height, rx=2, class_=class_)
+
+
+def line(points: str, class_: str) -> Markup:
+    return tag("path", d=points, class_=class_)
+
+
+@dataclass(frozen=True, slots=True)
+class BarRow:
+    """A bar: its label, its length, what to write behind it; a hollow one counts for less."""
+
+    label: str
+    value: float
+    words: str
+    colour: str = "a"
+    hollow: bool = False
+    about: str = ""
+
+
+def bars(title: str, rows: Sequence[BarRow], width: int = 760) -> Picture:
+    """Horizontal bars, each with its words; what is hollow differs by its form and not by colour alone."""
+    label = min(280.0, max((len(row.label) for row in rows), default=0) * LETTER + 12)
+    words = max((len(row.words) for row in rows), default=0) * LETTER + 12
+    room = max(60.0, width - label - words)
+    most = max((row.value for row in rows), default=0) or 1
+    parts: list[Markup] = []
+    for number, row in enumerate(rows):
+        y = number * ROW + 2
+        length = room * row.value / most
+        colour = f"l{row.colour} hollow" if row.hollow else row.colour
+        parts.append(write(label - 6, y + 14, clipped(row.label, label), "end"))
+        parts.append(box(label, y + 3, length, ROW - 8, colour, row.about))
+        parts.append(write(label + length + 6, y + 14, row.words, "dim"))
+    return Picture(title, width, len(rows) * ROW + 6, Markup("".join(parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A job on a lane, in seconds."""
+
+    lane: str
+    start: float
+    end: float
+    name: str
+    colour: str = "a"
+    sign: str = ""
+
+
+def ticks(most: float, count: int = 6) -> list[float]:
+    """Round numbers from nothing to `most`."""
+    if most <= 0:
+        return [0.0]
+    raw = most / count
+    power = 10 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
+    return [step * number for number in range(int(most / step) + 1)]
+
+
+def _time_ticks(most: float) -> tuple[list[float], float, str]:
+    for seconds, unit in ((86400 * 2, "h"), (5400, "h"), (120, "min")):
+        if most >= seconds:
+            size = 3600.0 if unit == "h" else 60.0
+            return [value * size for value in ticks(most / size)], size, unit
+    return ticks(most), 1.0, "s"
+
+
+def gantt(title: str, spans: Sequence[Span], width: int = 960, words: str = "") -> Picture:
+    """Jobs over time, a lane each builder; a long lane is packed into as many rows as overlap."""
+    rows = _rows(spans)
+    label = min(220.0, max((len(lane) for lane, _ in rows), default=0) * LETTER + 14)
+    most = max((span.end for span in spans), default=0.0) or 1.0
+    room = width - label - 16
+    parts: list[Markup] = []
+    top = 26 if words else 8
+    bottom = top + len(rows) * ROW
+    if words:
+        parts.append(write(0, 14, words, "dim"))
+    marks, size, unit = _time_ticks(most)
+    for mark in marks:
+        x = label + room * mark / most
+        parts.append(line(f"M{x:.1f} {top}V{bottom}", "axis"))
+        parts.append(write(x, bottom + 16, f"{mark / size:g} {unit}", "dim middle"))
+    before = ""
+    for number, (lane, own) in enumerate(rows):
+        y = top + number * ROW
+        if lane != before:
+            parts.append(write(label - 8, y + 15, clipped(lane, label), "end"))
+        before = lane
+        for span in own:
+            x, length = label + room * span.start / most, room * (span.end - span.start) / most
+            parts.append(box(x, y + 3, length, ROW - 6, span.colour, f"{span.name} ({span.sign or 'done'})"))
+            name = f"{span.sign} {short(span.name)}".strip()
+            if length > 6 * BOLD:
+                parts.append(write(x + 4, y + 15, clipped(name, length - 8, BOLD), "on"))
+            elif span.sign:
+                parts.append(write(x + length + 2, y + 15, span.sign))
+    return Picture(title, width, int(bottom + 24), Markup("".join(parts)))
+
+
+def _rows(spans: Sequence[Span]) -> list[tuple[str, list[Span]]]:
+    lanes: dict[str, list[list[Span]]] = {}
+    for span in sorted(spans, key=lambda span: span.start):
+        own = lanes.setdefault(span.lane, [])
+        free = next((row for row in own if row[-1].end <= span.start + 1e-9), None)
+        if free is None:
+            own.append([span])
+        else:
+            free.append(span)
+    return [(lane, row) for lane, own in lanes.items() for row in own]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line: its name, its points, and whether it goes up in steps."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    steps: bool = False
+
+
+def curve(
+    title: str,
+    series: Sequence[Series],
+    x_words: str,
+    labels: Sequence[tuple[float, str]] = (),
+    width: int = 760,
+) -> Picture:
+    """Lines over a common axis, each with its name at its end; `labels` stand below the axis."""
+    height, left, top, bottom = 300, 70, 14, 256
+    right = width - max((len(one.name) for one in series), default=0) * LETTER - 16
+    xs = [x for one in series for x, _ in one.points]
+    low, high = (min(xs), max(xs)) if xs else (0.0, 1.0)
+    most = max((y for one in series for _, y in one.points), default=0) or 1
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (x - low) / (high - low) if high > low else 0.5
+        return left + (right - left) * across, bottom - (bottom - top) * y / most
+
+    parts: list[Markup] = []
+    for mark in ticks(most, 5):
+        _, y = place(low, mark)
+        parts.append(line(f"M{left} {y:.1f}H{right:.1f}", "axis"))
+        parts.append(write(left - 8, y + 4, f"{mark:,.0f}", "dim end"))
+    for x, words in labels or [(mark, f"{mark:g}") for mark in ticks(high) if mark >= low]:
+        parts.append(write(place(x, 0)[0], bottom + 18, words, "dim middle"))
+    parts.append(write((left + right) / 2, bottom + 38, x_words, "dim middle"))
+    parts += _lines(series, place, bottom)
+    return Picture(title, width, height, Markup("".join(parts)))
+
+
+def _lines(series: Sequence[Series], place: object, bottom: float) -> Iterator[Markup]:
+    assert callable(place)
+    taken: list[float] = []
+    for number, one in enumerate(series):
+        colour = COLOURS[number % len(COLOURS)]
+        spots = [place(x, y) for x, y in one.points]
+        if not spots:
+            continue
+        path = f"M{spots[0][0]:.1f} {spots[0][1]:.1f}"
+        for x, y in spots[1:]:
+            path += f"H{x:.1f}V{y:.1f}" if one.steps else f"L{x:.1f} {y:.1f}"
+        yield line(path, f"l{colour}")
+        for (x, y), (at, value) in zip(spots, one.points, strict=True):
+            yield tag(
+                "circle", tag("title", f"{one.name}: {value:,.0f} at {at:g}"), cx=x, cy=y, r=3, class_=colour
+            )
+        x, y = spots[-1]
+        while any(abs(y - other) < 13 for other in taken):
+            y += 13 if y < bottom - 13 else -40
+        taken.append(y)
+        yield write(x + 8, y + 4, one.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Something below something else."""
+
+    user: str
+    build: str
+    kind: str
+
+
+MOST_DRAWN = 400
+
+
+def sharing(title: str, links: Sequence[Link], width: int = 960) -> Picture:
+    """Recipes at the left, the long builds below them at the right, and who needs what."""
+    shown = links[: MOST_DRAWN * 4]
+    builds = list(dict.fromkeys((link.kind, link.build) for link in shown))[:MOST_DRAWN]
+    users = list(dict.fromkeys(link.user for link in shown))[:MOST_DRAWN]
+    kinds = list(dict.fromkeys(kind for kind, _ in builds))
+    builds.sort(key=lambda build: kinds.index(build[0]))  # one kind beside the other
+    step_left, step_right = ROW - 4, max(ROW - 4.0, (ROW - 4) * len(users) / max(len(builds), 1))
+    left = min(width * 0.42, max((len(user) for user in users), default=0) * LETTER + 12)
+    right = width - min(width * 0.42, max((len(name) for _, name in builds), default=0) * LETTER + 40)
+    ys = {user: number * step_left + 14 for number, user in enumerate(users)}
+    zs = {build: number * step_right + 14 for number, build in enumerate(builds)}
+    parts: list[Markup] = []
+    for link in shown:
+        key = (link.kind, link.build)
+        if link.user in ys and key in zs:
+            y, z, middle = ys[link.user] - 4, zs[key] - 4, (left + right) / 2
+            colour = COLOURS[kinds.index(link.kind) % len(COLOURS)]
+            parts.append(
+                line(
+                    f"M{left + 4:.0f} {y}C{middle:.0f} {y} {middle:.0f} {z:.0f} {right - 4:.0f} {z:.0f}",
+                    f"l{colour} thin",
+                )
+            )
+    counts: dict[tuple[str, str], int] = {}
+    for link in links:
+        counts[link.kind, link.build] = counts.get((link.kind, link.build), 0) + 1
+    parts += [write(left - 2, y, clipped(user, left), "end") for user, y in ys.items()]
+    for (kind, name), z in zs.items():
+        colour = COLOURS[kinds.index(kind) % len(COLOURS)]
+        parts.append(box(right - 4, z - 10, 8, 12, colour))
+        words = f"{short(name)} ×{counts[kind, name]}" if counts[kind, name] > 1 else short(name)
+        parts.append(write(right + 10, z, clipped(words, width - right - 12)))
+    height = max([*ys.values(), *zs.values(), 0]) + 14
+    return Picture(title, width, int(height), Markup("".join(parts)))

@@ -1,0 +1,182 @@
+"""What each picture is drawn from: a graph, a schedule, a cover, a verified build, a document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from torchsmith.artifact.gpu import TargetRow
+from torchsmith.artifact.report import Report
+from torchsmith.build.schedule import Schedule, Task
+from torchsmith.catalog import Catalog, Gpu
+from torchsmith.catalog.runs import gpu_code_runs
+from torchsmith.host.cover import FleetPlan
+from torchsmith.nix.graph import Graph
+from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
+from torchsmith.page.draw import COLOURS, BarRow, Link, Picture, Series, Span, bars, curve, gantt, sharing
+from torchsmith.page.stories import duration, mebibytes
+
+STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}
+SEVERITIES = {"error": "e", "warning": "c", "note": "f"}
+MOST_ROWS = 60
+
+
+def graph_picture(graph: Graph) -> Picture:
+    """Recipes and the long builds below them."""
+    return shared_picture(
+        [SharedBuild(one.kind, one.derivation.name, one.users, True) for one in graph.heavy]
+    )
+
+
+def shared_picture(shared: Sequence[SharedBuild]) -> Picture:
+    """The same from a document; builds of one name are told apart by number."""
+    links, seen = [], dict[str, int]()
+    for one in shared:
+        seen[one.name] = seen.get(one.name, 0) + 1
+        name = one.name if seen[one.name] == 1 else f"{one.name} ({seen[one.name]})"
+        links += [Link(user, name, one.kind) for user in one.users]
+    links.sort(key=lambda link: tuple(reversed(link.user.split("-", 1))))  # a torch beside its companions
+    several = sum(len(one.users) > 1 for one in shared)
+    return sharing(f"{len(shared)} long builds, {several} of them below several recipes", links)
+
+
+def schedule_picture(schedule: Schedule, tasks: Sequence[Task], farm: str) -> Picture:
+    """A simulated run, a lane each builder."""
+    known = {task.key: task for task in tasks}
+    systems = sorted({task.system for task in tasks})
+    spans = [
+        Span(
+            one.slot,
+            one.start,
+            one.end,
+            known[one.key].name,
+            COLOURS[systems.index(known[one.key].system) % len(COLOURS)],
+        )
+        for one in schedule.placed
+    ]
+    words = f"{len(spans)} builds on {farm} in {duration(schedule.makespan)}"
+    legend = ", ".join(f"{_word(number)}: {system}" for number, system in enumerate(systems))
+    return gantt(words, spans, words=f"{words} ({legend})" if len(systems) > 1 else words)
+
+
+def _word(number: int) -> str:
+    return ("blue", "green", "orange", "violet", "red", "grey")[number % len(COLOURS)]
+
+
+def run_picture(run: PageRun) -> Picture:
+    """A run of the record: a lane each builder, failures with a sign."""
+    spans = [
+        Span(
+            job.builder or "this machine",
+            job.start,
+            max(job.end, job.start + run.seconds / 400),
+            job.name,
+            *STATE_COLOURS.get(job.state, ("f", "?")),
+        )
+        for job in run.jobs
+    ]
+    failed = sum(job.state == "failed" for job in run.jobs)
+    words = f"run {run.id}: {len(spans)} jobs in {duration(run.seconds)}"
+    words += f", {failed} failed (red, ✗)" if failed else ""
+    return gantt(words, spans, words=words)
+
+
+def cover_points(plans: Sequence[FleetPlan], machines: int) -> PageCover:
+    """The best plans of each size as the page keeps them."""
+    points = ((len(plan.cells), plan.best + plan.slower, plan.best) for plan in plans)
+    return PageCover(machines, tuple(points))
+
+
+def cover_curve(cover: PageCover) -> Picture:
+    """What each further variant buys: machines that are served, and served as well as possible."""
+    served = Series("served", [(size, all_) for size, all_, _ in cover.points])
+    best = Series("at their best", [(size, best) for size, _, best in cover.points])
+    words = f"variants; machines served by the best plan of each size, of {cover.machines:,}"
+    return curve(words, [served, best], words)
+
+
+def used_rows(rows: Sequence[TargetRow], gpu: Gpu, catalog: Catalog) -> list[TargetRow]:
+    """The code that a GPU loads: what was made for it, else the newest that runs there, else PTX."""
+    for kind in ("cubin", "ptx"):
+        runs = [
+            row
+            for row in rows
+            if row.kind == kind and gpu_code_runs(kind, row.target, catalog.gpus.get(row.target.sm), gpu)
+        ]
+        newest = max((row.target.sm for row in runs), default=None)
+        if runs:
+            return [row for row in runs if row.target.sm == newest]
+    return []
+
+
+def verify_picture(report: Report, catalog: Catalog) -> Picture:
+    """For every GPU that a build serves, how much of its GPU code that GPU uses; the rest is hollow."""
+    total = sum(row.size for row in report.gpu)
+    rows = []
+    for service in report.services:
+        gpu = catalog.gpus.get(service.sm)
+        if service.verdict == "no" or gpu is None:
+            continue
+        used = sum(row.size for row in used_rows(report.gpu, gpu, catalog))
+        words = f"uses {mebibytes(used)}, not {mebibytes(total - used)}"
+        rows.append(BarRow(f"{service.sm} {gpu.title}", used, words, "b"))
+    rows += list(_code_rows([(f"{row.kind} {row.target}", row.size) for row in report.gpu]))
+    title = f"{mebibytes(total)} of GPU code: what each GPU uses, and what there is"
+    return bars(title, rows)
+
+
+def _code_rows(targets: Sequence[tuple[str, int]], used: Sequence[str] = ()) -> Iterator[BarRow]:
+    for target, size in targets:
+        yield BarRow(target, size, mebibytes(size), "a" if target in used else "f", hollow=target not in used)
+
+
+def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
+    """What the page keeps of a verified build: its GPU code, and which of it its own GPU uses."""
+    targets = {f"{row.kind} {row.target}": row.size for row in report.gpu}
+    gpus = [gpu for gpu in catalog.gpus.values() if f"-{gpu.name}-" in report.variant]
+    used = [row for gpu in gpus for row in used_rows(report.gpu, gpu, catalog)]
+    return PageSizes(targets, tuple(f"{row.kind} {row.target}" for row in used))
+
+
+def sizes_picture(document: PageDocument) -> Picture:
+    """The GPU code of every verified build: what its GPU uses, and what it carries besides."""
+    rows = []
+    for cell in document.cells:
+        if cell.sizes:
+            total = sum(cell.sizes.targets.values())
+            used = sum(size for target, size in cell.sizes.targets.items() if target in cell.sizes.used)
+            rows.append(BarRow(cell.name, used, f"{mebibytes(used)} used", "b"))
+            rows.append(BarRow("", total - used, f"{mebibytes(total - used)} unused", "f", hollow=True))
+    return bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS])
+
+
+def findings_picture(document: PageDocument) -> Picture:
+    """How often each rule spoke."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for one in document.findings:
+        key = (one.severity, one.rule, one.title)
+        counts[key] = counts.get(key, 0) + len(one.places)
+    rows = [
+        BarRow(
+            f"{rule} {title}", count, f"{count} {severity}{'s' if count > 1 else ''}", SEVERITIES[severity]
+        )
+        for (severity, rule, title), count in counts.items()
+    ]
+    return bars("findings by rule", rows[:MOST_ROWS])
+
+
+def history_picture(history: Sequence[PageRevision]) -> Picture:
+    """How many recipes there were after each commit, a line each repository."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for one in history:
+        lines.setdefault(one.repository or "recipes", []).append((one.at, one.recipes))
+    series = [Series(name, sorted(points), steps=True) for name, points in lines.items()]
+    moments = sorted(one.at for one in history)
+    shown = [moments[0], moments[len(moments) // 2], moments[-1]] if moments else []
+    spread = [
+        at
+        for place, at in enumerate(shown)
+        if place == 0 or at - shown[place - 1] > 0.15 * (shown[-1] - shown[0])
+    ]
+    labels = [(at, time.strftime("%Y-%m-%d", time.gmtime(at))) for at in spread]
+    return curve("recipes after each commit", series, "recipes after each commit", labels)
