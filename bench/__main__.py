@@ -14,7 +14,7 @@ from rich.table import Table
 from bench.measure import Row
 
 # One module a capability; each has `rows()`.
-MODULES = ("startup", "generate", "evaluate", "host", "artifact", "auditing", "farm", "load")
+MODULES = ("startup", "generate", "evaluate", "host", "artifact", "auditing", "farm", "load", "page")
 FILE = Path("bench.json")
 
 

@@ -91,21 +91,21 @@ def test_products_are_found_by_name(open_page: Open, file: Path) -> None:
 def test_a_cell_tells_its_story(open_page: Open, file: Path, builds: Path) -> None:
     page = open_page(file)
     page.click(f"a[href='#cell-{FAILED}']")
-    story = page.locator(".story:target")
+    story = page.locator(".story.open")
     expect(story).to_contain_text("out of memory")
     expect(story.locator("pre.log")).to_contain_text("Killed signal")
     expect(story).to_contain_text(FAILED.replace("pytorch", "torchaudio"))
     recipe = (builds / f"build-pytorch/.flox/pkgs/{FAILED}.nix").read_text()
     assert story.locator("pre[aria-label=Recipe]").text_content() == recipe + "\n"
     assert story.locator(".x-k").count() > 5
-    page.click(".story:target .close")
-    expect(page.locator(".story:target")).to_have_count(0)
+    page.click(".story.open .close")
+    expect(page.locator(".story.open")).to_have_count(0)
 
 
 def test_commands_are_copied(open_page: Open, file: Path) -> None:
     page = open_page(file, f"#cell-{FAILED}")
-    page.click(".story:target .copy >> nth=0")
-    expect(page.locator(".story:target .copy").first).to_have_text("copied")
+    page.click(".story.open .copy >> nth=0")
+    expect(page.locator(".story.open .copy").first).to_have_text("copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"torchsmith build {FAILED}"
 
 
@@ -122,9 +122,9 @@ def test_the_keyboard_alone_suffices(open_page: Open, file: Path) -> None:
     second = page.evaluate("document.activeElement.hash")
     assert second != first
     page.keyboard.press("Enter")
-    expect(page.locator(".story:target h3")).to_be_focused()
+    expect(page.locator(".story.open h3")).to_be_focused()
     page.keyboard.press("Escape")
-    expect(page.locator(".story:target")).to_have_count(0)
+    expect(page.locator(".story.open")).to_have_count(0)
     assert page.evaluate("document.activeElement.hash") == second
 
 

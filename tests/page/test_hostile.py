@@ -86,8 +86,8 @@ def test_hostile_recipes_and_logs_stay_text(
         page.evaluate(
             "place => { location.hash = document.querySelectorAll('#matrix .c')[place].hash }", place
         )
-        page.wait_for_selector(".story:target pre[aria-label=Recipe]")
-        assert page.evaluate("(s => s.scrollWidth <= s.clientWidth)(document.querySelector('.story:target'))")
+        page.wait_for_selector(".story.open pre[aria-label=Recipe]")
+        assert page.evaluate("(s => s.scrollWidth <= s.clientWidth)(document.querySelector('.story.open'))")
     innocent(page)
 
 

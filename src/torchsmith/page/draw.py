@@ -98,7 +98,7 @@ def bars(title: str, rows: Sequence[BarRow], width: int = 760) -> Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DrawnJob:
     """A job on a lane, in seconds."""
 
     lane: str
@@ -127,7 +127,7 @@ def _time_ticks(most: float) -> tuple[list[float], float, str]:
     return ticks(most), 1.0, "s"
 
 
-def gantt(title: str, spans: Sequence[Span], width: int = 960, words: str = "") -> Picture:
+def gantt(title: str, spans: Sequence[DrawnJob], width: int = 960, words: str = "") -> Picture:
     """Jobs over time, a lane each builder; a long lane is packed into as many rows as overlap."""
     rows = _rows(spans)
     label = min(220.0, max((len(lane) for lane, _ in rows), default=0) * LETTER + 14)
@@ -160,8 +160,8 @@ def gantt(title: str, spans: Sequence[Span], width: int = 960, words: str = "") 
     return Picture(title, width, int(bottom + 24), Markup("".join(parts)))
 
 
-def _rows(spans: Sequence[Span]) -> list[tuple[str, list[Span]]]:
-    lanes: dict[str, list[list[Span]]] = {}
+def _rows(spans: Sequence[DrawnJob]) -> list[tuple[str, list[DrawnJob]]]:
+    lanes: dict[str, list[list[DrawnJob]]] = {}
     for span in sorted(spans, key=lambda span: span.start):
         own = lanes.setdefault(span.lane, [])
         free = next((row for row in own if row[-1].end <= span.start + 1e-9), None)
@@ -235,7 +235,7 @@ def _lines(series: Sequence[Series], place: object, bottom: float) -> Iterator[M
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class DrawnLink:
     """Something below something else."""
 
     user: str
@@ -246,7 +246,7 @@ class Link:
 MOST_DRAWN = 400
 
 
-def sharing(title: str, links: Sequence[Link], width: int = 960) -> Picture:
+def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture:
     """Recipes at the left, the long builds below them at the right, and who needs what."""
     shown = links[: MOST_DRAWN * 4]
     builds = list(dict.fromkeys((link.kind, link.build) for link in shown))[:MOST_DRAWN]

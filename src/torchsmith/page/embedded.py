@@ -12,34 +12,23 @@ import msgspec
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, PageCell, PageDocument
-from torchsmith.page.highlight import PackedRecipes
 from torchsmith.page.markup import FORBIDDEN, Markup
+from torchsmith.page.packed import Once, PackedRecipes
 from torchsmith.page.rules import pick_rules
 
-
-class _PageWords:
-    """Texts that occur often, each once."""
-
-    def __init__(self) -> None:
-        self.all: list[str] = []
-        self._places: dict[str, int] = {}
-
-    def __call__(self, text: str) -> int:
-        if text not in self._places:
-            self._places[text] = len(self.all)
-            self.all.append(text)
-        return self._places[text]
+NAME = "\x01"  # stands for the cell's own name in its recipe
 
 
 def embedded(document: PageDocument, catalog: Catalog, wanted: Iterable[Cell]) -> dict[str, Any]:
     """The document as the script takes it."""
-    recipes, words = PackedRecipes(), _PageWords()
+    recipes, words = PackedRecipes(), Once[str]()
     cells = [_cell(cell, recipes, words) for cell in document.cells]
     return {
         "states": {state: list(words_) for state, words_ in STATES.items()},
         "cells": cells,
         "words": words.all,
-        "lines": recipes.lines,
+        "lines": recipes.lines.all,
+        "paragraphs": recipes.paragraphs.all,
         "findings": [_finding(document, number) for number in range(len(document.findings))],
         "shared": [[one.kind, one.name, int(one.sure), one.users] for one in document.shared],
         "products": products(catalog),
@@ -52,7 +41,7 @@ def _finding(document: PageDocument, number: int) -> list[Any]:
     return [one.rule, one.severity, one.message, one.hint]
 
 
-def _cell(cell: PageCell, recipes: PackedRecipes, words: _PageWords) -> dict[str, Any]:
+def _cell(cell: PageCell, recipes: PackedRecipes, words: Once[str]) -> dict[str, Any]:
     """A cell; what the page itself already tells of it is left out."""
     more: dict[str, Any] = {
         "n": cell.name,
@@ -62,7 +51,7 @@ def _cell(cell: PageCell, recipes: PackedRecipes, words: _PageWords) -> dict[str
         "i": cell.isa,
         "t": words(f"{cell.cuda and f'cuda {cell.cuda}'} {cell.line} {cell.flavor} {cell.system}"),
         "f": cell.file,
-        "r": recipes.add(cell.recipe) if cell.recipe else None,
+        "r": recipes.add(cell.recipe.replace(cell.name, NAME)) if cell.recipe else None,
         "w": list(cell.findings),
         "l": [words(line) for line in cell.build.log] if cell.build else None,
     }

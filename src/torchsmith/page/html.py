@@ -16,6 +16,7 @@ from torchsmith.page.markup import Child, Markup, tag
 from torchsmith.page.stories import address, stories
 from torchsmith.page.views import views
 
+Numbers = Mapping[str, int]  # of cells, by name
 ASSETS = files("torchsmith.page") / "assets"
 
 
@@ -37,11 +38,14 @@ def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str
         tag("style", Markup(style)),
     )
     sections = list(views(document, catalog))
-    told = tag("section", stories(document, catalog), id="stories", aria_label="Cells")
+    # A script takes a story out of here when it is asked for; thousands of them at once would be slow.
+    folded = tag("noscript", stories(document, catalog), id="folded")
+    told = tag("section", folded, id="stories", aria_label="Cells")
+    numbers = {cell.name: number for number, cell in enumerate(document.cells)}
     body = (
         tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
         _header(document, [(name, title) for name, title, _ in sections]),
-        tag("main", _matrix(document, catalog), [_section(*one) for one in sections], told),
+        tag("main", _matrix(document, catalog, numbers), [_section(*one) for one in sections], told),
         _footer(document),
         tag("script", as_script_data(embedded(document, catalog, cells)), type="application/json", id="data"),
         tag("script", Markup(script)),
@@ -94,7 +98,7 @@ def _section(name: str, title: str, content: Child) -> Markup:
     )
 
 
-def _matrix(document: PageDocument, catalog: Catalog) -> Markup:
+def _matrix(document: PageDocument, catalog: Catalog, numbers: Numbers) -> Markup:
     search = tag(
         "div",
         tag("label", "Find a GPU, CPU, package or name ", for_="search"),
@@ -111,9 +115,16 @@ def _matrix(document: PageDocument, catalog: Catalog) -> Markup:
         tag("datalist", [tag("option", value=name) for name in _products(catalog)], id="products"),
         class_="search js",
     )
-    grids = [_package(name, cells, catalog) for name, cells in _packages(document.cells).items()]
+    grids = [_package(name, cells, catalog, numbers) for name, cells in _packages(document.cells).items()]
     others = [cell for cell in document.cells if not cell.package]
-    return tag("section", tag("h2", "Matrix", id="matrix-title"), search, grids, _others(others), id="matrix")
+    return tag(
+        "section",
+        tag("h2", "Matrix", id="matrix-title"),
+        search,
+        grids,
+        _others(others, numbers),
+        id="matrix",
+    )
 
 
 def _products(catalog: Catalog) -> Iterator[str]:
@@ -133,25 +144,18 @@ def _packages(cells: Iterable[PageCell]) -> Mapping[str, list[PageCell]]:
     return found
 
 
-def _package(name: str, cells: Sequence[PageCell], catalog: Catalog) -> Markup:
+def _package(name: str, cells: Sequence[PageCell], catalog: Catalog, numbers: Numbers) -> Markup:
     grids: dict[tuple[str, ...], list[PageCell]] = {}
     for cell in cells:
         key = (cell.version, cell.line, cell.python, cell.cuda, cell.flavor)
         grids.setdefault(key, []).append(cell)
     order = sorted(grids, key=lambda key: (not key[3], key))  # what needs no GPU comes last
-    package = catalog.packages.get(name)
-    tables = [
-        _grid(own, package.title if package else name, catalog) for own in map(grids.__getitem__, order)
-    ]
-    return tag(
-        "section",
-        tag("h3", package.title if package else name),
-        tag("div", tables, class_="grids"),
-        class_="package",
-    )
+    title = catalog.packages[name].title if name in catalog.packages else name
+    tables = [_grid(grids[key], title, catalog, numbers) for key in order]
+    return tag("section", tag("h3", title), tag("div", tables, class_="grids"), class_="package")
 
 
-def _grid(cells: Sequence[PageCell], title: str, catalog: Catalog) -> Markup:
+def _grid(cells: Sequence[PageCell], title: str, catalog: Catalog, numbers: Numbers) -> Markup:
     first = cells[0]
     target = f"CUDA {first.cuda}" if first.cuda else "CPU alone"
     words = [
@@ -163,11 +167,17 @@ def _grid(cells: Sequence[PageCell], title: str, catalog: Catalog) -> Markup:
     isas = [isa for isa in catalog.isas if any(cell.isa == isa for cell in cells)]
     isas += sorted({cell.isa for cell in cells} - set(isas))
     sms = sorted({cell.sm for cell in cells}, key=lambda sm: (len(sm), sm))
-    places = {(cell.sm, cell.isa): cell for cell in cells}
+    places: dict[tuple[str, str], list[PageCell]] = {}
+    for cell in cells:  # two recipes of one cell share its place
+        places.setdefault((cell.sm, cell.isa), []).append(cell)
     head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
-    rows = [tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa))) for isa in isas]) for sm in sms]
+    rows = [
+        tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa), ()), numbers) for isa in isas])
+        for sm in sms
+    ]
     caption = tag("caption", tag("span", f"{title} ", class_="vh"), ", ".join(filter(None, words)))
-    return tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
+    table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
+    return tag("div", table, class_="place")
 
 
 def _broken(isa: str) -> Child:
@@ -181,32 +191,27 @@ def _row_head(sm: str, catalog: Catalog) -> Markup:
     return tag("th", sm or "none", tag("small", gpu.title) if gpu else None, scope="row")
 
 
-def _place(cell: PageCell | None) -> Markup:
-    if cell is None:
-        return tag("td", class_="none")
+def _place(cells: Sequence[PageCell], numbers: Numbers) -> Markup:
+    return tag("td", [_link(cell, numbers) for cell in cells])
+
+
+def _link(cell: PageCell, numbers: Numbers, *words: str) -> Markup:
     sign, title, _ = STATES[cell.state]
     warned = " warned" if cell.why and cell.state not in ("impossible", "failed", "wrong") else ""
-    label = f"{cell.name}: {title}{', with a warning' if warned else ''}"
-    link = tag("a", sign, href=f"#{address(cell.name)}", class_=f"c s-{cell.state}{warned}", aria_label=label)
-    return tag("td", link)
+    return tag(
+        "a",
+        " ".join((sign, *words)),
+        href=f"#{address(cell.name)}",
+        class_=f"c s-{cell.state}{warned}",
+        aria_label=f"{cell.name}: {title}{', with a warning' if warned else ''}",
+        data_c=numbers[cell.name],
+    )
 
 
-def _others(cells: Sequence[PageCell]) -> Markup | None:
+def _others(cells: Sequence[PageCell], numbers: Numbers) -> Markup | None:
     if not cells:
         return None
-    items = [
-        tag(
-            "li",
-            tag(
-                "a",
-                _sign(cell.state),
-                f" {cell.name}",
-                href=f"#{address(cell.name)}",
-                class_=f"c s-{cell.state}",
-            ),
-        )
-        for cell in cells
-    ]
+    items = [tag("li", _link(cell, numbers, cell.name)) for cell in cells]
     return tag("section", tag("h3", "Other recipes"), tag("ul", items, class_="others"), class_="package")
 
 

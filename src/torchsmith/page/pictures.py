@@ -13,7 +13,18 @@ from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.host.cover import FleetPlan
 from torchsmith.nix.graph import Graph
 from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
-from torchsmith.page.draw import COLOURS, BarRow, Link, Picture, Series, Span, bars, curve, gantt, sharing
+from torchsmith.page.draw import (
+    COLOURS,
+    BarRow,
+    DrawnJob,
+    DrawnLink,
+    Picture,
+    Series,
+    bars,
+    curve,
+    gantt,
+    sharing,
+)
 from torchsmith.page.stories import duration, mebibytes
 
 STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}
@@ -34,7 +45,7 @@ def shared_picture(shared: Sequence[SharedBuild]) -> Picture:
     for one in shared:
         seen[one.name] = seen.get(one.name, 0) + 1
         name = one.name if seen[one.name] == 1 else f"{one.name} ({seen[one.name]})"
-        links += [Link(user, name, one.kind) for user in one.users]
+        links += [DrawnLink(user, name, one.kind) for user in one.users]
     links.sort(key=lambda link: tuple(reversed(link.user.split("-", 1))))  # a torch beside its companions
     several = sum(len(one.users) > 1 for one in shared)
     return sharing(f"{len(shared)} long builds, {several} of them below several recipes", links)
@@ -45,7 +56,7 @@ def schedule_picture(schedule: Schedule, tasks: Sequence[Task], farm: str) -> Pi
     known = {task.key: task for task in tasks}
     systems = sorted({task.system for task in tasks})
     spans = [
-        Span(
+        DrawnJob(
             one.slot,
             one.start,
             one.end,
@@ -66,7 +77,7 @@ def _word(number: int) -> str:
 def run_picture(run: PageRun) -> Picture:
     """A run of the record: a lane each builder, failures with a sign."""
     spans = [
-        Span(
+        DrawnJob(
             job.builder or "this machine",
             job.start,
             max(job.end, job.start + run.seconds / 400),

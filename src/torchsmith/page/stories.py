@@ -46,7 +46,7 @@ def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
     gpu = next((one for one in catalog.gpus.values() if one.name == cell.sm), None)
     isa = catalog.isas.get(cell.isa)
     yield "package", f"{cell.package} {cell.version}".strip()
-    yield "GPU", f"{cell.sm}: {', '.join(gpu.parts)}" if gpu else cell.sm
+    yield "GPU", f"{cell.sm}: {gpu.title}" if gpu else cell.sm
     yield "CPU", f"{isa.title} ({isa.platform})" if isa else cell.isa
     yield "CUDA", cell.cuda
     yield "recipe", tag("code", cell.file) if cell.file else ""

@@ -39,7 +39,7 @@ def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
         yield "sizes", "GPU code", scrolled(sizes_picture(document).inline(), "GPU code, drawn")
     if document.cover:
         yield "cover", "Cover", scrolled(cover_curve(document.cover).inline(), "Cover, drawn")
-    if len(document.history) > 1:
+    if len({one.at for one in document.history}) > 1:
         yield (
             "history",
             "History",

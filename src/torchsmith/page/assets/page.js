@@ -21,6 +21,10 @@
     const isas = names.at(-1);
     for (const name of names.slice(0, -1)) products.push({ words: words(name), isas });
   }
+  const byWord = new Map();
+  const put = (key, product) => byWord.set(key, [...(byWord.get(key) || []), product]);
+  for (const product of products)
+    for (const key of new Set([...product.words, product.words.join("")])) put(key, product);
   const follows = (all, part, at) => part.every((word, index) => all[at + index] === word);
   const holds = (all, part) => all.some((_, at) => at + part.length <= all.length && follows(all, part, at));
 
@@ -33,8 +37,9 @@
       for (let size = left.length; size > 0 && !taken; size--) {
         const asked = words(left.slice(0, size).join(" "));
         if (!asked.length || (size === 1 && !/\d/.test(left[0]) && asked[0].length < 4)) continue;
-        const named = products.filter(
-          (product) => holds(product.words, asked) || product.words.join("") === asked.join("")
+        const whole = asked.join("");
+        const named = [...(byWord.get(asked[0]) || []), ...(byWord.get(whole) || [])].filter(
+          (product) => holds(product.words, asked) || product.words.join("") === whole
         );
         if (!named.length) continue;
         const sms = new Set(named.flatMap((product) => product.sms || []));
@@ -53,17 +58,22 @@
     return (cell) => tests.every((test) => test(cell));
   };
 
-  const links = new Map();
-  for (const link of document.querySelectorAll("#matrix .c")) links.set(link.getAttribute("href").slice(1), link);
-  const articles = [...document.querySelectorAll(".story")];
+  const byAddress = new Map();
+  for (const link of document.querySelectorAll("#matrix .c")) {
+    const cell = data.cells[Number(link.dataset.c)];
+    cell.link = link;
+    byAddress.set(link.hash, cell);
+  }
   data.cells.forEach((cell, index) => {
-    cell.article = articles[index];
-    cell.link = links.get(cell.article.id);
+    cell.index = index;
     cell.text = [cell.n, data.words[cell.p], data.words[cell.t], data.states[cell.s][1]].join(" ").toLowerCase();
   });
+  const cellsIn = (element) => [...element.querySelectorAll(".c")].map((link) => data.cells[Number(link.dataset.c)]);
   const tables = [...document.querySelectorAll("#matrix .grid, #matrix .others")].map((table) => ({
     table,
-    rows: [...table.querySelectorAll("tbody tr")],
+    box: table.closest(".place") || table,
+    rows: [...table.querySelectorAll("tbody tr")].map((row) => ({ row, cells: cellsIn(row) })),
+    cells: cellsIn(table),
     home: table.closest(".package"),
   }));
   const chosen = new Set();
@@ -75,18 +85,22 @@
     const test = parse(asked);
     let count = 0;
     for (const cell of data.cells) {
-      cell.on = (!chosen.size || chosen.has(cell.s)) && test(cell);
-      if (cell.on) count++;
-      if (cell.link) cell.link.classList.toggle("off", !cell.on);
+      const on = (!chosen.size || chosen.has(cell.s)) && test(cell);
+      if (on) count++;
+      if (on !== (cell.on ?? true)) cell.link.classList.toggle("off", !on);
+      cell.on = on;
     }
     const narrowed = asked !== "" || chosen.size > 0;
     const homes = new Map();
-    for (const { table, rows, home } of tables) {
-      for (const row of rows) row.hidden = narrowed && !row.querySelector(".c:not(.off)");
-      table.hidden = narrowed && !table.querySelector(".c:not(.off)");
-      homes.set(home, (homes.get(home) || false) || !table.hidden);
+    const hide = (element, hidden) => element.hidden === hidden || (element.hidden = hidden);
+    const none = (cells) => narrowed && !cells.some((cell) => cell.on);
+    for (const { box, rows, cells, home } of tables) {
+      const empty = none(cells);
+      hide(box, empty);
+      if (!empty) for (const { row, cells: own } of rows) hide(row, none(own));
+      homes.set(home, (homes.get(home) || false) || !empty);
     }
-    for (const [home, shown] of homes) home.hidden = !shown;
+    for (const [home, shown] of homes) hide(home, !shown);
     found.textContent = narrowed ? `${count} of ${data.cells.length} cells` : "";
   };
   search.addEventListener("input", filter);
@@ -142,16 +156,20 @@
   });
 
   // ---- a cell's story ----
-  const current = () => {
-    const article = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    return article && article.classList.contains("story") ? article : null;
+  const current = () => byAddress.get(location.hash);
+  const shelf = document.getElementById("stories");
+  const folded = document.getElementById("folded").textContent;
+  let articles = null;
+  const articleOf = (cell) => {
+    articles = articles || new DOMParser().parseFromString(folded, "text/html").querySelectorAll(".story");
+    return document.adoptNode(articles[cell.index]);
   };
   let last = null;
   const leave = () => {
-    history.pushState(null, "", "#matrix");
-    // Only navigation moves :target, so that the address alone would leave the story open.
-    location.replace("#matrix");
-    if (last) last.focus();
+    const back = last || current().link;
+    history.pushState(null, "", location.pathname);
+    open();
+    back.focus();
     last = null;
   };
   const copy = (text) => {
@@ -178,25 +196,55 @@
   const command = (text) => make("div", { class: "command" }, make("pre", {}, make("code", {}, text)), copy(text));
   const linkTo = (name) => {
     const cell = byName.get(name);
-    return cell ? make("a", { href: `#${cell.article.id}` }, name) : name;
+    return cell ? make("a", { href: cell.link.hash }, name) : name;
   };
   const byName = new Map(data.cells.map((cell) => [cell.n, cell]));
   const shares = new Map();
   data.shared.forEach((build) => build[3].forEach((name) => shares.set(name, [...(shares.get(name) || []), build])));
 
-  const recipe = (cell) => {
-    const code = make("code", {});
-    for (let at = 0; at < cell.r.length; at += 2)
-      for (const line of data.lines.slice(cell.r[at], cell.r[at] + cell.r[at + 1])) {
-        for (let part = 0; part < line.length; part += 2)
-          code.append(line[part] ? make("span", { class: `x-${line[part]}` }, line[part + 1]) : line[part + 1]);
-        code.append("\n");
+  // Nix in colours: what stands in code, in "a string" and in ''another'', each of which may hold ${code}.
+  const IN = {
+    code: /(?<c>#[^\n]*|\/\*[^]*?(?:\*\/|$))|(?<open>"|'')|(?<brace>[{}])|(?<k>\b(?:assert|else|if|in|inherit|let|or|rec|then|with)\b(?![-']))|(?<p>(?:\.{0,2}|~)\/[\w.+/-]+|<[\w./-]+>)|(?<n>\b\d+(?:\.\d+)?\b)|(?<a>[A-Za-z_][\w'-]*(?=(?:\.[\w'"-]+)*\s*=(?!=)))|[A-Za-z_][\w'-]*|[^]/y,
+    '"': /(?<close>")|(?<into>\$\{)|(?<s>(?:\\[^]|\$(?!\{)|[^"$\\])+|[^])/y,
+    "''": /(?<close>''(?!['$\\]))|(?<into>\$\{)|(?<s>(?:''['$]|''\\[^]|'(?!')|\$(?!\{)|[^'$])+|[^])/y,
+  };
+  const coloured = (text) => {
+    const stack = [["code", 0]];
+    const found = [];
+    for (let at = 0; at < text.length; ) {
+      const top = stack.at(-1);
+      const pattern = IN[top[0]];
+      pattern.lastIndex = at;
+      const { 0: part, groups } = pattern.exec(text);
+      at = pattern.lastIndex;
+      let kind = Object.keys(groups).find((name) => groups[name] !== undefined) || "";
+      if (kind === "open") stack.push([part, 0]);
+      else if (kind === "close") stack.pop();
+      else if (kind === "into") stack.push(["code", 0]);
+      else if (part === "{" && kind) top[1]++;
+      else if (part === "}" && kind && top[1]) top[1]--;
+      else if (part === "}" && kind && stack.length > 1) {
+        stack.pop();
+        kind = "into";
       }
+      kind = { open: "s", close: "s", into: "k", brace: "" }[kind] ?? kind;
+      if (found.length && found.at(-1)[0] === kind) found.at(-1)[1] += part;
+      else found.push([kind, part]);
+    }
+    return found;
+  };
+  const recipe = (cell) => {
+    const lines = cell.r.flatMap((part) => data.paragraphs[part].map((line) => data.lines[line]));
+    const text = `${lines.join("\n").replaceAll("\x01", cell.n)}\n`;
+    const parts = text.length > 200000 ? [["", text]] : coloured(text);
+    const code = make("code", {});
+    for (const [kind, part] of parts) code.append(kind ? make("span", { class: `x-${kind}` }, part) : part);
     return make("pre", { tabindex: "0", role: "region", "aria-label": "Recipe" }, code);
   };
   const fill = (cell) => {
-    if (cell.filled) return;
-    cell.filled = true;
+    if (cell.article) return;
+    cell.article = articleOf(cell);
+    cell.article.classList.add("open");
     const parts = [];
     const title = (text) => parts.push(make("h4", {}, text));
     const name = quoted(cell.n);
@@ -237,12 +285,13 @@
     cell.article.append(...parts);
   };
   const open = () => {
-    const article = current();
-    if (!article) return;
-    const cell = data.cells[Number(article.dataset.cell)];
+    const cell = current();
+    shelf.replaceChildren();
+    if (!cell) return;
     fill(cell);
-    article.scrollTop = 0;
-    article.querySelector("h3").focus();
+    shelf.append(cell.article);
+    cell.article.scrollTop = 0;
+    cell.article.querySelector("h3").focus();
   };
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a");

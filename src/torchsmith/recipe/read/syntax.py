@@ -158,11 +158,6 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_nix.language()))
 
 
-def parse_tree(data: bytes) -> Tree:
-    """The tree of any text, whatever is wrong with it."""
-    return _parser().parse(data)
-
-
 @cache
 def _query(text: str = CAPTURES) -> Query:
     import tree_sitter_nix

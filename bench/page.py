@@ -1,0 +1,96 @@
+"""The page in headless Chromium: first view and filter of two thousand cells, and what the default weighs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import Row, Timing
+from torchsmith.page.collect import PageRequest, collect, pickable
+from torchsmith.page.html import page
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.run import GenerateRequest, generate
+
+CHROMIUM = "/usr/bin/chromium"
+REPEATS = 7
+SETTINGS = """format = 1
+usable = true
+[[matrix]]
+line = "2.10"
+python = ["3.11", "3.12", "3.13", "3.14"]
+cuda = ["cpu", "12.8", "12.9", "13.0"]
+sm = ["sm75", "sm80", "sm86", "sm87", "sm89", "sm90", "sm100", "sm103", "sm110", "sm120", "sm121"]
+isa = ["avx", "avx2", "avx512", "avx512vnni", "avx512bf16", "armv8_2", "armv9"]
+"""
+WORDS = ("RTX 4090", "zen 4", "sm90 avx512", "torchvision", "")
+LOADED = "performance.getEntriesByType('navigation')[0].loadEventEnd / 1000"
+SEEN = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
+# How long from a letter typed until the page is laid out again, in seconds.
+FILTER = """words => words.map(word => {
+  const box = document.getElementById("search");
+  const start = performance.now();
+  box.value = word;
+  box.dispatchEvent(new Event("input"));
+  document.body.getBoundingClientRect();
+  return (performance.now() - start) / 1000;
+})"""
+
+
+def rows() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        large, count, size = written(Path(folder) / "large", SETTINGS)
+        first, loaded, filters = measured(large)
+        note = f"{count:,} cells, {size / 1e6:.2f} MB; first paint, and all of it in {loaded.median:.2f} s"
+        yield Row("page of 2,000 cells: first view", "a second", first, Timing((1.0,)), 1.0, "lower", note)
+        yield Row("page of 2,000 cells: filter", "50 ms", filters, Timing((0.05,)), 1.0, "lower")
+        small, count, size = written(Path(folder) / "default", 'format = 1\nprofile = "plan"\n')
+        recipes = sum(file.stat().st_size for file in small.parent.rglob("*.nix"))
+        note = f"{count} cells; seconds stand for MB"
+        yield Row(
+            "page of the default workspace: size",
+            "a megabyte",
+            Timing((size / 1e6,)),
+            Timing((1.0,)),
+            1.0,
+            "lower",
+            note,
+        )
+        against = f"{size / recipes:.2f} of what its recipes weigh; seconds stand for MB"
+        yield Row(
+            "the same", "its recipes", Timing((size / 1e6,)), Timing((recipes / 1e6,)), 1.0, "lower", against
+        )
+
+
+def written(folder: Path, settings: str) -> tuple[Path, int, int]:
+    """The page of a generated workspace: its file, cells and bytes."""
+    folder.mkdir()
+    (folder / "torchsmith.toml").write_text(settings)
+    generate(GenerateRequest(workspace=folder))
+    workspace = open_workspace(folder)
+    request = PageRequest(folder, workspace, True, 0.0)
+    document = collect(request)
+    file = folder / "page.html"
+    file.write_text(page(document, workspace.catalog, pickable(request)))
+    real = sum(cell.state != "impossible" for cell in document.cells)
+    return file, real, file.stat().st_size
+
+
+def measured(file: Path) -> tuple[Timing, Timing, Timing]:
+    """Seconds until something is seen, until all is loaded, and of filters."""
+    from playwright.sync_api import sync_playwright
+
+    views, loads, filters = [], [], []
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for _ in range(REPEATS):
+            opened = browser.new_page(viewport={"width": 1280, "height": 900})
+            opened.goto(file.as_uri())
+            opened.wait_for_function(f"{LOADED} > 0")
+            loads.append(opened.evaluate(LOADED))
+            opened.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+            views.append(opened.evaluate(SEEN))
+            filters += opened.evaluate(FILTER, WORDS)
+            opened.close()
+        browser.close()
+    return Timing(tuple(views)), Timing(tuple(loads)), Timing(tuple(filters))

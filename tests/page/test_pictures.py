@@ -1,0 +1,110 @@
+"""Pictures are whole SVG files that say in words what they show, and no name in them becomes markup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.conftest import Call, call
+from torchsmith.artifact.gpu import TargetRow
+from torchsmith.catalog import GpuTarget, Sm, builtin_catalog
+from torchsmith.page.document import PageJob, PageRevision, PageRun, SharedBuild
+from torchsmith.page.draw import BarRow, Picture, bars, clipped, ticks
+from torchsmith.page.pictures import history_picture, run_picture, shared_picture, used_rows
+
+__all__ = ["call"]
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "</text><script>alert(1)</script>&\"'"
+MINI = Path(__file__).parent.parent / "nixpkgs-mini"
+
+
+def read(picture: Picture) -> ElementTree.Element:
+    return ElementTree.fromstring(picture.file())
+
+
+def texts(root: ElementTree.Element) -> list[str]:
+    return [element.text or "" for element in root.iter(f"{SVG}text")]
+
+
+def pictures(name: str) -> list[Picture]:
+    job = PageJob(name, "failed", 0.0, 5.0, name)
+    return [
+        run_picture(PageRun(1, "failed", 0.0, 10.0, (job, PageJob("a", "done", 5.0, 10.0)))),
+        shared_picture([SharedBuild("torch", name, ("a-b", name), sure=True)]),
+        history_picture([PageRevision(name, "abc", float(at), name, 1, 0, 0, at) for at in (1, 2)]),
+        bars(name, [BarRow(name, 3, name)]),
+    ]
+
+
+@pytest.mark.parametrize("picture", pictures(HOSTILE), ids=lambda picture: picture.title[:12])
+def test_hostile_names_stay_text(picture: Picture) -> None:
+    root = read(picture)
+    assert not list(root.iter(f"{SVG}script"))
+    assert "<script" not in picture.inline()
+
+
+@pytest.mark.parametrize("picture", pictures("plain"), ids=lambda picture: picture.title[:12])
+def test_a_picture_is_whole_has_a_title_and_serves_light_and_dark(picture: Picture) -> None:
+    root = read(picture)
+    assert root.get("role") == "img"
+    assert root.find(f"{SVG}title") is not None
+    assert "prefers-color-scheme: dark" in (root.find(f"{SVG}style").text or "")  # type: ignore[union-attr]
+    assert float(root.get("height") or 0) > 0
+
+
+def test_a_failed_job_has_a_sign_besides_its_colour() -> None:
+    run = PageRun(1, "failed", 0.0, 10.0, (PageJob("a-long-build", "failed", 0.0, 10.0),))
+    assert any("✗" in words for words in texts(read(run_picture(run))))
+
+
+def test_a_gpu_uses_its_own_code_else_the_newest_that_runs_else_ptx() -> None:
+    catalog = builtin_catalog()
+
+    def row(kind: str, sm: int) -> TargetRow:
+        return TargetRow(kind, GpuTarget(Sm(sm)), 1, sm, 1, stray=False)  # type: ignore[arg-type]
+
+    rows = [row("cubin", 80), row("cubin", 86), row("cubin", 90), row("ptx", 90)]
+
+    def used(sm: int) -> list[str]:
+        return [f"{one.kind} {one.target}" for one in used_rows(rows, catalog.gpus[Sm(sm)], catalog)]
+
+    assert used(86) == ["cubin 86"]
+    assert used(89) == ["cubin 86"]
+    assert used(120) == ["ptx 90"]
+    assert used(75) == []
+
+
+def test_ticks_are_round_and_clipping_keeps_both_ends() -> None:
+    assert ticks(10, 5) == [0, 2, 4, 6, 8, 10]
+    assert clipped("pytorch-sm90-avx2", 70) == "pyto…-avx2"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cover", "sample", "--profile", "wide", "--curve", "4"),
+        pytest.param(("graph", "-w", "builds", "sm120"), marks=pytest.mark.needs("nix")),
+        pytest.param(("build", "-w", "builds", "sm120", "--simulate"), marks=pytest.mark.needs("nix")),
+    ],
+    ids=lambda words: words[0],
+)
+def test_verbs_draw(
+    words: tuple[str, ...], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(MINI))
+    monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
+    if "builds" in words:
+        assert call("init", "builds").code == 0
+        assert call("generate", "-w", "builds").code == 0
+    file = tmp_path / "picture.svg"
+    assert call(*words, "--svg", str(file)).code == 0
+    assert len(texts(ElementTree.fromstring(file.read_text()))) > 5
+
+
+def test_a_build_that_is_no_simulation_is_not_drawn(call: Call, tmp_path: Path) -> None:
+    answer = call("build", "--svg", str(tmp_path / "a.svg"))
+    assert answer.code == 2
+    assert "--simulate" in answer.err
