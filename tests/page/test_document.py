@@ -228,3 +228,20 @@ def test_a_folder_that_is_not_there_is_a_problem(call: Call, tmp_path: Path) -> 
     answer = call("page", str(tmp_path / "nowhere"))
     assert answer.code == 2
     assert "nowhere" in answer.err
+
+
+def test_a_folder_without_recipes_is_a_problem(call: Call, tmp_path: Path) -> None:
+    answer = call("page", str(tmp_path), "-o", str(tmp_path / "page.html"))
+    assert answer.code == 2
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_only_a_page_of_ours_is_written_over(builds: Path, call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    for _ in range(2):
+        assert call("page", "-w", str(builds), "-o", str(file)).code == 0
+    file.write_text("<h1>mine</h1>")
+    answer = call("page", "-w", str(builds), "-o", str(file))
+    assert answer.code == 2
+    assert file.read_text() == "<h1>mine</h1>"
+    assert not list(tmp_path.glob(".page*"))

@@ -152,6 +152,12 @@ def show_simulation(
         print_simulation(out(), rows, len(jobs), basis)
 
 
+def drawable(svg: Path | None, *, simulate: bool) -> None:
+    """A Problem where a picture is asked for of something else than a simulation."""
+    if svg is not None and not simulate:
+        raise Problem("--svg draws what --simulate finds", hint="torchsmith page draws a run of the record")
+
+
 def _draw(tasks: Sequence[Task], builders: Sequence[Builder], svg: Path) -> None:
     """Our order on the workspace's builders, or on sixteen."""
     from torchsmith.build.schedule import Chains, longest_chain_first, simulate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypedDict
 
 from rich.table import Table
@@ -140,6 +141,17 @@ def _print_curve(plans: Sequence[FleetPlan]) -> None:
         )
         before = names
     out().print(table)
+
+
+def draw(cover: Cover, plan: FleetPlan, plans: Sequence[FleetPlan], svg: Path | None) -> None:
+    """The best plan of each size as a curve, where a picture is asked for."""
+    if svg is None:
+        return
+    from torchsmith.cli.page_run import write_svg
+    from torchsmith.page.pictures import cover_curve, cover_points
+
+    drawn = plans or cover.curve(max(len(plan.cells), 1))
+    write_svg(cover_curve(cover_points(drawn, cover.fleet.machines)), svg)
 
 
 class ProofRow(TypedDict):

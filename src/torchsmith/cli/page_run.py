@@ -9,17 +9,33 @@ from pathlib import Path
 from torchsmith.cli.console import warn
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.graph import Graph
 from torchsmith.page.collect import PageRequest
 from torchsmith.page.draw import Picture
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 
+HEAD = 4096  # characters in which the mark of an own file is
+
+
+def write_own(path: Path, text: str, mark: str) -> None:
+    """Write a file, over an older one of ours as well, which has the mark near its beginning."""
+    try:
+        with path.open(errors="replace") as old:
+            ours = mark in old.read(HEAD)
+    except FileNotFoundError:
+        ours = True
+    except OSError as error:
+        raise Problem(f"cannot write {path}: {error.strerror}", exit=Exit.LACKING) from error
+    if not ours:
+        raise Problem(f"{path} is there and is none of ours", hint="name another file, or move it away")
+    write_atomic(path, text)
+
 
 def write_svg(picture: Picture, path: Path) -> None:
     """A picture as a file."""
-    write_atomic(path, picture.file())
+    write_own(path, picture.file(), "<svg")
     warn(f"written: {path}")
 
 
@@ -43,6 +59,8 @@ def page_request(
     else:
         root = Path.cwd()
         whole = profile is not None or not recipes_in(root)
+    if not whole and not recipes_in(root):
+        raise Problem(f"there is no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
     graph = _graph(root, workspace, nixpkgs) if evaluate else None
     return PageRequest(root, workspace, whole, SystemClock().now(), graph)
 

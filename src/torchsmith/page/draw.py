@@ -91,7 +91,7 @@ def bars(title: str, rows: Sequence[BarRow], width: int = 760) -> Picture:
         y = number * ROW + 2
         length = room * row.value / most
         colour = f"l{row.colour} hollow" if row.hollow else row.colour
-        parts.append(write(label - 6, y + 14, clipped(row.label, label), "end"))
+        parts.append(write(label - 6, y + 14, clipped(row.label, label - 12), "end"))
         parts.append(box(label, y + 3, length, ROW - 8, colour, row.about))
         parts.append(write(label + length + 6, y + 14, row.words, "dim"))
     return Picture(title, width, len(rows) * ROW + 6, Markup("".join(parts)))

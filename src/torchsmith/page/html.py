@@ -16,6 +16,9 @@ from torchsmith.page.markup import Child, Markup, tag
 from torchsmith.page.stories import address, stories
 from torchsmith.page.views import views
 
+GENERATOR = "torchsmith"
+MANY = 300  # cells, from which on grids are laid out when they are seen
+TALLEST = 16  # rows of a grid, as the style knows them
 Numbers = Mapping[str, int]  # of cells, by name
 ASSETS = files("torchsmith.page") / "assets"
 
@@ -32,6 +35,7 @@ def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content=f"{GENERATOR} {document.version}"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"{document.title}: build matrix"),
@@ -42,10 +46,12 @@ def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str
     folded = tag("noscript", stories(document, catalog), id="folded")
     told = tag("section", folded, id="stories", aria_label="Cells")
     numbers = {cell.name: number for number, cell in enumerate(document.cells)}
+    drawn = [_section(*one) for one in sections]
+    many = "many" if len(document.cells) > MANY else None
     body = (
         tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
         _header(document, [(name, title) for name, title, _ in sections]),
-        tag("main", _matrix(document, catalog, numbers), [_section(*one) for one in sections], told),
+        tag("main", _matrix(document, catalog, numbers), drawn, told, class_=many),
         _footer(document),
         tag("script", as_script_data(embedded(document, catalog, cells)), type="application/json", id="data"),
         tag("script", Markup(script)),
@@ -177,7 +183,7 @@ def _grid(cells: Sequence[PageCell], title: str, catalog: Catalog, numbers: Numb
     ]
     caption = tag("caption", tag("span", f"{title} ", class_="vh"), ", ".join(filter(None, words)))
     table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
-    return tag("div", table, class_="place")
+    return tag("div", table, class_=f"place h{min(len(sms), TALLEST)}")
 
 
 def _broken(isa: str) -> Child:

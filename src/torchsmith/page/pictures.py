@@ -157,7 +157,8 @@ def sizes_picture(document: PageDocument) -> Picture:
             total = sum(cell.sizes.targets.values())
             used = sum(size for target, size in cell.sizes.targets.items() if target in cell.sizes.used)
             rows.append(BarRow(cell.name, used, f"{mebibytes(used)} used", "b"))
-            rows.append(BarRow("", total - used, f"{mebibytes(total - used)} unused", "f", hollow=True))
+            if total > used:
+                rows.append(BarRow("", total - used, f"{mebibytes(total - used)} unused", "f", hollow=True))
     return bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS])
 
 

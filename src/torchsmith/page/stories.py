@@ -81,6 +81,9 @@ def duration(seconds: float) -> str:
 
 
 def mebibytes(size: int) -> str:
+    """A size as people say it."""
+    if size < 2**20:
+        return f"{size / 2**10:.0f} KiB"
     return f"{size / 2**20:.0f} MiB" if size >= 10 * 2**20 else f"{size / 2**20:.1f} MiB"
 
 

@@ -92,7 +92,7 @@ def _history(document: PageDocument) -> Markup:
             "tr",
             tag("td", time.strftime("%Y-%m-%d", time.gmtime(one.at))),
             tag("td", tag("code", one.revision)),
-            tag("td", f"{one.repository}: " if one.repository else None, one.subject),
+            tag("td", f"{one.repository}: " if one.repository else None, one.subject, class_="what"),
             tag("td", f"+{one.added} ~{one.changed} -{one.deleted}", class_="number"),
             tag("td", str(one.recipes), class_="number"),
         )
@@ -109,7 +109,7 @@ def _findings(document: PageDocument) -> Markup:
             "tr",
             tag("td", tag("b", one.severity, class_=f"f-{one.severity}")),
             tag("td", one.rule),
-            tag("td", one.message, tag("small", one.hint) if one.hint else None),
+            tag("td", one.message, tag("small", one.hint) if one.hint else None, class_="what"),
             tag("td", str(len(one.places)), class_="number"),
         )
         for one in document.findings

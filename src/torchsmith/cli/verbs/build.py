@@ -73,14 +73,12 @@ def run(
     disk or builders cannot suffice.
     """
     from torchsmith.build.start import state_folder, workspace_record
-    from torchsmith.cli.build_run import asked_before, backend_name, carry_out, show_simulation
+    from torchsmith.cli.build_run import asked_before, backend_name, carry_out, drawable, show_simulation
     from torchsmith.cli.console import say_recovered
     from torchsmith.cli.hash_run import mend
-    from torchsmith.edge.problem import Problem
     from torchsmith.workspace.journal import finish_stopped
 
-    if svg is not None and not simulate:
-        raise Problem("--svg draws what --simulate finds", hint="torchsmith page draws a run of the record")
+    drawable(svg, simulate=simulate)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with workspace_record(workspace, read_only=dry_run or simulate) as (opened, record):
         say_recovered(finish_stopped(state_folder(opened).parent, "build"))

@@ -57,9 +57,8 @@ def run(
     from torchsmith.workspace.load import open_workspace, read_as
 
     opened = open_workspace(workspace, profile)
-    catalog = opened.catalog
+    catalog, cells = opened.catalog, opened.select(selectors or []).cells
     machines = read_fleet(fleet, catalog)
-    cells = opened.select(selectors or []).cells
     pins = Pins(tuple(must or ()), tuple(must_not or ()))
     kind = find_workload(workload, catalog)
     cover = Cover(machines, cells, catalog, kind, catalog_estimates(catalog), pins, package or ())
@@ -69,12 +68,7 @@ def run(
         print_json(view.cover_json(cover, plan, plans))
     else:
         view.print_answer(cover, plan, plans, limited=best > 0)
-    if svg is not None:
-        from torchsmith.cli.page_run import write_svg
-        from torchsmith.page.pictures import cover_curve, cover_points
-
-        drawn = plans or cover.curve(max(len(plan.cells), 1))
-        write_svg(cover_curve(cover_points(drawn, machines.machines)), svg)
+    view.draw(cover, plan, plans, svg)
     if write is not None:
         chosen = cover.with_companions(plan.cells)
         write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", read_as, replace=force)

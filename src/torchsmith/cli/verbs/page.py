@@ -38,8 +38,7 @@ def run(
     Nothing outside the workspace's folder is read, and nothing is built.
     """
     from torchsmith.cli.console import print_json, say
-    from torchsmith.cli.page_run import page_request, with_cover
-    from torchsmith.edge.files import write_atomic
+    from torchsmith.cli.page_run import page_request, with_cover, write_own
     from torchsmith.page.collect import collect, pickable
 
     asked = page_request(folder, workspace, profile, nixpkgs, evaluate)
@@ -49,8 +48,8 @@ def run(
     if json:
         print_json(document)
         return
-    from torchsmith.page.html import page
+    from torchsmith.page.html import GENERATOR, page
 
     text = page(document, asked.workspace.catalog, pickable(asked))
-    write_atomic(output, text)
+    write_own(output, text, f'content="{GENERATOR} ')
     say(f"{output}: {len(document.cells)} cells, {len(text.encode()) / 1024:.0f} KiB")

@@ -241,6 +241,7 @@
     for (const [kind, part] of parts) code.append(kind ? make("span", { class: `x-${kind}` }, part) : part);
     return make("pre", { tabindex: "0", role: "region", "aria-label": "Recipe" }, code);
   };
+  const FEW = 4; // recipes that are named
   const fill = (cell) => {
     if (cell.article) return;
     cell.article = articleOf(cell);
@@ -262,8 +263,8 @@
       const items = builds.map((build) => {
         const others = build[3].filter((other) => other !== cell.n);
         const item = make("li", {}, `${build[1]}${build[2] ? "" : ", by its text"}, with `);
-        others.slice(0, 12).forEach((other, index) => item.append(index ? ", " : "", linkTo(other)));
-        if (others.length > 12) item.append(` and ${others.length - 12} more`);
+        others.slice(0, FEW).forEach((other, index) => item.append(index ? ", " : "", linkTo(other)));
+        if (others.length > FEW) item.append(` and ${others.length - FEW} more`);
         return item;
       });
       parts.push(make("ul", {}, ...items));
