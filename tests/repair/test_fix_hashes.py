@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -207,6 +208,44 @@ def test_a_source_that_cannot_be_fetched_is_told_apart_from_a_wrong_hash(
     assert mended.code == 1
     assert "could not be fetched" in mended.err
     assert 'repo = "gone"; rev = "v1"; hash = "";' in recipe.read_text()
+
+
+def test_a_store_that_gives_no_answer_proves_nothing(
+    place: Place, nix_here: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = place.recipe("pytorch-mine")
+    recipe.write_text(FOREIGN.replace('repo = "vision"', 'repo = "gone"'))
+    real, broken = shutil.which("nix-store"), tmp_path / "bin/nix-store"
+    broken.parent.mkdir()
+    (broken.parent / "nix-instantiate").symlink_to(str(shutil.which("nix-instantiate")))
+    broken.write_text(
+        f'#!/bin/sh\ncase " $* " in *" --check-validity "*) echo "error: database is busy" >&2; exit 1;; esac\n'
+        f'exec {real} "$@"\n'
+    )
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+    mended = call(*place.words("fix-hashes", "pytorch-mine"))
+    assert mended.code == 3
+    assert "database is busy" in mended.err
+    assert "proved" not in mended.err
+    assert recipe.read_text().count('hash = ""') == 1
+
+
+def test_a_source_is_not_proved_by_another_that_had_the_same_hash(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    recipe = place.recipe("pytorch-mine")
+    recipe.write_text(STATED.replace("@PIN@", PIN).replace("@STATED@", ""))
+    assert call(*place.words("fix-hashes", "pytorch-mine")).code == 0
+    right = recipe.read_text()
+    recipe.write_text(right.replace('repo = "vision"; rev = "v1"', 'repo = "gone"; rev = "v1"', 1))
+    refused = call(*place.words("fix-hashes", "pytorch-mine"))
+    assert refused.code == 1
+    assert "could not be fetched" in refused.err
+    recipe.write_text(right.replace('repo = "vision"; rev = "v1"', 'repo = "audio"; rev = "v1"', 1))
+    refused = call(*place.words("fix-hashes", "pytorch-mine"))
+    assert refused.code == 1
+    assert "may be tampering" in refused.err
 
 
 NIGHTLY = """\

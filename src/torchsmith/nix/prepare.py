@@ -160,10 +160,10 @@ class _Work:
 
 def _tarballs(recipe: Recipe) -> Iterator[Tarball]:
     """The tarballs that a recipe's text states in full."""
-    for source in recipe.sources:
+    for source in recipe.tarballs:
         stated = {name: said.value for name, said in source.fields.items()}
         words = {name: value for name, value in stated.items() if isinstance(value, str)}
-        if source.fetcher == "fetchTarball" and "url" in words and words.keys() == stated.keys():
+        if "url" in words and words.keys() == stated.keys():
             yield Tarball(words["url"], words.get("sha256", ""), words.get("name", ""))
 
 

@@ -52,12 +52,18 @@ class Readable:
     """The readable part of every root that recipes of one evaluation lie in."""
 
     roots: dict[Path, Root] = field(default_factory=dict)
+    seen: set[Path] = field(default_factory=set)  # folders whose files, links apart, have a root here
 
     def add(self, recipe: Path) -> None:
         """Take in the root of a recipe."""
+        plain = not recipe.is_symlink()
+        if plain and recipe.parent in self.seen:
+            return
         folder = root_of(recipe)
         if folder not in self.roots:
             self.roots[folder] = Root(folder, _tracked(folder))
+        if plain:
+            self.seen.add(recipe.parent)
 
     def allows(self, path: Path) -> bool:
         """Whether a file may be read, links followed."""
@@ -91,7 +97,10 @@ def without_git(tree: Path, into: Path) -> Path:
 
 
 def _parts(root: Root, path: Path) -> Iterator[Path]:
-    """A path where all below it may be read, else the parts of it that may."""
+    """A resolved path where all below it may be read, else the parts of it that may."""
+    if path.is_file():
+        yield from [path] if root.allows(path) else []
+        return
     whole, parts = _walk(root, path, [MOST])
     yield from ([path] if whole else parts)
 

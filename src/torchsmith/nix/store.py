@@ -115,6 +115,10 @@ def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:
     if not wanted:
         return set()
     done = nix.run(nix.command("nix-store", "--check-validity", "--print-invalid", *wanted))
+    if not done.ok:  # it says nothing of any path then, least of all that they are there
+        raise Problem(
+            f"Nix cannot say what is in its store: {shorten(done.stderr).message}", exit=Exit.LACKING
+        )
     return set(wanted) - set(done.stdout.split())
 
 

@@ -108,13 +108,13 @@ class HashFixer:
         holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
         downloads = fetchable(*(stated_downloads(graph, holders) for graph in graphs))
-        said = self._realise(downloads)
+        said, failed = self._realise(downloads)
         mismatches = read_mismatches(said)
         placed, unplaced = self._place(mismatches, graphs, holders)
         early, nowhere, unchecked = self._at_evaluation(results, holders)
         left = [one for one in downloads if one.path not in {wrong.derivation for wrong in mismatches}]
         valid = valid_paths(self.nix, [output_of(one) for one in left])
-        missing = [one for one in left if output_of(one) not in valid]
+        missing = [one for one in left if output_of(one) not in valid or one.path in failed]
         unchecked += [f"{_named(one, graphs)} could not be fetched: {_why(said, one)}" for one in missing]
         right = {source_of(one): _hash(one) for one in left if one not in missing}
         corrections = merged([*placed, *early])
@@ -158,16 +158,29 @@ class HashFixer:
                     )
         return placed, unplaced, failed
 
-    def _realise(self, downloads: Sequence[Derivation]) -> str:
-        """Fetch everything, however many fail; what Nix said, as text."""
+    def _realise(self, downloads: Sequence[Derivation]) -> tuple[str, set[str]]:
+        """Fetch everything, however many fail; what Nix said, and what did not come though it is there."""
         told: list[str] = []
+        failed: set[str] = set()
         for batch in without_rivals(downloads):
-            paths = [one.path for one in batch]
-            done = self.nix.run(realise_command(self.nix, paths, self.options, keep_going=True))
-            reader = LogReader()
-            for line in done.stderr.splitlines():
-                told += [event.text for event in reader.read(line) if isinstance(event, LogLine | Failure)]
-        return "\n".join(told)
+            there = valid_paths(self.nix, [output_of(one) for one in batch])
+            absent = [one.path for one in batch if output_of(one) not in there]
+            if absent:
+                told += self._say(realise_command(self.nix, absent, self.options, keep_going=True))[1]
+            # A store path goes by hash and name alone: another source may have put it there.
+            for one in batch:
+                if output_of(one) in there and self.proved.get(source_of(one)) != _hash(one):
+                    ok, words = self._say([*realise_command(self.nix, [one.path], self.options), "--check"])
+                    told += words
+                    failed |= set() if ok else {one.path}
+        return "\n".join(told), failed
+
+    def _say(self, command: Sequence[str]) -> tuple[bool, list[str]]:
+        """Whether a command of Nix ended well, and what it said."""
+        done = self.nix.run(command)
+        reader = LogReader()
+        events = [event for line in done.stderr.splitlines() for event in reader.read(line)]
+        return done.ok, [event.text for event in events if isinstance(event, LogLine | Failure)]
 
     def _place(
         self,

@@ -161,7 +161,7 @@ class Recipe:
     @cached_property
     def pins(self) -> tuple[RecipePin, ...]:
         found = []
-        for source in self._fetches(frozenset(["fetchTarball"])):
+        for source in self.tarballs:
             url = source.fields.get("url")
             if url is None or not isinstance(url.value, str):
                 continue
@@ -185,6 +185,11 @@ class Recipe:
     @cached_property
     def sources(self) -> tuple[FetchedSource, ...]:
         return tuple(self._fetches(FETCHERS))
+
+    @cached_property
+    def tarballs(self) -> tuple[FetchedSource, ...]:
+        """The sources that Nix fetches while it evaluates."""
+        return tuple(self._fetches(frozenset(["fetchTarball"])))
 
     def _fetches(self, fetchers: frozenset[str]) -> Iterator[FetchedSource]:
         for node in self.syntax.calls_with(b"fetch"):

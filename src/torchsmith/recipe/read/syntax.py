@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from torchsmith.edge.problem import Problem, Where
@@ -25,7 +26,7 @@ CAPTURES = """
 (if_expression) @if
 """
 
-
+START = attrgetter("start_byte")
 BLANK = rb"(?:\s|#[^\n]*\n|/\*.*?\*/)*"
 END_OF_FORMALS = re.compile(BLANK + rb"\}" + BLANK + rb"[:@]", re.DOTALL)
 
@@ -70,7 +71,7 @@ class Syntax:
         from tree_sitter import QueryCursor
 
         found = QueryCursor(_query()).captures(self.tree.root_node)
-        return {kind: sorted(nodes, key=lambda node: node.start_byte) for kind, nodes in found.items()}
+        return {kind: sorted(nodes, key=START) for kind, nodes in found.items()}
 
     def calls_with(self, word: bytes) -> Iterator[Node]:
         """Calls in whose text a word stands, which is much cheaper to ask than what the call is."""
