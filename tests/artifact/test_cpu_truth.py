@@ -17,6 +17,8 @@ from torchsmith.artifact.cpu import look
 from torchsmith.artifact.cpu_promise import cpu_promise
 from torchsmith.artifact.elf import ElfMachine, code_of, functions_of, read_elf
 from torchsmith.artifact.features import LEGACY_SSE, closure, x86_needs, x86_uses
+from torchsmith.artifact.flags import stated
+from torchsmith.artifact.identity import compile_flags
 from torchsmith.artifact.inspect import inspect
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of
@@ -112,6 +114,35 @@ def linked(machine: ElfMachine, objects: list[Path], *options: str) -> Path:
 
 def wrong(checks: list[Check]) -> list[str]:
     return [check.text for check in checks if check.status == "wrong"]
+
+
+# As PyTorch tells its build options: gcc lays such texts down as vector constants, as wide as the set allows.
+OPTIONS = """\
+#include <map>
+#include <string>
+const std::map<std::string, std::string>& options() {{
+  static const std::map<std::string, std::string> kept = {{
+    {{"CXX_FLAGS", "{flags} -fvisibility-inlines-hidden -DNDEBUG -DSYMBOLICATE_MOBILE_DEBUG_HANDLE -O2 -fPIC"
+     " -DC10_NODEPRECATED -Wall -Wextra -Werror=return-type -Werror=non-virtual-dtor -Wno-unknown-pragmas"
+     " -fdiagnostics-color=always -faligned-new -fno-math-errno -fno-trapping-math -Wno-stringop-overflow"}},
+    {{"BUILD_TYPE", "Release"}}, {{"BLAS_INFO", "open"}}, {{"LAPACK_INFO", "open"}}, {{"USE_CUDA", "0"}}}};
+  return kept;
+}}
+"""
+
+
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("level", ["-O2", "-O3"])
+@pytest.mark.parametrize("isa", CATALOG.isas.values(), ids=lambda isa: isa.name)
+def test_flags_are_read_however_a_compiler_lays_them_down(isa: Isa, level: str, tmp_path: Path) -> None:
+    machine: ElfMachine = "aarch64" if isa.platform.startswith("aarch64") else "x86_64"
+    source, made = tmp_path / "options.cpp", tmp_path / "libtorch_cpu.so"
+    source.write_text(OPTIONS.format(flags=" ".join(isa.flags)))
+    checked(f"{TRIPLES[machine]}-g++", level, "-fPIC", "-shared", *isa.flags, source, "-o", made)
+    with open_file(made) as opened:
+        said = stated(compile_flags(read_elf(opened)), machine, isa)
+    assert said is not None
+    assert said.names, said.text
 
 
 # Code for avx2 may show nothing of it: so small an extension does not tell, which must be said.

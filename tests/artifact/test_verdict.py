@@ -171,8 +171,11 @@ def test_flags_that_never_arrived_leave_sse_behind(tmp_path: Path) -> None:
 
 
 FLAGS = "BUILD_TYPE=Release, CXX_FLAGS={} -fvisibility-inlines-hidden -O2 -fPIC, LAPACK_INFO=mkl"
+# As PyTorch 2.10 compiled with -mavx512f really holds them: the end of a table of digits sticks to the first.
+GLUED = "90919293949{} -fvisibility-inlines-hidden -DNDEBUG -O2 -fPIC -Wno-dangling-referg-reference"
 
 
+@pytest.mark.parametrize("form", [FLAGS, GLUED])
 @pytest.mark.parametrize(
     ("flags", "status"),
     [
@@ -183,8 +186,10 @@ FLAGS = "BUILD_TYPE=Release, CXX_FLAGS={} -fvisibility-inlines-hidden -O2 -fPIC,
         ("-march=x86-64-v4", "wrong"),
     ],
 )
-def test_embedded_flags_that_name_another_set_are_wrong(flags: str, status: str, tmp_path: Path) -> None:
-    data = elves.code_library(functions(AVX512, 5), text=FLAGS.format(flags))
+def test_embedded_flags_that_name_another_set_are_wrong(
+    flags: str, status: str, form: str, tmp_path: Path
+) -> None:
+    data = elves.code_library(functions(AVX512, 5), text=form.format(flags))
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
     assert check(judged(path, "pytorch-python313-cpu-avx512vnni"), "flags").status == status
 

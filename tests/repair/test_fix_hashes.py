@@ -217,7 +217,8 @@ def test_a_store_that_gives_no_answer_proves_nothing(
     recipe.write_text(FOREIGN.replace('repo = "vision"', 'repo = "gone"'))
     real, broken = shutil.which("nix-store"), tmp_path / "bin/nix-store"
     broken.parent.mkdir()
-    (broken.parent / "nix-instantiate").symlink_to(str(shutil.which("nix-instantiate")))
+    for program in ("nix-instantiate", "nix"):
+        (broken.parent / program).symlink_to(str(shutil.which(program)))
     broken.write_text(
         f'#!/bin/sh\ncase " $* " in *" --check-validity "*) echo "error: database is busy" >&2; exit 1;; esac\n'
         f'exec {real} "$@"\n'

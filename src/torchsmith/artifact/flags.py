@@ -24,9 +24,11 @@ class StatedFlags:
 
 
 def flag_words(text: str) -> list[str]:
-    """The single flags of an embedded text."""
+    """The single flags of an embedded text; what the library holds just before it may stick to the first:
+    gcc writes a long text as vector constants, which end without a zero."""
     found = CXX_FLAGS.search(text)
-    return (found[1] if found else text).split()
+    first, *rest = (found[1] if found else text).split() or [""]
+    return [re.sub(r"^.*(?=-m)", "", first), *rest]
 
 
 def stated(text: str, machine: ElfMachine, isa: Isa) -> StatedFlags | None:
