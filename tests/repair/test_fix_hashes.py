@@ -220,7 +220,8 @@ def test_a_store_that_gives_no_answer_proves_nothing(
     for program in ("nix-instantiate", "nix"):
         (broken.parent / program).symlink_to(str(shutil.which(program)))
     broken.write_text(
-        f'#!/bin/sh\ncase " $* " in *" --check-validity "*) echo "error: database is busy" >&2; exit 1;; esac\n'
+        '#!/bin/sh\ncase " $* " in *" --check-validity "*)'
+        ' echo "error: database is busy" >&2; exit 1;; esac\n'
         f'exec {real} "$@"\n'
     )
     broken.chmod(0o755)
