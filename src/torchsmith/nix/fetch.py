@@ -7,12 +7,14 @@ an address is taken from a recipe's text, whole and only if it is known; evaluat
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from torchsmith.edge.nixtext import nix_value
+from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.errors import cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix
 
@@ -70,6 +72,23 @@ def _fetch(nix: Nix, tarball: Tarball) -> Download:
     if done.ok:
         return Download(path=str(msgspec.json.decode(done.stdout)))
     return Download(failure=_why(done.stderr))
+
+
+def tarball_hash(nix: Nix, url: str) -> str:
+    """What `sha256` of a `fetchTarball` is to say; a Problem where the tarball cannot be had."""
+    done = _fetch(nix, Tarball(url))
+    if done.failure:
+        raise Problem(
+            f"cannot learn the hash of {url}: {done.failure}",
+            hint="--tarball URL takes it from a mirror; --sha256 states it",
+            exit=Exit.LACKING,
+        )
+    told = nix.run(
+        [str(nix.program.with_name("nix-hash")), "--type", "sha256", str(nix.store_file(done.path))]
+    )
+    if not told.ok:
+        raise Problem(f"nix-hash failed: {shorten(told.stderr).message}", exit=Exit.LACKING)
+    return f"sha256-{b64encode(bytes.fromhex(told.stdout.strip())).decode()}"
 
 
 def _why(stderr: str) -> str:

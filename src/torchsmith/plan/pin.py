@@ -41,6 +41,7 @@ class Move:
     sha256: str = ""
     torch: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
+    hashes: Mapping[str, str] = field(default_factory=dict)  # of the nixpkgs that it has, by the pin's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,21 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     )
 
 
+def pins_without_hash(workspace: Path | None, line: str) -> list[Pin]:
+    """The nixpkgs that cells of a line import and whose hash nobody states."""
+    opened = open_workspace(workspace)
+    found = find_line(opened.catalog, line)
+    builds = [found.build_for(cell.variant.cuda) for cell in opened.matrix.cells if cell.line == found.name]
+    pins = {build.pin: opened.catalog.pins[build.pin] for build in builds if build and build.pin}
+    return [pin for pin in pins.values() if not pin.sha256]
+
+
 def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, FactTable]:
     """The entries of the catalog that say the move."""
     entry: FactTable = {}
     facts: dict[str, FactTable] = {"lines": {line.name: entry}}
+    if move.hashes:
+        facts["pins"] = {pin: {"sha256": sha256} for pin, sha256 in move.hashes.items()}
     if move.rev:
         every = {"cpu": line.cpu, **line.cuda} if line.cpu else dict(line.cuda)
         old = {build.pin for name, build in every.items() if name in used and build.pin}
@@ -124,9 +136,9 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
     if move.torch:
         entry |= release_of(line, move, catalog)
         bring_source(entry, line, move, catalog)
-    if not entry:
-        raise Problem("nothing to move", hint="give --rev, --torch, or both")
-    return facts
+    if not entry and not move.hashes:
+        raise Problem("nothing to move", hint="give --rev, --torch, --learn, or several")
+    return {name: table for name, table in facts.items() if table and any(table.values())}
 
 
 def _has(pin: Pin, cuda: str) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
+if TYPE_CHECKING:
+    from torchsmith.plan.pin import Move
+
+ADDRESS = "https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz"
 EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
 
 
@@ -17,6 +22,10 @@ def run(
     workspace: WorkspaceOption = None,
     rev: Annotated[str, typer.Option("--rev", help="The nixpkgs revision: 40 digits, or a pin's name.")] = "",
     sha256: Annotated[str, typer.Option("--sha256", help="The hash of its tarball, where it is known.")] = "",
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Download the tarball, and state the hash that it has.")
+    ] = False,
+    tarball: Annotated[str, typer.Option("--tarball", help="With --learn: the address of a mirror.")] = "",
     torch: Annotated[str, typer.Option("--torch", help="The torch release, such as 2.10.1.")] = "",
     torchvision: Annotated[
         str, typer.Option("--torchvision", help="Its pair, where the catalog has none.")
@@ -42,8 +51,9 @@ def run(
     """Move a line to another nixpkgs revision or torch release: every recipe of it, or none.
 
     The move is written into the workspace's own catalog, pairs and hashes that are known with it; hashes
-    that are not known are left empty and listed, for the first build to tell. With [bold]--eval[/bold] Nix
-    says what changes, derivation by derivation.
+    that are not known are left empty and listed, for the first build to tell. With [bold]--learn[/bold] the
+    hash of the nixpkgs tarball is learnt from a download, of the new revision or of those that the line has;
+    with [bold]--eval[/bold] Nix says what changes, derivation by derivation.
     """
     from torchsmith.cli import pin_view as view
     from torchsmith.cli.nix_options import evaluation
@@ -52,6 +62,8 @@ def run(
 
     pairs = {"torchvision": torchvision, "torchaudio": torchaudio} | pairs_of(pair or [])
     move = Move(line, rev, sha256, torch, {name: version for name, version in pairs.items() if version})
+    if learn:
+        move = _learnt(workspace, move, tarball)
     ask = (
         evaluation(nixpkgs, None, 2.0, 300.0, True, workspace=open_workspace(workspace))[1]
         if evaluate
@@ -65,3 +77,28 @@ def run(
     view.print_proposal(proposal, effects, written=not dry_run, as_json=json)
     if dry_run and proposal.blocked:
         raise typer.Exit(1)
+
+
+def _learnt(workspace: Path | None, move: Move, tarball: str) -> Move:
+    """The move with the hashes of its tarballs, from what a download holds."""
+    from dataclasses import replace
+
+    from torchsmith.edge.problem import Problem
+    from torchsmith.nix.fetch import tarball_hash
+    from torchsmith.nix.tool import find_nix
+    from torchsmith.plan.pin import REVISION, pins_without_hash
+
+    if move.sha256:
+        raise Problem("--learn and --sha256 say the same thing twice", hint="give one of them")
+    pins = {} if move.rev else {pin.name: pin.rev for pin in pins_without_hash(workspace, move.line)}
+    if move.rev and not REVISION.fullmatch(move.rev):
+        raise Problem("--learn needs the whole revision", hint="--rev with 40 digits")
+    if tarball and len(pins) > 1:
+        raise Problem(f"line {move.line} has {len(pins)} nixpkgs, and --tarball is one", hint="leave it out")
+    if not move.rev and not pins:
+        raise Problem(f"the hashes of line {move.line} are known", hint="nothing to learn")
+    nix = find_nix()
+    if move.rev:
+        return replace(move, sha256=tarball_hash(nix, tarball or ADDRESS.format(rev=move.rev)))
+    learnt = {name: tarball_hash(nix, tarball or ADDRESS.format(rev=rev)) for name, rev in pins.items()}
+    return replace(move, hashes=learnt)
