@@ -15,43 +15,67 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Stands in for ninja while setuptools builds an extension: notes where the tree is, and compiles nothing.
-STOP = """#!/bin/sh
-case "$*" in *--version*) exec {ninja} --version ;; esac
-pwd > {marker}
-exit 1
+# Stands in for ninja while setuptools builds extensions: notes the tree, lays an empty object in the place of
+# each, so that the next extension comes to its turn too.
+STAND_IN = """#!{python}
+import json, os, shutil, subprocess, sys
+if "--version" in sys.argv:
+    os.execv({ninja!r}, [{ninja!r}, "--version"])
+trees = {trees!r}
+os.makedirs(trees, exist_ok=True)
+kept = os.path.join(trees, str(len(os.listdir(trees))) + ".ninja")
+shutil.copy("build.ninja", kept)
+with open({marker!r}, "a") as marker:
+    marker.write(json.dumps([os.getcwd(), kept]) + chr(10))
+told = subprocess.run([{ninja!r}, "-t", "compdb"], check=True, stdout=subprocess.PIPE).stdout
+for row in json.loads(told):
+    if row.get("output", "").endswith(".o"):
+        os.makedirs(os.path.dirname(row["output"]) or ".", exist_ok=True)
+        shutil.copy({empty!r}, row["output"])
 """
+Tree = tuple[Path, Path]  # a folder, and the file of ninja's that says what is made in it
+Rows = dict[str, dict[str, str]]
 
 
-def configured(sample: dict[str, Any]) -> Path:
-    """The folder of build.ninja: there already, made by the command, or found where that ran ninja."""
+def configured(sample: dict[str, Any]) -> list[Tree]:
+    """The trees to compile in: there already, made by the command, or found where that ran ninja."""
     tree = Path(sample["tree"])
     if (tree / "build.ninja").is_file():
-        return tree
+        return [(tree, tree / "build.ninja")]
     top, ninja = Path(os.environ.get("NIX_BUILD_TOP", "/tmp")).resolve(), shutil.which("ninja")
     if ninja is None:
-        sys.exit(
-            "rehearsal: there is no ninja in this build's environment, so nothing can be compiled one by one"
-        )
-    folder, marker = top / "torchsmith-bin", top / "torchsmith-tree"
+        sys.exit("rehearsal: this build has no ninja, so nothing can be compiled one by one")
+    folder, marker, empty = top / "torchsmith-bin", top / "torchsmith-trees.txt", top / "torchsmith-empty.o"
     folder.mkdir(exist_ok=True)
-    (folder / "ninja").write_text(STOP.format(ninja=ninja, marker=shlex.quote(str(marker))))
+    compiler = shlex.split(os.environ.get("CXX") or os.environ.get("CC") or "cc")
+    subprocess.run([*compiler, "-x", "c++", "-fPIC", "-c", os.devnull, "-o", str(empty)], check=True)
+    words = {"python": sys.executable, "ninja": ninja, "marker": str(marker), "empty": str(empty)}
+    (folder / "ninja").write_text(STAND_IN.format(trees=str(top / "torchsmith-trees"), **words))
     (folder / "ninja").chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", sample["configure"]], env=environment)
-    if (tree / "build.ninja").is_file():
-        return tree
+    if (tree / "build.ninja").is_file() and not marker.is_file():
+        return [(tree, tree / "build.ninja")]
     if not marker.is_file():
         sys.exit(f"rehearsal: {sample['configure']} (exit code {done.returncode}) left no build.ninja")
-    return Path(marker.read_text().strip())
+    found = [json.loads(line) for line in marker.read_text().splitlines()]
+    return [(Path(place), Path(kept)) for place, kept in found]
 
 
-def objects(tree: Path) -> dict[str, dict[str, str]]:
-    """Every object that the tree would compile, by its output, with its command and source."""
-    told = subprocess.run(["ninja", "-C", str(tree), "-t", "compdb"], check=True, stdout=subprocess.PIPE)
+def ninja_in(tree: Tree, *words: str) -> list[str]:
+    return ["ninja", "-C", str(tree[0]), "-f", str(tree[1].resolve()), *words]
+
+
+def objects(tree: Tree) -> Rows:
+    """Every object that a tree would compile, by its output, with its command and source."""
+    told = subprocess.run(ninja_in(tree, "-t", "compdb"), check=True, stdout=subprocess.PIPE)
     text = told.stdout.decode(errors="replace")
     rows = json.loads(text[text.index("[") :])
-    return {row["output"]: row for row in rows if row.get("output", "").endswith((".o", ".obj"))}
+    found = {row["output"]: row for row in rows if row.get("output", "").endswith((".o", ".obj"))}
+    if tree[1].parent != tree[0]:  # empty ones that the stand-in laid there
+        for output in found:
+            (tree[0] / output).unlink(missing_ok=True)
+    return found
 
 
 def kind_of(row: dict[str, str], dispatched: str) -> str:
@@ -63,7 +87,7 @@ def kind_of(row: dict[str, str], dispatched: str) -> str:
     return "C" if row["file"].endswith(".c") and ".cpp" not in row["output"] else "C++"
 
 
-def chosen(rows: dict[str, dict[str, str]], sample: dict[str, Any]) -> dict[str, str]:
+def chosen(rows: Rows, sample: dict[str, Any]) -> dict[str, str]:
     """What to compile, and why: what the sample names, and some of each kind, evenly spread."""
     why: dict[str, str] = {}
     for one in sample["objects"]:
@@ -81,46 +105,55 @@ def chosen(rows: dict[str, dict[str, str]], sample: dict[str, Any]) -> dict[str,
     return why
 
 
-def log_seconds(tree: Path) -> dict[str, float]:
-    """How long each step took, by ninja's own log."""
+def log_seconds(trees: list[Tree]) -> dict[str, float]:
+    """How long each step took, by ninja's own logs."""
     seconds: dict[str, float] = {}
-    for line in (tree / ".ninja_log").read_text(errors="replace").splitlines():
-        words = line.split("\t")
-        if len(words) >= 4 and words[0].isdigit():
-            seconds[words[3]] = (int(words[1]) - int(words[0])) / 1000
+    for folder in dict.fromkeys(tree[0] for tree in trees):
+        log = folder / ".ninja_log"
+        for line in log.read_text(errors="replace").splitlines() if log.is_file() else ():
+            words = line.split("\t")
+            if len(words) >= 4 and words[0].isdigit():
+                seconds[words[3]] = (int(words[1]) - int(words[0])) / 1000
     return seconds
+
+
+def compiled(by_tree: list[tuple[Tree, Rows]], why: dict[str, str], cores: int) -> int:
+    """Compile what was chosen, tree by tree; 0, or how the first ninja that failed ended."""
+    failed = 0
+    for tree, rows in by_tree:
+        wanted = [output for output in why if output in rows]
+        if wanted:
+            done = subprocess.run(ninja_in(tree, "-k", "0", "-j", str(cores), *wanted))
+            failed = failed or done.returncode
+    return failed
 
 
 def main() -> None:
     sample = json.loads(Path(sys.argv[1]).read_text())
     out, before = Path(sys.argv[2]), float(sys.argv[3])
     began = time.monotonic()
-    tree = configured(sample)
+    trees = configured(sample)
     configure = before + time.monotonic() - began
-    rows = objects(tree)
+    by_tree = [(tree, objects(tree)) for tree in trees]
+    rows = {output: row for _, found in by_tree for output, row in found.items()}
+    places = {output: tree[0] / output for tree, found in by_tree for output in found}
     why = chosen(rows, sample)
     cores = int(os.environ.get("NIX_BUILD_CORES") or 0) or len(os.sched_getaffinity(0))
     print(
-        f"rehearsal: configured in {configure:.0f} s; {len(why)} of {len(rows)} objects are compiled",
-        flush=True,
+        f"rehearsal: configured in {configure:.0f} s; compiling {len(why)} of {len(rows)} objects", flush=True
     )
-    known = log_seconds(tree) if (tree / ".ninja_log").is_file() else {}
-    usage, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(["ninja", "-C", str(tree), "-k", "0", "-j", str(cores), *why])
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    wall = time.monotonic() - began
-    made = [output for output in why if (tree / output).is_file()]
+    known, usage, began = log_seconds(trees), resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    failed = compiled(by_tree, why, cores)
+    used, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
+    made = [output for output in why if places[output].is_file()]
     print(f"rehearsal: compiled {len(made)} of {len(why)} sampled objects in {wall:.0f} s", flush=True)
-    if done.returncode:
-        sys.exit(done.returncode)
+    if failed:
+        sys.exit(failed)
     spent = used.ru_utime + used.ru_stime - usage.ru_utime - usage.ru_stime
-    steps = {name: length for name, length in log_seconds(tree).items() if known.get(name) != length}
+    steps = {name: length for name, length in log_seconds(trees).items() if known.get(name) != length}
+    keep(out, rows, {output: places[output] for output in made})
+    kinds = {output: kind_of(row, sample["dispatched"]) for output, row in rows.items()}
     share = spent / (sum(steps.values()) or 1.0)
-    keep(tree, out, rows, made)
-    counts: dict[str, int] = {}
-    for row in rows.values():
-        kind = kind_of(row, sample["dispatched"])
-        counts[kind] = counts.get(kind, 0) + 1
     told = {
         "configure_seconds": configure,
         "compile_seconds": wall,
@@ -128,12 +161,12 @@ def main() -> None:
         "cores": cores,
         "steps": len(steps),
         "objects": len(rows),
-        "counts": counts,
+        "counts": {kind: list(kinds.values()).count(kind) for kind in sorted(set(kinds.values()))},
         "compiled": [
             {
                 "output": output,
                 "source": rows[output]["file"],
-                "kind": kind_of(rows[output], sample["dispatched"]),
+                "kind": kinds[output],
                 "why": why[output],
                 "cpu_seconds": steps.get(output, 0.0) * share,
             }
@@ -143,14 +176,13 @@ def main() -> None:
     (out / "rehearsal.json").write_text(json.dumps(told, indent=1))
 
 
-def keep(tree: Path, out: Path, rows: dict[str, dict[str, str]], made: list[str]) -> None:
+def keep(out: Path, rows: Rows, made: dict[str, Path]) -> None:
     """The objects under their own names, and the commands of all."""
     (out / "compile_commands.json").write_text(json.dumps(list(rows.values()), indent=1))
-    for output in made:
-        path = Path(output) if not os.path.isabs(output) else Path(os.path.relpath(output, tree.resolve()))
-        target = out / "objects" / str(path).replace("..", "up")
+    for output, path in made.items():
+        target = out / "objects" / output.lstrip("/").replace("..", "up")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(tree / output, target)
+        shutil.copy(path, target)
 
 
 main()
