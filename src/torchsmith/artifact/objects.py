@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.commands import ObjectCommand
+from torchsmith.artifact.cpu import cpu_code
 from torchsmith.artifact.elf import read_elf
 from torchsmith.artifact.fatbin import Container, containers_of
+from torchsmith.artifact.features import closure
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.matrix.variant import Variant
 
 SHOWN = 3
+DISPATCHED = re.compile(r"\.(?!DEFAULT)[A-Z][A-Z0-9]+\.c(pp)?\.o$")  # chosen at run time, so of any set
 
 
 def check_objects(
     folder: Path, commands: Sequence[ObjectCommand], variant: Variant, catalog: Catalog
 ) -> list[Check]:
     """What a sample shows of a build: the code in its objects, and the commands of all."""
-    checks = [*_cpu_flags(commands, variant, catalog)]
+    checks = [*_cpu_flags(commands, variant, catalog), *_cpu_code(folder, variant, catalog)]
     if variant.sm is not None:
         checks += _gpu_flags(commands, variant.sm)
         checks += _gpu_code(folder, variant.sm)
@@ -53,6 +57,32 @@ def _cpu_flags(commands: Sequence[ObjectCommand], variant: Variant, catalog: Cat
             f"{words} reached {len(plain) - len(without)} of {len(plain)} units of the CPU, not"
             f" {_names(without)}",
         )
+
+
+def _cpu_code(folder: Path, variant: Variant, catalog: Catalog) -> Iterator[Check]:
+    """What the functions of undispatched objects need of a CPU, against the instruction set."""
+    isa = catalog.isas.get(variant.isa)
+    looked, beyond, used = 0, set[str](), set[str]()
+    for path in sorted(folder.rglob("*.o")) if isa is not None else ():
+        if DISPATCHED.search(path.name):
+            continue
+        try:
+            with open_file(path) as source:
+                code = cpu_code(read_elf(source), path.name)
+        except Damaged:
+            continue  # told where its GPU code is looked for
+        looked += sum(tally.functions for tally in code.groups.values())
+        needs = {one for tally in code.groups.values() for one in tally.features(code.machine)}
+        assert isa is not None
+        beyond |= needs - closure(code.machine, isa.features)
+        used |= needs
+    if not looked or isa is None:
+        return
+    words = ", ".join(sorted(used)) or "nothing beyond the oldest CPU"
+    if beyond:
+        yield Check("cpu-code", "wrong", f"the sample needs {', '.join(sorted(beyond))} beyond {isa.name}")
+    else:
+        yield Check("cpu-code", "right", f"{looked} functions of the sample use {words}, within {isa.name}")
 
 
 def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:

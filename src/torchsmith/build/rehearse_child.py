@@ -33,11 +33,11 @@ for row in json.loads(told):
         os.makedirs(os.path.dirname(row["output"]) or ".", exist_ok=True)
         shutil.copy({empty!r}, row["output"])
 """
-Tree = tuple[Path, Path]  # a folder, and the file of ninja's that says what is made in it
-Rows = dict[str, dict[str, str]]
+NinjaTree = tuple[Path, Path]  # a folder, and the file of ninja's that says what is made in it
+ObjectRows = dict[str, dict[str, str]]
 
 
-def configured(sample: dict[str, Any]) -> list[Tree]:
+def configured(sample: dict[str, Any]) -> list[NinjaTree]:
     """The trees to compile in: there already, made by the command, or found where that ran ninja."""
     tree = Path(sample["tree"])
     if (tree / "build.ninja").is_file():
@@ -62,11 +62,11 @@ def configured(sample: dict[str, Any]) -> list[Tree]:
     return [(Path(place), Path(kept)) for place, kept in found]
 
 
-def ninja_in(tree: Tree, *words: str) -> list[str]:
+def ninja_in(tree: NinjaTree, *words: str) -> list[str]:
     return ["ninja", "-C", str(tree[0]), "-f", str(tree[1].resolve()), *words]
 
 
-def objects(tree: Tree) -> Rows:
+def objects(tree: NinjaTree) -> ObjectRows:
     """Every object that a tree would compile, by its output, with its command and source."""
     told = subprocess.run(ninja_in(tree, "-t", "compdb"), check=True, stdout=subprocess.PIPE)
     text = told.stdout.decode(errors="replace")
@@ -87,7 +87,7 @@ def kind_of(row: dict[str, str], dispatched: str) -> str:
     return "C" if row["file"].endswith(".c") and ".cpp" not in row["output"] else "C++"
 
 
-def chosen(rows: Rows, sample: dict[str, Any]) -> dict[str, str]:
+def chosen(rows: ObjectRows, sample: dict[str, Any]) -> dict[str, str]:
     """What to compile, and why: what the sample names, and some of each kind, evenly spread."""
     why: dict[str, str] = {}
     for one in sample["objects"]:
@@ -105,7 +105,7 @@ def chosen(rows: Rows, sample: dict[str, Any]) -> dict[str, str]:
     return why
 
 
-def log_seconds(trees: list[Tree]) -> dict[str, float]:
+def log_seconds(trees: list[NinjaTree]) -> dict[str, float]:
     """How long each step took, by ninja's own logs."""
     seconds: dict[str, float] = {}
     for folder in dict.fromkeys(tree[0] for tree in trees):
@@ -117,7 +117,7 @@ def log_seconds(trees: list[Tree]) -> dict[str, float]:
     return seconds
 
 
-def compiled(by_tree: list[tuple[Tree, Rows]], why: dict[str, str], cores: int) -> int:
+def compiled(by_tree: list[tuple[NinjaTree, ObjectRows]], why: dict[str, str], cores: int) -> int:
     """Compile what was chosen, tree by tree; 0, or how the first ninja that failed ended."""
     failed = 0
     for tree, rows in by_tree:
@@ -176,7 +176,7 @@ def main() -> None:
     (out / "rehearsal.json").write_text(json.dumps(told, indent=1))
 
 
-def keep(out: Path, rows: Rows, made: dict[str, Path]) -> None:
+def keep(out: Path, rows: ObjectRows, made: dict[str, Path]) -> None:
     """The objects under their own names, and the commands of all."""
     (out / "compile_commands.json").write_text(json.dumps(list(rows.values()), indent=1))
     for output, path in made.items():
