@@ -14,7 +14,7 @@ import pytest
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Problem
-from torchsmith.record import Attempt, JobRow, Past, Record, VerificationRow, Work, expect, open_record
+from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
 from torchsmith.record.database import FIRST
 from torchsmith.record.guard import trouble
 
@@ -217,6 +217,41 @@ def test_a_clock_that_goes_back_gives_no_negative_hours(tmp_path: Path) -> None:
     record.job_ended(run, "k-a", Attempt(state="done"))
     assert record.past() == []
     assert record.history()[0].seconds == 0.0
+
+
+def test_the_last_build_is_the_one_written_down_last_whatever_the_clock_says(tmp_path: Path) -> None:
+    record = open_record(tmp_path, Backwards())
+    for derivation in ("a.drv", "b.drv", "a.drv", "c.drv"):
+        record.note_built(Built(name="torch", derivation=derivation, outputs=("/s",)))
+    found = record.built("torch")
+    assert found is not None
+    assert (found.derivation, [one.derivation for one in record.all_built()]) == ("c.drv", ["c.drv"])
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("outputs", "x"),
+        ("outputs", b"\xff\xfe"),
+        ("targets", None),
+        ("attempts", 1e400),
+        ("ended", 1e400),
+        ("state", "gone"),
+    ],
+)
+def test_a_damaged_value_is_told_with_its_place_and_cure(column: str, value: object, tmp_path: Path) -> None:
+    record = open_record(tmp_path)
+    run = record.start_run("nix", [], {})
+    record.add_jobs([job(run, "a")])
+    record._db.execute("pragma ignore_check_constraints = true")
+    try:
+        record._db.execute(f"update jobs set {column} = ?", (value,))
+    except Problem:
+        return  # SQLite itself refuses it
+    with pytest.raises(Problem) as raised:
+        record.jobs(run)
+    assert str(record.path) in raised.value.message
+    assert ".recover" in raised.value.hint
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ create table rehearsed (
 """
 STEPS = (FIRST, BUILT, REHEARSED)
 FORMAT = len(STEPS)
+LATEST = 1e11  # seconds: the year 5138
 T = TypeVar("T")
 
 
@@ -188,12 +189,12 @@ class Record:
     def runs(self, limit: int = 20) -> list[RunRow]:
         """The last runs, newest first."""
         found = self._db.execute("select * from runs order by id desc limit ?", (limit,))
-        return [_typed(row, RunRow, ("selection", "options")) for row in found]
+        return [self._typed(row, RunRow, ("selection", "options")) for row in found]
 
     def jobs(self, run: int) -> list[JobRow]:
         """The jobs of a run, in the order in which they were planned."""
         found = self._db.execute("select * from jobs where run = ? order by rowid", (run,))
-        return [_job(row) for row in found]
+        return [self._job(row) for row in found]
 
     def unfinished(self) -> RunRow | None:
         """The last run, where it left something undone."""
@@ -209,10 +210,11 @@ class Record:
     def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
         """Attempts that ended, newest first; of one job where it is named."""
         found = self._db.execute(
-            "select * from jobs where ended is not null and (? = '' or name = ?) order by ended desc limit ?",
+            "select * from jobs where ended is not null and (? = '' or name = ?)"
+            " order by run desc, ended desc limit ?",
             (name, name, limit),
         )
-        return [_job(row) for row in found]
+        return [self._job(row) for row in found]
 
     def past(self) -> list[Past]:
         """Builds that succeeded, and what rehearsals say of others, for estimates."""
@@ -223,7 +225,7 @@ class Record:
         rehearsed = self._db.execute(
             "select name, package, gpu, system, cores, seconds, 1 as rehearsed from rehearsed order by at"
         )
-        return [_typed(row, Past, ()) for row in (*found, *rehearsed)]
+        return [self._typed(row, Past, ()) for row in (*found, *rehearsed)]
 
     def note_rehearsed(self, derivation: str, says: Past) -> None:
         """What a rehearsal says that a build would take."""
@@ -241,7 +243,7 @@ class Record:
         found = self._db.execute(
             "select * from jobs where name = ? and attempts > 0 order by run desc limit 1", (name,)
         ).fetchone()
-        return _job(found) if found else None
+        return self._job(found) if found else None
 
     def logged_names(self) -> list[str]:
         """Every job that was ever started."""
@@ -266,7 +268,7 @@ class Record:
 
     def verdict(self, output: str) -> VerificationRow | None:
         found = self._db.execute("select * from verdicts where output = ?", (output,)).fetchone()
-        return _typed(found, VerificationRow, ()) if found else None
+        return self._typed(found, VerificationRow, ()) if found else None
 
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store, whoever put them there."""
@@ -285,16 +287,16 @@ class Record:
             )
 
     def built(self, name: str) -> Built | None:
-        """The newest build of a recipe."""
+        """The newest build of a recipe: the last that was written down, whatever the clock said."""
         found = self._db.execute(
-            "select * from built where name = ? order by at desc, rowid desc limit 1", (name,)
+            "select * from built where name = ? order by rowid desc limit 1", (name,)
         ).fetchone()
-        return _typed(found, Built, ("outputs",)) if found else None
+        return self._typed(found, Built, ("outputs",)) if found else None
 
     def all_built(self) -> list[Built]:
         """The newest build of every recipe."""
-        found = self._db.execute("select * from built order by at, rowid")
-        return list({row["name"]: _typed(row, Built, ("outputs",)) for row in found}.values())
+        found = self._db.execute("select * from built order by rowid")
+        return list({row["name"]: self._typed(row, Built, ("outputs",)) for row in found}.values())
 
     def note_proved(self, hashes: Mapping[str, str]) -> None:
         """Sources whose hash was seen to be right."""
@@ -318,16 +320,19 @@ class Record:
     def published(self) -> list[Published]:
         """Packages that were published, newest first."""
         found = self._db.execute("select * from published order by at desc")
-        return [_typed(row, Published, ()) for row in found]
+        return [self._typed(row, Published, ()) for row in found]
 
+    def _job(self, row: sqlite3.Row) -> JobRow:
+        return self._typed(row, JobRow, ("targets", "outputs"))
 
-def _job(row: sqlite3.Row) -> JobRow:
-    return _typed(row, JobRow, ("targets", "outputs"))
-
-
-def _typed(row: sqlite3.Row, kind: type[T], as_json: Sequence[str]) -> T:
-    """A row as a value; columns in `as_json` hold JSON, and SQLite's 0 and 1 stand for no and yes."""
-    data: dict[str, Any] = dict(row)
-    for column in as_json:
-        data[column] = json.loads(data[column])
-    return msgspec.convert(data, kind, strict=False)
+    def _typed(self, row: sqlite3.Row, kind: type[T], as_json: Sequence[str]) -> T:
+        """A row as a value; columns in `as_json` hold JSON, and SQLite's 0 and 1 stand for no and yes."""
+        data: dict[str, Any] = dict(row)
+        try:
+            if any(isinstance(value, float) and not abs(value) < LATEST for value in data.values()):
+                raise ValueError("a time that never comes")
+            for column in as_json:
+                data[column] = json.loads(data[column])
+            return msgspec.convert(data, kind, strict=False)
+        except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+            raise trouble(self.path, error) from error
