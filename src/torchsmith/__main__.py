@@ -10,9 +10,12 @@ def main() -> None:
 
         print(f"torchsmith {__version__}")
         return
-    from torchsmith.cli.main import run
+    try:
+        from torchsmith.cli.main import run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # while modules are still being loaded
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -130,6 +130,26 @@ def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
     assert resumed(record, None) == asked
 
 
+@pytest.mark.parametrize(
+    "module", ["dataclasses", "torchsmith.edge.problem", "typer", "torchsmith.build.plan"]
+)
+def test_ctrl_c_while_modules_are_loaded_ends_with_130_too(module: str, place: Place, nix_here: Path) -> None:
+    script = f"""
+import builtins, os, signal, sys
+from torchsmith.__main__ import main
+real = builtins.__import__
+def load(name, *rest):
+    if name == {module!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest)
+builtins.__import__ = load
+sys.argv = ["torchsmith", "build", "--dry-run", "-w", {str(place.root)!r}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (130, False), done.stderr
+
+
 def test_ctrl_c_ends_with_130(place: Place, own_store: Path) -> None:
     child = started(place)
     until(child, "job-started")

@@ -25,7 +25,8 @@ def run() -> None:
         sys.exit(0)
     except OSError as error:
         try:
-            fail(Problem(error.strerror or str(error), exit=Exit.LACKING))
+            place = f"{error.filename}: " if error.filename else ""
+            fail(Problem(f"{place}{error.strerror or error}", exit=Exit.LACKING))
         except OSError:  # it is stdout itself that fails
             _drop_output()
             sys.exit(int(Exit.LACKING))
