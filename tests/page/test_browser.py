@@ -78,6 +78,8 @@ def test_products_are_found_by_name(open_page: Open, file: Path) -> None:
     assert {name.split("-")[3] for name in shown(page)} == {"sm89"}
     page.fill("#search", "RTX 4090 zen 3")
     assert {tuple(name.split("-")[3:]) for name in shown(page)} == {("sm89", "avx2")}
+    page.fill("#search", "sm90 avx512")
+    assert {tuple(name.split("-")[3:]) for name in shown(page)} == {("sm90", "avx512")}
     page.fill("#search", "failed")
     assert shown(page) == {FAILED}
     expect(page.locator("#found")).to_have_text("1 of 132 cells")
@@ -126,6 +128,16 @@ def test_the_keyboard_alone_suffices(open_page: Open, file: Path) -> None:
     page.keyboard.press("Escape")
     expect(page.locator(".story.open")).to_have_count(0)
     assert page.evaluate("document.activeElement.hash") == second
+
+
+def test_the_tab_key_reaches_what_a_filter_leaves(open_page: Open, file: Path) -> None:
+    page = open_page(file)
+    page.fill("#search", "H100 avx512")
+    page.focus("#search")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.hash") == f"#cell-{FAILED}"
+    page.keyboard.press("ArrowLeft")  # where another instruction set was
+    assert page.evaluate("document.activeElement.hash") == f"#cell-{FAILED}"
 
 
 def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: Path) -> None:
@@ -188,6 +200,8 @@ def test_nothing_stands_in_anybodys_way(open_page: Open, file: Path, scheme: str
     width, height = SIZES[size]
     page = open_page(file, color_scheme=scheme, viewport={"width": width, "height": height})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    check(page)
+    page.fill("#search", "H100 avx512")
     check(page)
     page.click(f"a[href='#cell-{FAILED}']")
     check(page)

@@ -9,6 +9,7 @@ import msgspec
 
 from torchsmith.artifact.report import Report, verify
 from torchsmith.catalog import Catalog
+from torchsmith.cli.console import warn
 from torchsmith.edge.files import inside, write_atomic
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Variant
@@ -108,19 +109,22 @@ def _derivations(
 
 
 def keep(report: Report, name: str, root: Path, catalog: Catalog) -> None:
-    """Write down what `verify NAME` said of the last build, for `publish` and the page."""
-    record = open_record(root)
-    try:
-        built = record.built(name)
-        if (
-            built is None
-            or not built.outputs
-            or Path(report.path).resolve() != Path(built.outputs[0]).resolve()
-        ):
-            return
-        verdict = verdict_of(report, name, built.outputs[0])
-        record.note_verdict(msgspec.structs.replace(verdict, derivation=built.derivation))
-    finally:
-        record.close()
+    """Write down what `verify NAME` said of the last build, for `publish` and the page; who may not write
+    there is told so."""
+    if report.ok and not report.verified:
+        return  # nothing is wrong, but not everything was judged
     sizes = msgspec.json.encode(sizes_of(report, catalog)).decode()
-    write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
+    try:
+        record = open_record(root)
+        try:
+            built = record.built(name)
+            outputs = [Path(output).resolve() for output in built.outputs[:1]] if built else []
+            if built is None or Path(report.path).resolve() not in outputs:
+                return
+            verdict = verdict_of(report, name, built.outputs[0])
+            record.note_verdict(msgspec.structs.replace(verdict, derivation=built.derivation))
+        finally:
+            record.close()
+        write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
+    except Problem as problem:
+        warn(f"not written down: {problem.message}")

@@ -45,7 +45,7 @@ def run(
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
-    named = path
+    named, given = path, variant
     path, variant = build_and_name(path, variant, opened)
     against = build_named(against, opened) if against else None
     promise = promised(variant, path, opened.catalog)
@@ -59,7 +59,8 @@ def run(
         print_report(report)
         if comparison:
             print_comparison(comparison)
-    if path != named and opened.root is not None:
+    whole = path != named and not given and not no_cpu  # all that a cell's name promises was judged
+    if whole and opened.root is not None:
         from torchsmith.cli.verified import keep
 
         keep(report, named.name, opened.root, opened.catalog)

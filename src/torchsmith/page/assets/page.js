@@ -28,12 +28,19 @@
   const follows = (all, part, at) => part.every((word, index) => all[at + index] === word);
   const holds = (all, part) => all.some((_, at) => at + part.length <= all.length && follows(all, part, at));
 
-  // The longest run of words that some product's name holds is a product; other words are looked for as they are.
+  const axes = new Set(data.cells.flatMap((cell) => [cell.g, cell.i]).filter(Boolean));
+  // The name of an architecture or instruction set is that one alone; the longest run of words that some product's name holds is a product; other words are looked for as they are.
   const parse = (text) => {
     const left = text.toLowerCase().trim().split(/\s+/).filter(Boolean);
     const tests = [];
     while (left.length) {
       let taken = 0;
+      const axis = left[0];
+      if (axes.has(axis)) {
+        tests.push((cell) => cell.g === axis || cell.i === axis);
+        left.shift();
+        continue;
+      }
       for (let size = left.length; size > 0 && !taken; size--) {
         const asked = words(left.slice(0, size).join(" "));
         if (!asked.length || (size === 1 && !/\d/.test(left[0]) && asked[0].length < 4)) continue;
@@ -63,6 +70,7 @@
     const cell = data.cells[Number(link.dataset.c)];
     cell.link = link;
     byAddress.set(link.hash, cell);
+    link.id = link.hash.slice(1); // what its address leads to while its story is folded
   }
   data.cells.forEach((cell, index) => {
     cell.index = index;
@@ -76,6 +84,12 @@
     cells: cellsIn(table),
     home: table.closest(".package"),
   }));
+  // The one cell of a table that the tab key reaches; the others are a matter of arrows.
+  const stopAt = (table, cell) => {
+    if (table.stop) table.stop.link.tabIndex = -1;
+    table.stop = cell;
+    cell.link.tabIndex = 0;
+  };
   const chosen = new Set();
   const found = document.getElementById("found");
   const search = document.getElementById("search");
@@ -94,10 +108,12 @@
     const homes = new Map();
     const hide = (element, hidden) => element.hidden === hidden || (element.hidden = hidden);
     const none = (cells) => narrowed && !cells.some((cell) => cell.on);
-    for (const { box, rows, cells, home } of tables) {
+    for (const one of tables) {
+      const { box, rows, cells, home } = one;
       const empty = none(cells);
       hide(box, empty);
       if (!empty) for (const { row, cells: own } of rows) hide(row, none(own));
+      if (!empty) stopAt(one, one.stop.on ? one.stop : cells.find((cell) => cell.on));
       homes.set(home, (homes.get(home) || false) || !empty);
     }
     for (const [home, shown] of homes) hide(home, !shown);
@@ -114,22 +130,25 @@
 
   // ---- keyboard: one stop a grid, arrows inside it ----
   const stops = (table) => [...table.querySelectorAll(".c:not(.off)")].filter((link) => link.offsetParent);
-  for (const { table } of tables)
-    [...table.querySelectorAll(".c")].forEach((link, index) => (link.tabIndex = index ? -1 : 0));
+  for (const one of tables) {
+    for (const cell of one.cells) cell.link.tabIndex = -1;
+    stopAt(one, one.cells[0]);
+  }
   const step = (link, key) => {
     const cellOf = (row, column) => row && row.cells[column] && row.cells[column].querySelector(".c");
+    const free = (found) => found && !found.classList.contains("off");
     const place = link.closest("td");
     if (!place) return null;
     const row = place.parentElement;
     const sideways = { ArrowLeft: -1, ArrowRight: 1 }[key];
     if (sideways) {
       for (let at = place.cellIndex + sideways; row.cells[at]; at += sideways)
-        if (cellOf(row, at)) return cellOf(row, at);
+        if (free(cellOf(row, at))) return cellOf(row, at);
       return null;
     }
     const sibling = key === "ArrowDown" ? "nextElementSibling" : "previousElementSibling";
     for (let next = row[sibling]; next; next = next[sibling])
-      if (!next.hidden && cellOf(next, place.cellIndex)) return cellOf(next, place.cellIndex);
+      if (!next.hidden && free(cellOf(next, place.cellIndex))) return cellOf(next, place.cellIndex);
     return null;
   };
   document.addEventListener("keydown", (event) => {
@@ -148,8 +167,7 @@
         (table.matches(".others") && all[all.indexOf(event.target) + (/Down|Right/.test(event.key) ? 1 : -1)]);
       if (next) {
         event.preventDefault();
-        event.target.tabIndex = -1;
-        next.tabIndex = 0;
+        stopAt(tables.find((one) => one.table === table), data.cells[Number(next.dataset.c)]);
         next.focus();
       }
     }
@@ -246,6 +264,7 @@
     if (cell.article) return;
     cell.article = articleOf(cell);
     cell.article.classList.add("open");
+    cell.article.removeAttribute("id");
     const parts = [];
     const title = (text) => parts.push(make("h4", {}, text));
     const name = quoted(cell.n);
