@@ -166,7 +166,7 @@ def test_a_builder_that_dies_costs_its_job_a_second_try_and_nothing_else(
         log = place.root / f".torchsmith/logs/1/{place.torch}.log"
         while killing.is_set():
             text = log.read_text() if log.exists() else ""
-            if "[1/5]" in text:
+            if "[1/" in text:
                 on = re.search(r"building \S*pytorch210\S* on ssh://(\w+)", text)
                 assert on is not None
                 farm[on[1]].kill()

@@ -31,7 +31,7 @@ def once_torch_compiles(place: Place, act: Callable[[str], None]) -> Iterator[No
     def watch() -> None:
         while not over.wait(0.02):
             text = log.read_text() if log.exists() else ""
-            if "[1/5]" in text:
+            if "[1/" in text:
                 act(text)
                 return
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.build.conftest import ISA, SM, Place
+from tests.build.conftest import ISA, SM, Place, use
+from tests.build.farm import LoopbackBuilder
 from tests.cli.conftest import Call
 from torchsmith.build.rehearsal import (
     RehearsalFigures,
@@ -19,6 +20,7 @@ from torchsmith.build.rehearsal import (
 )
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output
+from torchsmith.record import open_record
 
 nix = pytest.mark.needs("nix")
 TARGET = f'"{SM[2:-1]}.{SM[-1]}"'
@@ -130,6 +132,20 @@ def test_a_companion_waits_for_its_torch_and_is_then_rehearsed(
 @nix
 def test_something_must_be_named(place: Place, nix_here: Path, call: Call) -> None:
     assert call(*place.words("rehearse")).code == 2
+
+
+@pytest.mark.needs("nix", "ssh")
+def test_rehearsals_go_to_the_builders_that_builds_go_to(
+    place: Place, farm: dict[str, LoopbackBuilder], call: Call
+) -> None:
+    """The builders run none of the instruction sets, which compiling does not need."""
+    use(place, "one", "two", extra="isa = []\n")
+    code, document = rehearsed(call, place, "--all", "--jobs", "0")
+    assert code == 0, document
+    assert [report["name"] for report in document["rehearsals"]] == [place.torch]
+    assert list(document["waiting"]) == [place.vision]
+    rows = {row.name: row for row in open_record(place.root).jobs(1)}
+    assert rows[f"rehearsal-of-{place.torch}"].builder in ("ssh://one", "ssh://two")
 
 
 def derivation(name: str, **env: str) -> Derivation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 from rich.text import Text
@@ -148,7 +147,8 @@ def _report(name: str, ready: Prepared, chosen: Rehearsals) -> RehearsalReport:
     graph = ready.plan.graph
     assert graph is not None
     path = graph.recipes[PREFIX + name]
-    output = Path(outputs_of(graph.derivations[path])[0])
+    assert ready.nix is not None
+    output = ready.nix.store_file(outputs_of(graph.derivations[path])[0])
     figures = read_figures(output)
     commands = read_commands(output / "compile_commands.json")
     catalog = ready.workspace.catalog
