@@ -1,6 +1,10 @@
 """`torchsmith` and `python -m torchsmith`."""
 
+import os
 import sys
+
+# These end with their answer: nothing is left to be tidied up, which would cost a sixth of their time.
+SHORT = ("--help", "-h", "list", "show", "explain", "pick")
 
 
 def main() -> None:
@@ -18,5 +22,21 @@ def main() -> None:
         sys.exit(130)
 
 
+def entry() -> None:
+    """The same as a process of its own."""
+    code: object = 0
+    try:
+        main()
+    except SystemExit as end:
+        if sys.argv[1:2] and sys.argv[1] not in SHORT:
+            raise
+        code = end.code
+    if not sys.argv[1:2] or sys.argv[1] not in SHORT:
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
 if __name__ == "__main__":
-    main()
+    entry()

@@ -117,6 +117,13 @@ def test_a_mistake_is_placed_and_named(tmp_path: Path, text: str, message: str) 
 def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: Path) -> None:
     made = json.loads(json.dumps(schema(builtin_catalog())))
     jsonschema.Draft202012Validator.check_schema(made)
+    silent = [
+        f"{kind}.{field}"
+        for kind, one in made["$defs"].items()
+        for field, told in one.get("properties", {}).items()
+        if not told.get("description")
+    ]
+    assert silent == []
     validator = jsonschema.Draft202012Validator(made)
     file, count = start_workspace(tmp_path, "plan")
     assert count == 132

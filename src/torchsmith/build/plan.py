@@ -11,7 +11,7 @@ from torchsmith.build.jobs import jobs_of, jobs_of_recipes
 from torchsmith.build.machine import Machine, Share, share_out
 from torchsmith.catalog import Catalog
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import Listener, evaluate, with_downloads
+from torchsmith.nix.evaluate import Listener, evaluate, with_means
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.store import Outlook, StoreOptions, outlook
 from torchsmith.nix.tool import Nix
@@ -79,7 +79,7 @@ def evaluate_recipes(
         instantiate=True,
         phases=phases,
     )
-    with_downloads(results)
+    with_means(results)
     broken = tuple(
         Broken(
             result.name, f"{f'{result.cause.where}: ' if result.cause.where else ''}{result.cause.message}"

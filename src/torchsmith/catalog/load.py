@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from torchsmith.catalog.facts import (
 from torchsmith.catalog.package import TORCH, Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
-from torchsmith.edge.toml import read_table
+from torchsmith.edge.toml import read_kept, read_table
 from torchsmith.edge.value import frozen
 
 DATA = Path(__file__).parent / "data"
@@ -67,6 +67,7 @@ class Layer:
 
     texts: Mapping[str, str]
     paths: Mapping[str, str] = field(default_factory=dict)
+    kept: Path | None = None  # the folder of facts that torchsmith ships, which are kept parsed
 
     @classmethod
     def folder(cls, folder: Path) -> Layer:
@@ -232,6 +233,8 @@ def _told(package: Package) -> tuple[tuple[str, Mapping[str, str]], ...]:
 
 
 def _tables(layer: Layer, file: str) -> dict[str, Any]:
+    if layer.kept is not None and file in layer.texts:
+        return read_kept(layer.kept / f"{file}.toml")
     text = layer.texts.get(file)
     if text is None:
         return {}
@@ -279,4 +282,9 @@ def _problem_at(layer: Layer, file: str, path: tuple[str | int, ...], message: s
 @cache
 def builtin_catalog() -> Catalog:
     """The catalog that torchsmith ships."""
-    return Catalog([Layer.folder(DATA)])
+    return Catalog([shipped_layer()])
+
+
+def shipped_layer() -> Layer:
+    """The facts that torchsmith ships."""
+    return replace(Layer.folder(DATA), kept=DATA)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from torchsmith.cli.paint import paint, write
 from torchsmith.edge.problem import Problem
@@ -14,18 +15,27 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+WIDE = 1000
+
+
+def _width(stream: TextIO) -> int | None:
+    """The terminal's own; where nobody watches, so wide that nothing is broken or cut."""
+    watched = stream.isatty() or os.environ.get("COLUMNS") or os.environ.get("FORCE_COLOR")
+    return None if watched else WIDE
+
+
 def out() -> Console:
     """The console for answers."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, width=_width(sys.stdout))
 
 
 def err() -> Console:
     """The console for words to the person who watches."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, width=_width(sys.stderr))
 
 
 def say(text: str, style: str = "") -> None:

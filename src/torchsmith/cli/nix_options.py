@@ -91,7 +91,7 @@ def evaluation(
     """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
     from torchsmith.cli.progress import Bar
     from torchsmith.nix.cache import ResultCache
-    from torchsmith.nix.evaluate import default_workers, evaluate, with_downloads
+    from torchsmith.nix.evaluate import default_workers, evaluate, with_means
     from torchsmith.nix.tool import find_nix
     from torchsmith.nix.worker import WorkerLimits
 
@@ -114,6 +114,6 @@ def evaluation(
                 instantiate=instantiate,
                 phases=phases,
             )
-        return with_downloads(results)
+        return with_means(results)
 
     return nix, run

@@ -17,11 +17,11 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("audit", "eval", "graph", "diff-drv", "impact", "facts", "doctor"),
     ),
     "Build": (
-        "rehearse tries a sample of a build, build makes the cells, diagnose says why one failed",
+        "rehearse tries a sample, build makes cells, diagnose says why one failed",
         ("rehearse", "build", "status", "history", "log", "diagnose", "fix-hashes", "farm"),
     ),
     "Prove": (
-        "verify reads what was built, on any machine; test runs it, compare times it, on this one",
+        "verify reads a build on any machine; test runs it here, compare times it",
         ("verify", "test", "compare"),
     ),
     "Ship": ("page shows where everything stands, publish gives it to others", ("page", "publish")),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import marshal
+import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -34,6 +39,27 @@ def read_table(text: str, file: str) -> dict[str, Any]:
         if isinstance(value, list) and len(value) > LONGEST_LIST:
             words = f"a list of {len(value):,} entries is too long (at most {LONGEST_LIST:,})"
             raise Problem(words, where=place(text, file, path))
+    return table
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """The table of a file that is part of the program, kept parsed beside it as Python keeps bytecode."""
+    stat = path.stat()
+    stamp = (stat.st_mtime_ns, stat.st_size)
+    kept = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.toml"
+    try:
+        known, table = marshal.loads(kept.read_bytes())
+    except (OSError, EOFError, ValueError, TypeError):
+        known, table = None, None
+    if known == stamp and isinstance(table, dict):
+        return table
+    table = read_table(path.read_text(encoding="utf-8"), str(path))
+    if not sys.dont_write_bytecode:
+        with contextlib.suppress(OSError, ValueError):
+            kept.parent.mkdir(exist_ok=True)
+            draft = kept.with_suffix(f".{os.getpid()}")
+            draft.write_bytes(marshal.dumps((stamp, table)))
+            draft.replace(kept)
     return table
 
 

@@ -63,15 +63,18 @@ class EvalResult:
         return self.evaluated is not None
 
 
-def with_downloads(results: list[EvalResult]) -> list[EvalResult]:
-    """The results; a Problem where nothing evaluates because nixpkgs could not be downloaded."""
+LACKING = {
+    "cannot download": "--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree that is here instead",
+    "cannot connect to socket": "start nix-daemon, or be let in by it; torchsmith doctor says how it stands",
+}
+
+
+def with_means(results: list[EvalResult]) -> list[EvalResult]:
+    """The results; a Problem where nothing evaluates because nixpkgs or the store is out of reach."""
     causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
-    if causes and len(causes) == len(results) and all(said.startswith("cannot download") for said in causes):
-        raise Problem(
-            causes[0],
-            hint="--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree that is here in its place",
-            exit=Exit.LACKING,
-        )
+    for start, hint in LACKING.items():
+        if causes and len(causes) == len(results) and all(said.startswith(start) for said in causes):
+            raise Problem(causes[0], hint=hint, exit=Exit.LACKING)
     return results
 
 

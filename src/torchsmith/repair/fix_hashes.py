@@ -9,7 +9,7 @@ from pathlib import Path
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import EvalResult, evaluate, with_downloads
+from torchsmith.nix.evaluate import EvalResult, evaluate, with_means
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
@@ -103,7 +103,7 @@ class HashFixer:
     def look(self) -> HashSurvey:
         """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch."""
         recipes = list(self.choose())
-        results = with_downloads(self._evaluate(recipes))
+        results = with_means(self._evaluate(recipes))
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
         holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]

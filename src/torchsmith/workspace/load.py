@@ -12,7 +12,7 @@ import msgspec
 from torchsmith.catalog import Catalog, Package, builtin_catalog, load_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, ValuePath, did_you_mean
-from torchsmith.edge.toml import place, read_table, validation_problem
+from torchsmith.edge.toml import place, read_kept, read_table, validation_problem
 from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant, expand, read_name
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.matrix.expand import Include
@@ -100,6 +100,7 @@ class SettingsFile:
 
     name: str
     text: str
+    shipped: bool = False  # it is torchsmith's own
 
     def placed(self, work: Callable[[], Matrix]) -> Matrix:
         """Do `work`; a Problem about a value gets the line and column of that value."""
@@ -127,7 +128,7 @@ def open_workspace(path: Path | None, profile: str | None = None) -> Workspace:
 
 
 def _load(file: Path, profile: str | None) -> Workspace:
-    source = SettingsFile(_shown(file), read_text(file))
+    source = SettingsFile(_shown(file), read_text(file), shipped=file == DEFAULT)
     settings = parse_settings(source)
     root = None if file == DEFAULT else file.parent
     catalog = load_catalog(root / "catalog") if root else builtin_catalog()
@@ -164,7 +165,7 @@ def _find(path: Path | None) -> Path:
 
 def parse_settings(source: SettingsFile) -> Settings:
     """The decoded file, or a Problem with line and column."""
-    table = read_table(source.text, source.name)
+    table = read_kept(DEFAULT) if source.shipped else read_table(source.text, source.name)
     try:
         return msgspec.convert(table, Settings, dec_hook=decode)
     except msgspec.ValidationError as error:
@@ -319,4 +320,4 @@ def _usable(spec: MatrixSpec) -> MatrixSpec:
 
 def default_profiles() -> dict[str, Profile]:
     """The profiles that every workspace knows."""
-    return parse_settings(SettingsFile(DEFAULT.name, read_text(DEFAULT))).profiles
+    return parse_settings(SettingsFile(DEFAULT.name, "", shipped=True)).profiles

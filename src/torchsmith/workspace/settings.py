@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.catalog.axes import BadValue
+from torchsmith.edge.files import read_text
+from torchsmith.edge.toml import read_table
 
+ABOUT = Path(__file__).with_name("about.toml")
 Layout = Literal["standalone", "shared"]
 
 
@@ -168,4 +172,7 @@ def schema(catalog: Catalog) -> dict[str, Any]:
     }
     for kind in ("Settings", "MatrixBlock"):
         made["$defs"][kind]["properties"]["packages"]["anyOf"][0]["items"] = packages
+    for kind, fields in read_table(read_text(ABOUT), ABOUT.name).items():
+        for field, words in fields.items():
+            made["$defs"][kind]["properties"][field]["description"] = words
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "torchsmith.toml", **made}

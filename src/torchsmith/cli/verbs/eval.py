@@ -42,6 +42,7 @@ def run(
     builds nothing.
     """
     from torchsmith.cli import eval_view as view
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation, open_recipes
 
     opened, chosen = open_recipes(recipes, workspace)
@@ -56,5 +57,7 @@ def run(
         results = evaluate(chosen)
         view.print_results(results, as_json=json)
         failed = any(not result.ok for result in results)
+        if not (failed or json):
+            next_step("build", "--dry-run", *(recipes or ()), workspace=workspace)
     if failed:
         raise SystemExit(1)

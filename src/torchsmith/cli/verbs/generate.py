@@ -39,6 +39,7 @@ def run(
     reported and left. The exit code is 1 when something was left, or with [bold]--check[/bold] is stale.
     """
     from torchsmith.cli import generate_view as view
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.options import adopting
     from torchsmith.workspace.run import GenerateRequest, generate
 
@@ -61,5 +62,8 @@ def run(
         view.print_diff(report)
     else:
         view.print_report(report, check=check, dry_run=dry_run)
+        if not (report.blocked or check or dry_run):
+            next_step("audit", str(workspace or "."), why="are they right?")
+            next_step("build", "--dry-run", workspace=workspace, why="what would it take?")
     if report.blocked or (check and report.pending):
         raise SystemExit(1)

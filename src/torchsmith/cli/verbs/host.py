@@ -35,6 +35,7 @@ def run(
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.host_view import print_host
+    from torchsmith.cli.next_step import next_step
     from torchsmith.host.detect import ThisMachine
     from torchsmith.host.document import to_document
     from torchsmith.host.gather import gather
@@ -48,3 +49,4 @@ def run(
         print_json(to_document(facts))
     else:
         print_host(facts, catalog)
+        next_step("pick", *(word for file in from_ or () for word in ("--from", str(file))))

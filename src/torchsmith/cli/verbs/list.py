@@ -44,6 +44,10 @@ def run(
         from torchsmith.cli.matrix_view import print_grid
 
         print_grid(matrix, opened)
+        if opened.root is None and matrix.cells:
+            from torchsmith.cli.next_step import next_step
+
+            next_step("init", "builds", why="a workspace of your own, to change")
     if not matrix.cells and not left_out:
         from torchsmith.cli.console import warn
 

@@ -23,6 +23,7 @@ def run(
     wanted and without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
     """
     from torchsmith.cli import plan_view as view
+    from torchsmith.cli.next_step import next_step
     from torchsmith.plan.plan import plan_workspace
 
     plan = plan_workspace(workspace, profile)
@@ -30,5 +31,7 @@ def run(
         view.print_plan_json(plan)
     else:
         view.print_plan(plan)
+        if plan.pending and not check:
+            next_step("apply", workspace=workspace)
     if check and plan.pending:
         raise typer.Exit(1)

@@ -41,6 +41,7 @@ def run(
     from torchsmith.cli.artifact_view import VerifyDocument, print_comparison, print_report
     from torchsmith.cli.by_name import build_and_name, build_named
     from torchsmith.cli.console import print_json, reading_bar
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.options import promised
     from torchsmith.workspace.load import open_workspace
 
@@ -59,6 +60,8 @@ def run(
         print_report(report)
         if comparison:
             print_comparison(comparison)
+        if report.ok:
+            next_step("test", str(named), workspace=workspace, why="run it, on this machine")
     whole = path != named and not given and not no_cpu  # all that a cell's name promises was judged
     if whole and opened.root is not None:
         from torchsmith.cli.verified import keep
