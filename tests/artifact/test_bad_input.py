@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.artifact import elves
 from torchsmith.artifact.contents import open_contents
-from torchsmith.artifact.cpu import cpu_code
+from torchsmith.artifact.cpu import OwnSpaces, cpu_code
 from torchsmith.artifact.elf import HEADER, links_of, read_elf
 from torchsmith.artifact.fatbin import containers_of
 from torchsmith.artifact.identity import compile_flags
@@ -53,7 +53,7 @@ def look(data: bytes) -> int:
     elf = read_elf(Bytes(data))
     links_of(elf)
     compile_flags(elf)
-    cpu_code(elf, "x")
+    cpu_code(elf, "x", OwnSpaces(("at", "torch")))
     return len(list(containers_of(elf)))
 
 

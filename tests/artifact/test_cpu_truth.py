@@ -22,7 +22,7 @@ from torchsmith.artifact.identity import compile_flags
 from torchsmith.artifact.inspect import inspect
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of
-from torchsmith.catalog import Isa, builtin_catalog
+from torchsmith.catalog import Isa, Package, builtin_catalog
 
 TRIPLES: dict[ElfMachine, str] = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 CATALOG = builtin_catalog()
@@ -149,9 +149,11 @@ def test_flags_are_read_however_a_compiler_lays_them_down(isa: Isa, level: str, 
 UNTOLD = {("avx", "avx2")}
 
 
-def disagreements(library: Path, machine: ElfMachine, built: str) -> list[str]:
+def disagreements(
+    library: Path, machine: ElfMachine, built: str, package: Package | None = None
+) -> list[str]:
     """Names under which a library is judged otherwise than the flags it was built with say."""
-    seen, found = inspect(library), []
+    seen, found = inspect(library, package=package), []
     for isa in sets_of(machine):
         checks = list(cpu_promise(seen, isa, CATALOG))
         alike = any(check.id == "set" and built in check.text for check in checks)
@@ -175,6 +177,20 @@ def test_a_build_is_accepted_under_its_own_name_alone(
     machine: ElfMachine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
     unit = compiled(machine, isa.flags if isa else (), work)
     assert not disagreements(linked(machine, [unit], *options), machine, built)
+
+
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("strip", [(), ("-s",)], ids=" ".join)
+@pytest.mark.parametrize("built", [*CATALOG.isas, "x86_64", "aarch64"])
+def test_code_in_any_namespace_is_a_package_s_own(built: str, strip: tuple[str, ...], tmp_path: Path) -> None:
+    isa = CATALOG.isas.get(built)
+    machine: ElfMachine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
+    made = tmp_path / "site/xformers/_C.so"
+    made.parent.mkdir(parents=True)
+    options = ("-O2", "-std=c++17", "-fPIC", "-shared", "-Dvision=mine", "-Dat=theirs", *strip)
+    flags = isa.flags if isa else ()
+    checked(f"{TRIPLES[machine]}-g++", *options, *flags, EXTENSION / "ops.cpp", "-o", made)
+    assert not disagreements(tmp_path / "site", machine, built, CATALOG.packages["xformers"])
 
 
 @pytest.mark.needs("cross-gcc")

@@ -194,6 +194,26 @@ def test_embedded_flags_that_name_another_set_are_wrong(
     assert check(judged(path, "pytorch-python313-cpu-avx512vnni"), "flags").status == status
 
 
+def test_host_halves_alone_do_not_tell_whether_flags_arrived(tmp_path: Path) -> None:
+    code = {f"_ZL{len(name)}{name}v": SSE for name in map("half{:03}".format, range(60))}
+    units = dict.fromkeys(code, "tmpxft_00000001_00000000-6_ops.cudafe1.cpp")
+    code |= {"_ZN8xformers3runEv": b"\xc3"}
+    path = site(tmp_path, {"xformers/_C.so": elves.code_library(code, units)})
+    report = judged(path, "xformers-python313-cuda13_0-sm90-avx512")
+    assert check(report, "flags").status == "unjudged"
+    assert not report.verified
+
+
+@pytest.mark.parametrize(("package", "status"), [("bitsandbytes", "note"), ("xformers", "wrong")])
+def test_code_of_a_package_that_asks_the_cpu_itself_may_hold_more(
+    package: str, status: str, tmp_path: Path
+) -> None:
+    names = [f"_ZN5space4run{n}Ev" for n in range(9)]
+    code = dict.fromkeys(names[:8], AVX2) | {names[8]: AVX512}
+    path = site(tmp_path, {f"{package}/_C.so": elves.code_library(code)})
+    assert check(judged(path, f"{package}-python313-cuda13_0-sm90-avx2"), "within").status == status
+
+
 def test_an_instruction_beyond_the_set_is_named_with_the_cpus_that_crash(tmp_path: Path) -> None:
     code = functions(AVX2, 5) | {"_ZN2at6native4fastEv": b"\x90" + AVX512}
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from operator import attrgetter
@@ -41,7 +41,7 @@ class Dispatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """data/dispatch.toml."""
 
     source: str
-    own: tuple[str, ...]
+    foreign: tuple[str, ...]
     c_names: str
     by_suffix: str
     default: str
@@ -64,31 +64,49 @@ class SymbolPatterns:
     unit: re.Pattern[str]
 
 
+# What may stand before a name: a guard, a thunk, a nested or qualified name.
+PREFIX = r"_Z(?:GV|GR|T[hvW][n\d_]*+|[ZNKVROL])*+"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSpaces:
+    """C++ namespaces of a package and of what it builds on; `others`: all that is no known library's too."""
+
+    named: tuple[str, ...]
+    others: bool = False
+
+
+def _mangled(spaces: Iterable[str]) -> str:
+    return "|".join(f"{len(space)}{space}" for space in spaces)
+
+
 @cache
-def names() -> SymbolPatterns:
+def patterns_of(spaces: OwnSpaces) -> SymbolPatterns:
     known = dispatch()
-    spaces = "|".join(known.own)
+    own = _mangled(spaces.named)
     spelled = sorted((f"{len(name)}{name}" for name in known.capabilities), key=len, reverse=True)
+    # St, Sa, Ss ... are std and its parts.
+    begins = rf"(?!S[tabsiod]|{_mangled(known.foreign)})" if spaces.others else f"(?:{own})"
     return SymbolPatterns(
-        own=re.compile(rf"_Z(?:GV|GR|T[hvW][n\d_]*|[ZNKVROL])*(?:{spaces})|(?:{known.c_names})".encode()),
-        of_own_types=re.compile(rf"_Z.*?N[KVRO]*(?:{spaces})\d".encode()),
+        own=re.compile(rf"{PREFIX}{begins}|(?:{known.c_names})".encode()),
+        of_own_types=re.compile(rf"_Z.*?N[KVRO]*(?:{own})\d".encode()),
         capability=re.compile("|".join(spelled).encode()),
         suffix=re.compile(known.by_suffix.encode()),
         unit=re.compile(rf"\.({'|'.join(known.capabilities)})\.cpp$"),
     )
 
 
-def capability_of(name: bytes) -> str:
+def capability_of(name: bytes, patterns: SymbolPatterns) -> str:
     """The capability that a function's name says it was compiled for, empty where it says none."""
-    found = names().capability.search(name)
+    found = patterns.capability.search(name)
     if found:
         return found[0].decode().lstrip("0123456789")
-    suffixed = names().suffix.search(name)
+    suffixed = patterns.suffix.search(name)
     return (suffixed[1] or suffixed[2]).decode().upper() if suffixed else ""
 
 
-def capability_of_unit(unit: str) -> str:
-    found = names().unit.search(unit)
+def capability_of_unit(unit: str, patterns: SymbolPatterns) -> str:
+    found = patterns.unit.search(unit)
     return found[1] if found else ""
 
 
@@ -101,11 +119,10 @@ class Told(NamedTuple):
     capability: str
 
 
-def told_by(name: bytes) -> Told:
-    patterns = names()
+def told_by(name: bytes, patterns: SymbolPatterns) -> Told:
     own = bool(patterns.own.match(name))
     of_own = not own and bool(patterns.of_own_types.match(name))
-    return _one(own, of_own, stands_apart(name), capability_of(name))
+    return _one(own, of_own, stands_apart(name), capability_of(name, patterns))
 
 
 _one = cache(Told)
@@ -171,9 +188,9 @@ def look(machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[
     return iced.look(code) if iced.INSTALLED else first_uses(x86_uses(code))
 
 
-def cpu_code(elf: Elf, library: str) -> CpuCode:
+def cpu_code(elf: Elf, library: str, spaces: OwnSpaces) -> CpuCode:
     """Look at every function of a library that must run everywhere."""
-    return _Reading(elf, library).done()
+    return _Reading(elf, library, patterns_of(spaces)).done()
 
 
 def _each_once(rows: list[Function]) -> list[Function]:
@@ -190,11 +207,11 @@ def _each_once(rows: list[Function]) -> list[Function]:
 class _Reading:
     """One look at a library's functions."""
 
-    def __init__(self, elf: Elf, library: str) -> None:
-        self.elf, self.library = elf, library
+    def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns) -> None:
+        self.elf, self.library, self.patterns = elf, library, patterns
         self.functions = functions_of(elf)
         self.rows = _each_once(self.functions.rows)
-        self.told = [told_by(self.functions.raw_name(row)) for row in self.rows]
+        self.told = [told_by(self.functions.raw_name(row), patterns) for row in self.rows]
         self.spans = spans_of(self.rows, [told.apart for told in self.told], len(self.functions.units))
         self.layout = UnitLayout.of(self._places(), self._names_dispatch())
         self.capabilities: set[str] = set()
@@ -211,9 +228,8 @@ class _Reading:
         }
         return [self._place(unit, index in own) for index, unit in enumerate(self.functions.units)]
 
-    @staticmethod
-    def _place(unit: str, own: bool) -> UnitPlace:
-        if capability_of_unit(unit) not in ("", dispatch().default):
+    def _place(self, unit: str, own: bool) -> UnitPlace:
+        if capability_of_unit(unit, self.patterns) not in ("", dispatch().default):
             return "dispatched"
         kind = kind_of(unit)
         return kind if kind != "c++" and not (own and kind != "cuda") else "c++" if own else "foreign"
@@ -236,14 +252,19 @@ class _Reading:
         own, capability = told.own or told.of_own_types, told.capability
         place = self.layout.place(*self.spans[index], own)
         if capability not in ("", dispatch().default) or (row.unit >= 0 and place == "dispatched"):
-            self.capabilities.add(capability or capability_of_unit(self.functions.units[row.unit]))
+            self.capabilities.add(
+                capability or capability_of_unit(self.functions.units[row.unit], self.patterns)
+            )
             return None
-        if place == "c++" or place == "cuda" or place == "runtime" or place == "assembly":
+        if place == "c++" or place == "cuda":
+            return place
+        # Where the compiler's start files alone are named, all other code seems to be theirs.
+        if (place == "runtime" or place == "assembly") and not (own and row.unit < 0):
             return place
         if not own:
             return None
         single = row.binding == GLOBAL or capability == dispatch().default  # so from no dispatched unit
-        return "unplaced" if single or place in ("foreign", "unknown") else "shared"
+        return "unplaced" if single or place not in ("any", "dispatched") else "shared"
 
     def done(self) -> CpuCode:
         most = sum(section.size for section in self.elf.sections if section.holds_code)

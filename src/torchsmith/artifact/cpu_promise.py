@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torchsmith.artifact.check import Check, Status
@@ -89,7 +89,8 @@ def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]
     flags = next((library.flags for library in seen.own if library.flags), "")
     yield from _arrived(code, isa, stated(flags, code.machine, isa) if flags else None, catalog)
     yield from _host_halves(code)
-    yield from _within(code, isa, catalog)
+    chooses = bool(seen.packages) and all(package.chooses for package in seen.packages)
+    yield from _within(code, isa, catalog, chooses=chooses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +145,20 @@ def told_by_instructions(code: Combined, isa: Isa) -> tuple[Status, Evidence]:
     least = FEW_LEGACY * told
     # nvcc's host compiler gets no flags as a rule, so that some of these functions may lack them.
     if found.legacy > least and not (found.halves and code.cuda and found.modern > least):
-        return "wrong", found
+        return ("unjudged" if _all_halves(code) else "wrong"), found
     if found.showing:
         return "right", found
     silent = (found.functions if of == "any" else told) >= found.enough
     return ("wrong" if silent else "note"), found
+
+
+def _all_halves(code: Combined) -> bool:
+    """Whether all code that could show flags is of host halves of CUDA units, whose compiler gets none."""
+    known = facts(code.machine)
+    shows = {
+        name: code.group(name).having[known.modern] + code.group(name).having[known.legacy] for name in JUDGED
+    }
+    return shows.pop("cuda") > 0 and not any(shows.values())
 
 
 def _arrived(code: Combined, isa: Isa, said: StatedFlags | None, catalog: Catalog) -> Iterator[Check]:
@@ -164,9 +174,10 @@ def _arrived(code: Combined, isa: Isa, said: StatedFlags | None, catalog: Catalo
             text = f"the flags of {isa.name} did not arrive in {name}: {alone.words(code.machine)}"
             yield Check("flags", "wrong", text)
             return
-    if status == "note" and not (said and said.names):
-        text = f"too little code to tell whether the flags of {isa.name} arrived: {evidence}"
-        yield Check("flags", "note", text)
+    if status != "right" and not (said and said.names):
+        little = "too little code" if status == "note" else "only host halves of CUDA units"
+        text = f"{little} to tell whether the flags of {isa.name} arrived: {evidence}"
+        yield Check("flags", status, text)
         return
     yield Check("flags", "right", f"compiled for {isa.name}: {evidence}")
     alike = indistinguishable(code, isa, catalog)
@@ -204,14 +215,19 @@ def _host_halves(code: Combined) -> Iterator[Check]:
         )
 
 
-def _within(code: Combined, isa: Isa, catalog: Catalog) -> Iterator[Check]:
-    """Whether code outside dispatch stays within the instruction set."""
+def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Iterator[Check]:
+    """Whether code outside dispatch stays within the instruction set; code that `chooses` may hold more."""
     allowed = closure(code.machine, isa.features)
     judged, shared = code.judged, code.group("shared")
     beyond = sorted(judged.features(code.machine) - allowed)
     called = sorted(code.features - allowed)
-    if beyond:
-        first = judged.sightings[beyond[0]][0]
+    if beyond and chooses:
+        text = (
+            f"some of its code needs {', '.join(beyond)}, beyond {isa.name}: {spot(first_of(judged, beyond))}"
+        )
+        yield Check("within", "note", text, "this package asks the CPU at run time which code to use")
+    elif beyond:
+        first = first_of(judged, beyond)
         text = (
             f"code outside dispatch needs {', '.join(beyond)}, which {isa.name} does not have: {spot(first)}"
         )
@@ -219,13 +235,19 @@ def _within(code: Combined, isa: Isa, catalog: Catalog) -> Iterator[Check]:
     elif called:
         first = next(one for one in shared.sightings[called[0]] if one.caller)
         count = shared.having[first.feature]
-        text = f"{count} functions that the linker took from dispatched units need {', '.join(called)},"
-        text += f" and code outside dispatch calls them: {spot(first)}, called by {clipped(first.caller)}"
+        some, need, them = ("function", "needs", "it") if count == 1 else ("functions", "need", "them")
+        text = f"{count} {some} that the linker took from dispatched units {need} {', '.join(called)},"
+        text += f" and code outside dispatch calls {them}: {spot(first)}, called by {clipped(first.caller)}"
         yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
     else:
         text = f"none of {judged.functions} functions outside dispatch needs more than {isa.name}"
         complete = all(cpu.complete for cpu in code.libraries.values())
         yield Check("within", "right" if complete else "note", text)
+
+
+def first_of(tally: Tally, features: Sequence[str]) -> Sighting:
+    """The first place that needs one of some features."""
+    return tally.sightings[features[0]][0]
 
 
 def spot(sighting: Sighting) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchsmith.artifact.contents import Contents, Item, open_contents
-from torchsmith.artifact.cpu import CpuCode, cpu_code
+from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
 from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
 from torchsmith.artifact.fatbin import Container, containers_of
 from torchsmith.artifact.identity import (
@@ -118,7 +118,8 @@ def inspect(
         total, done = sum(item.size for item, _ in items), 0
         for item, role in items:
             progress(item.name, done, total)
-            libraries.append(_look(item, role, cpu=cpu and recognised))
+            spaces = contents.owners.spaces_of(item.name) if cpu and recognised else None
+            libraries.append(_look(item, role, spaces))
             done += item.size
         progress("", total, total)
         return _inspection(contents, libraries, [item for item, _ in items], recognised)
@@ -159,7 +160,7 @@ def _anything(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     ]
 
 
-def _look(item: Item, role: Role, *, cpu: bool) -> Library:
+def _look(item: Item, role: Role, spaces: OwnSpaces | None) -> Library:
     """One library; what is wrong with it is a fault of it, not the end of the look."""
     library = Library(item.name, role, item.size)
     try:
@@ -171,7 +172,7 @@ def _look(item: Item, role: Role, *, cpu: bool) -> Library:
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
             if role == "own":
-                _look_closer(library, elf, cpu=cpu)
+                _look_closer(library, elf, spaces)
     except NotElf as fault:
         library.fault = fault.message
     except Damaged as fault:
@@ -185,14 +186,14 @@ def _look(item: Item, role: Role, *, cpu: bool) -> Library:
     return library
 
 
-def _look_closer(library: Library, elf: Elf, *, cpu: bool) -> None:
+def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     if "libtorch_cpu" in library.name:
         library.flags = compile_flags(elf)
         library.blas = blas_of(elf, library.links)
     if "libtorch_cuda" in library.name:
         library.magma = provided(elf, library.links, known().magma)
-    if cpu:
-        library.cpu = cpu_code(elf, library.name)
+    if spaces is not None:
+        library.cpu = cpu_code(elf, library.name, spaces)
 
 
 def _inspection(

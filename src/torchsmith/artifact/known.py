@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from torchsmith.artifact.cpu import OwnSpaces
 from torchsmith.artifact.features import DATA
 from torchsmith.catalog import Catalog, Package
 
@@ -78,3 +79,11 @@ class Owners:
         if package is not None:
             return "bundled" if path.name.startswith("lib") else "own"
         return "bundled" if any(part.endswith(".libs") for part in path.parts) else "other"
+
+    def spaces_of(self, name: str) -> OwnSpaces:
+        """The namespaces of a library's own code, torch's among them, by which its templates are known."""
+        package = self.package_of(name)
+        every = tuple(space for one in self.packages for space in one.namespaces)
+        if package is None:
+            return OwnSpaces(every)
+        return OwnSpaces(every, others=not package.namespaces)

@@ -100,6 +100,8 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
     programs: tuple[str, ...] = ()  # that people run instead of importing it; nixpkgs wraps them
     alternatives: str = ""  # of libraries that stand for each other: NAMEcuda130.so, NAMEcpu.so
+    namespaces: tuple[ModuleName, ...] = ()  # of its C++ code; none: all that is no known library's
+    chooses: bool = False  # its code asks the CPU at run time, so that it may hold more than its flags say
     trial: str = ""  # an operation of ours, or Python with its module, `torch` and `device` at hand
 
     def __str__(self) -> str:
