@@ -118,7 +118,8 @@ def inspect(
         total, done = sum(item.size for item, _ in items), 0
         for item, role in items:
             progress(item.name, done, total)
-            spaces = contents.owners.spaces_of(item.name) if cpu and recognised else None
+            owner = contents.owners.package_of(item.name)
+            spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
             libraries.append(_look(item, role, spaces))
             done += item.size
         progress("", total, total)

@@ -80,10 +80,7 @@ class Owners:
             return "bundled" if path.name.startswith("lib") else "own"
         return "bundled" if any(part.endswith(".libs") for part in path.parts) else "other"
 
-    def spaces_of(self, name: str) -> OwnSpaces:
-        """The namespaces of a library's own code, torch's among them, by which its templates are known."""
-        package = self.package_of(name)
+    def spaces_of(self, package: Package | None) -> OwnSpaces:
+        """The namespaces of a package's own code, torch's among them, by which its templates are known."""
         every = tuple(space for one in self.packages for space in one.namespaces)
-        if package is None:
-            return OwnSpaces(every)
-        return OwnSpaces(every, others=not package.namespaces)
+        return OwnSpaces(every, others=package is not None and not package.namespaces)

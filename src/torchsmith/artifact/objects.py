@@ -12,6 +12,7 @@ from torchsmith.artifact.cpu import cpu_code
 from torchsmith.artifact.elf import read_elf
 from torchsmith.artifact.fatbin import Container, containers_of
 from torchsmith.artifact.features import closure
+from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.matrix.variant import Variant
@@ -62,13 +63,14 @@ def _cpu_flags(commands: Sequence[ObjectCommand], variant: Variant, catalog: Cat
 def _cpu_code(folder: Path, variant: Variant, catalog: Catalog) -> Iterator[Check]:
     """What the functions of undispatched objects need of a CPU, against the instruction set."""
     isa = catalog.isas.get(variant.isa)
+    spaces = Owners.of(catalog).spaces_of(variant.package)
     looked, beyond, used = 0, set[str](), set[str]()
     for path in sorted(folder.rglob("*.o")) if isa is not None else ():
         if DISPATCHED.search(path.name):
             continue
         try:
             with open_file(path) as source:
-                code = cpu_code(read_elf(source), path.name)
+                code = cpu_code(read_elf(source), path.name, spaces)
         except Damaged:
             continue  # told where its GPU code is looked for
         looked += sum(tally.functions for tally in code.groups.values())
