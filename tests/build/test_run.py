@@ -177,6 +177,10 @@ def test_too_little_memory_or_disk_is_refused_with_the_numbers() -> None:
     assert "need 3.0 GB, there are 2.0 GB" in refusal(small, [torch], Share(1, 1, 2.0), 3.0)
     many = refusal(small, [torch] * 5, Share(1, 4, 64), 3.0)
     assert many == "disk does not suffice: 12 GB are needed for the store, 10 GB are free"
+    tiny = Machine(4, 64, 0.002, 500, one_disk=False)
+    assert "10.2 MB are needed for the store, 2.0 MB are free" in refusal(
+        tiny, [Expected(1, 1, 0.01, 0.01, "a guess")], Share(1, 4, 64), 0.1
+    )
     together = Machine(4, 64, 100, 100, one_disk=True)
     assert "120 GB are needed for the store and the build folders together" in refusal(
         together, [torch] * 40, Share(1, 4, 64), 3.0

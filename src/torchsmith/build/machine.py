@@ -76,6 +76,11 @@ def share_out(
     return Share(side_by_side, max(1, min(all_cores // side_by_side, served)), all_memory)
 
 
+def size(gb: float) -> str:
+    """Gigabytes as people say them; of less than one, megabytes."""
+    return f"{gb:.0f} GB" if gb >= 1 else f"{gb * 1024:.1f} MB"
+
+
 def require_room(machine: Machine, share: Share, expected: Sequence[Expected], per_core_gb: float) -> None:
     """Refuse, with the numbers, where memory or disk cannot suffice."""
     if not expected:
@@ -100,7 +105,7 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
     for place, need, free in needs:
         if need > free:
             raise Problem(
-                f"disk does not suffice: {need:.0f} GB are needed {place}, {free:.0f} GB are free",
+                f"disk does not suffice: {size(need)} are needed {place}, {size(free)} are free",
                 hint="build fewer cells at once, collect garbage, or lay your own figures over "
                 "catalog/estimates.toml if you know better",
                 exit=Exit.LACKING,
