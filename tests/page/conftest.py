@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torchsmith.page.collect import PageRequest, collect, pickable
 from torchsmith.page.html import page as html
 from torchsmith.workspace.load import open_workspace
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium")
 Open = Callable[..., Page]
 
 
