@@ -14,6 +14,7 @@ WORDS = {"lower": "A takes less", "higher": "A takes more", "same": "same", "noi
 PLACES = {"start": "start", "cpu": "CPU", "cuda": "GPU"}
 TICKS = (0.1, 0.2, 0.25, 1 / 3, 0.5, 2 / 3, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2, 3, 4, 5, 10)
 APART = 34  # between two ticks' labels
+LONGEST = 60  # characters of a path beside the legend
 NEAREST = 0.06  # the scale shows at least this much on both sides of 1
 
 
@@ -67,9 +68,9 @@ def _head(comparison: BuildComparison) -> Iterator[str]:
             filter(None, (f"torch {side.version}", side.cuda and f"CUDA {side.cuda}", side.cpu_capability))
         )
         extra = " ".join(f"{name}={value}" for name, value in side.environment.items())
-        yield _text(
-            16, 42 + 16 * index, f"{side.label}: {side.path} ({words}) {extra}".strip(), 'fill="#57606a"'
-        )
+        path = side.path if len(side.path) <= LONGEST else f"…{side.path[1 - LONGEST :]}"
+        line = f"{side.label}: {path} ({words}) {extra}".strip()
+        yield _text(16, 42 + 16 * index, line, 'fill="#57606a"')
     x = WIDTH - RIGHT + 14
     for index, (kind, words) in enumerate(WORDS.items()):
         yield f'<circle cx="{x}" cy="{18 + 15 * index}" r="4" fill="{COLOURS[kind]}"/>'
