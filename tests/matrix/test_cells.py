@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Accepted, CpuOnly, Cuda, Decision, Rejected, Target, Variant, assess
 from torchsmith.matrix.cells import nearest_allowed
@@ -17,6 +18,63 @@ CATALOG = builtin_catalog()
 
 def decide(cell: str, line: str | None = None) -> Decision:
     return assess(Variant.parse(f"pytorch-{cell}", CATALOG), CATALOG, line)
+
+
+OWN = {
+    "packages": """
+        [mix]
+        title = "Mix"
+        attr = "mix"
+        needs = ["pytorch"]
+        cuda = ">=13"
+        min_sm = "sm80"
+        source = "a test"
+    """,
+    "gpus": """
+        [sm130]
+        generation = "Rubin"
+        title = "R100"
+        parts = ["R100"]
+        platforms = ["x86_64-linux"]
+        min_driver = "600"
+        source = "a rumour"
+    """,
+    "lines": """
+        ["2.9-ours"]
+        prefix = "pytorch29"
+        torch = "2.9.1"
+        packages = ["pytorch"]
+        pythons = ["3.12"]
+        source = "a test"
+        ["2.9-ours".cuda."13.0"]
+        pin = "6a030d5"
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "codes"),
+    [
+        ("mix-python313-cuda12_8-sm90-avx2", None, {"package-no-cuda"}),
+        ("mix-python313-cuda13_0-sm75-avx2", None, {"package-no-sm"}),
+        ("flash-attn-python313-cuda12_8-sm75-avx2", None, {"package-no-sm"}),
+        ("flash-attn-python313-cpu-avx2", None, {"package-needs-cuda"}),
+        ("mix-python312-cuda13_0-sm90-avx2", "2.9-ours", {"line-no-package"}),
+        ("pytorch-python313-cuda13_0-sm90-avx2", "2.9-ours", {"line-no-python"}),
+        ("pytorch-python312-cpu-avx2", "2.9-ours", {"line-no-cpu"}),
+        ("pytorch-python313-cuda13_0-sm130-avx2", None, {"sm-no-cuda"}),
+    ],
+)
+def test_what_a_package_line_or_gpu_lacks_is_a_code_of_its_own(
+    name: str, line: str | None, codes: set[str], tmp_path: Path
+) -> None:
+    for file, text in OWN.items():
+        (tmp_path / f"{file}.toml").write_text(text)
+    catalog = load_catalog(tmp_path)
+    decision = assess(Variant.parse(name, catalog), catalog, line)
+    assert isinstance(decision, Rejected)
+    assert {why.code for why in decision.reasons} == codes
+    assert set(explain(name, catalog, line).codes) == codes
 
 
 @pytest.mark.parametrize(
