@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -138,12 +139,19 @@ def _nix_settings(done: Finished) -> Iterator[HealthCheck]:
         todo = "system-features = big-parallel ... in nix.conf: torch asks for it"
         yield HealthCheck("Nix features", "does not work", ", ".join(features) or "none", todo)
     trusted = [str(one) for one in value.get("trusted-users") or ()]
-    me = os.environ.get("USER") or str(os.getuid())
+    me = _user()
     if os.getuid() == 0 or me in trusted or "*" in trusted:
         yield HealthCheck("Nix trust", "works", f"{me} is trusted")
     else:
         todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
         yield HealthCheck("Nix trust", "could be better", f"{me} is not trusted", todo)
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def _flox(seconds: float) -> Iterator[HealthCheck]:

@@ -120,7 +120,8 @@ def _print_missing(pick: Pick, catalog: Catalog) -> None:
 def _nearest(pick: Pick) -> list[tuple[str, str]]:
     """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU."""
     found: dict[str, list[str]] = {}
-    for miss in pick.ranking.misses:
+    own = [miss for miss in pick.ranking.misses if miss.variant.sm in pick.choice.unserved]
+    for miss in own or pick.ranking.misses:
         if not pick.choice.unserved or miss.variant.sm:
             found.setdefault("; ".join(map(str, miss.reasons)), []).append(miss.variant.name)
     rows = [
