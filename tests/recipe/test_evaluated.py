@@ -313,9 +313,14 @@ def test_the_nightly_its_companion_and_its_wrapper_share_one_torch(make: Make, e
     torch = ask_repo(evaluate, root, "pytorch", function="d: d.drvPath")
     name = "pytorch-python313-cuda13_0-sm121-armv9-nightly"
     vision = ask_repo(
-        evaluate, root, "torchvision", function="d: [ d.torch.drvPath d.torch.cudaCapabilities ]"
+        evaluate,
+        root,
+        "torchvision",
+        function="d: [ d.torch.drvPath d.torch.cudaCapabilities d.preConfigure ]",
     )
-    assert vision["torchvision-python313-cuda13_0-sm121-armv9-nightly"] == [torch[name], ["12.1"]]
+    *shared, configure = vision["torchvision-python313-cuda13_0-sm121-armv9-nightly"]
+    assert shared == [torch[name], ["12.1"]]
+    assert "-Xcompiler=-march=armv9-a+sve+sve2" in configure, "nvcc's host compiler gets the flags, too"
     assert (root / "build-pytorch/.flox/pkgs/cudnn-13_0.nix").exists()
     text = (root / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
     assert "Patching CMake files to add SM121 support" in text

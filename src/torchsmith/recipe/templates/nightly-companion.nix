@@ -35,6 +35,8 @@ in
     export BUILD_VERSION=${nightlyVersion}
     export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
     export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+    # nvcc hands its host compiler none of these by itself.
+    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${builtins.concatStringsSep "," cpuFlags}"
     if [ "$NIX_BUILD_CORES" -gt @maxJobs@ ]; then
       export NIX_BUILD_CORES=@maxJobs@
     fi
