@@ -363,3 +363,11 @@ def test_a_path_that_cannot_be_run_is_a_wrong_request(name: str, tmp_path: Path)
     with pytest.raises(Problem) as caught:
         interpreter_for(tmp_path / name, CATALOG)
     assert caught.value.exit == Exit.BAD_REQUEST
+
+
+def test_every_package_that_is_built_in_has_a_trial_that_python_reads() -> None:
+    packages = [one for one in builtin_catalog().packages.values() if not one.is_torch]
+    for package in packages:
+        assert package.trial, package.name
+        if not package.trial.isidentifier():
+            compile(package.trial, package.name, "exec")

@@ -22,6 +22,11 @@ class Skip(Exception):
     """A step that cannot be tried here, and why."""
 
 
+def skip(why: str) -> bool:
+    """End a trial that cannot be made here."""
+    raise Skip(why)
+
+
 def tell(out: Any, **event: Any) -> None:
     """One event for the parent."""
     out.write(json.dumps(event) + "\n")
@@ -248,7 +253,7 @@ def own_trial(package: dict[str, Any]) -> Callable[[Any, str], str]:
 
     def run(torch: Any, device: str) -> str:
         module = package["module"]
-        names = {"torch": torch, "device": device, module: sys.modules[module]}
+        names = {"torch": torch, "device": device, "skip": skip, module: sys.modules[module]}
         exec(compile(package["trial"], "trial", "exec"), names)
         return str(names.get("detail", ""))
 
