@@ -65,7 +65,7 @@ def _arguments(fields: tuple[Any, ...], names: dict[str, Any]) -> Iterator[str]:
 
 
 def _repr(self: Any) -> str:
-    said = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
+    said = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
     return f"{self.__class__.__qualname__}({said})"
 
 
