@@ -159,6 +159,9 @@ def prose_names_the_machine(subject: Subject) -> Iterator[Defect]:
                 yield Defect(f"the {place} names driver {claim.value}; it needs {needed}", span)
 
 
+ABOUT = 16  # characters from the start of a text in which it says what it is about; later it mentions others
+
+
 @rule("TS607", "prose names another package", WARNING, sure=LIKELY)
 def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
     """A package name in prose is the recipe's own (or its torch's), and a description is about the package
@@ -172,7 +175,7 @@ def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
             named = Variant.try_parse(claim.value, subject.catalog)
             if named is None or named.cell not in cells:
                 yield Defect(f"the {place} names {claim.word}", span)
-        elif place != "comment":
+        elif place != "comment" and claim.start < ABOUT:
             package = claim.value.split()[0]
             if package not in (variant.package.name, TORCH):
                 yield Defect(

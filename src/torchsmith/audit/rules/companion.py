@@ -66,7 +66,7 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
 def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs propagates torch's dev output alone: `import torch` fails for who installs the companion. The
     recipe adds torch's `out`, to propagatedBuildInputs and to requiredPythonModules. A program of a package,
-    such as `vllm`, is wrapped by nixpkgs and finds it all the same: there it is a warning."""
+    such as `vllm`, is wrapped by nixpkgs and finds it all the same: there it is a note."""
     if not subject.companion or subject.variant is None or subject.variant.flavor:
         return
     carried = [
@@ -82,7 +82,7 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
             "torch's out is not among propagatedBuildInputs" + (f"; {programs} finds it" if programs else ""),
             carried[0].span if carried else None,
             sure=GUESS if not subject.seen else LIKELY if programs else None,
-            severity=WARNING if programs else None,
+            severity=NOTE if programs else None,
             hint="propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];",
         )
     modules = subject.bound("requiredPythonModules")
