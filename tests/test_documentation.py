@@ -18,6 +18,9 @@ INSTALLS = (
     "uv tool install .",
     "python3 -m venv ~/.torchsmith && ~/.torchsmith/bin/pip install .",
 )
+ANSWERS = tuple(
+    f"torchsmith {one}" for one in ("pick", "doctor", "explain", "audit", "generate --check", "plan")
+)
 MAKES = ("make matrix", "make test")
 
 
@@ -40,6 +43,11 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path / "clone"
 
 
+def answered(line: str) -> str:
+    """Exit code 1 of a verb that answers a question is an answer too."""
+    return f"{line} || [ $? = 1 ]" if line.startswith(ANSWERS) else line
+
+
 def typed(lines: list[str], folder: Path, **more: str) -> None:
     """Type lines into one shell that stops at the first failure."""
     env = {
@@ -48,7 +56,7 @@ def typed(lines: list[str], folder: Path, **more: str) -> None:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         **more,
     }
-    script = "\n".join(["set -eu", *lines])
+    script = "\n".join(["set -eu", *map(answered, lines)])
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
