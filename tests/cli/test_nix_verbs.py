@@ -39,8 +39,8 @@ def test_eval_prints_a_line_for_each_recipe_and_keeps_the_results(workspace: Pat
     assert first.code == second.code == 0
     assert len(first.out.splitlines()) == 4
     assert all(line.endswith(".drv") for line in first.out.splitlines())
-    assert first.err.strip() == "4 of 4 recipes evaluate to 4 derivations"
-    assert second.err.strip() == "4 of 4 recipes evaluate to 4 derivations, 4 cached"
+    assert first.err.splitlines()[0] == "4 of 4 recipes evaluate to 4 derivations"
+    assert second.err.splitlines()[0] == "4 of 4 recipes evaluate to 4 derivations, 4 cached"
 
 
 @pytest.mark.needs("nix")
