@@ -95,6 +95,9 @@ ProfileChoice = Annotated[
     str, Option("--profile", "-p", help="The matrix to start from.", autocompletion=complete_profiles)
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+DryRunOption = Annotated[bool, Option("--dry-run", help="Write nothing; say what would change.")]
+AdoptOption = Annotated[bool, Option("--adopt", help="Take over recipes that are not torchsmith's.")]
+WaitOption = Annotated[float, Option("--wait", help="Seconds to wait for another run to end.")]
 SvgOption = Annotated[
     Path | None, Option("--svg", metavar="FILE", help="Draw it, too: an SVG for light and dark.")
 ]

@@ -47,6 +47,11 @@ class Download(msgspec.Struct, frozen=True, omit_defaults=True):
     failure: str = ""
 
 
+def nixpkgs_address(rev: str) -> str:
+    """Where nixpkgs at a revision lies."""
+    return f"https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz"
+
+
 def known(url: str, addresses: Collection[str]) -> bool:
     """Whether an address may be fetched: nixpkgs at a revision, or one that the workspace names."""
     return NIXPKGS.fullmatch(url) is not None or url in addresses

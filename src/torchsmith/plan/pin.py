@@ -16,6 +16,8 @@ from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
+from torchsmith.nix.fetch import nixpkgs_address, tarball_hash
+from torchsmith.nix.tool import find_nix
 from torchsmith.plan.impact import Effect, effects
 from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
@@ -67,13 +69,13 @@ class Proposal:
         return [one for one in self.changes if one.recipe and one.left]
 
 
-def pairs_of(words: Sequence[str]) -> dict[str, str]:
-    """NAME=VERSION, as a person gives it."""
+def pairs_of(words: Sequence[str], **named: str) -> dict[str, str]:
+    """Releases by package, as a person gives them: NAME=VERSION, or by an option of their own."""
     pairs = dict(word.partition("=")[::2] for word in words)
     for name, version in pairs.items():
         if not name or not version:
             raise Problem(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
-    return pairs
+    return {name: version for name, version in (named | pairs).items() if version}
 
 
 def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:
@@ -101,13 +103,30 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     )
 
 
-def pins_without_hash(workspace: Path | None, line: str) -> list[Pin]:
-    """The nixpkgs that cells of a line import and whose hash nobody states."""
+def learnt(workspace: Path | None, move: Move, tarball: str = "") -> Move:
+    """The move with the hashes of its tarballs, as a download has them; `tarball`: of a mirror."""
+    if move.sha256:
+        raise Problem("--learn and --sha256 say the same thing twice", hint="give one of them")
+    if move.rev and not REVISION.fullmatch(move.rev):
+        raise Problem("--learn needs the whole revision", hint="--rev with 40 digits")
+    revisions = {"": move.rev} if move.rev else _without_hash(workspace, move.line)
+    if not revisions:
+        raise Problem(f"the hashes of line {move.line} are known", hint="nothing to learn")
+    if tarball and len(revisions) > 1:
+        count = len(revisions)
+        raise Problem(f"line {move.line} has {count} nixpkgs, and --tarball is one", hint="leave it out")
+    nix = find_nix()
+    told = {name: tarball_hash(nix, tarball or nixpkgs_address(rev)) for name, rev in revisions.items()}
+    return replace(move, sha256=told[""]) if move.rev else replace(move, hashes=told)
+
+
+def _without_hash(workspace: Path | None, line: str) -> dict[str, str]:
+    """The nixpkgs that cells of a line import and whose hash nobody states: revisions by the pin's name."""
     opened = open_workspace(workspace)
     found = find_line(opened.catalog, line)
     builds = [found.build_for(cell.variant.cuda) for cell in opened.matrix.cells if cell.line == found.name]
-    pins = {build.pin: opened.catalog.pins[build.pin] for build in builds if build and build.pin}
-    return [pin for pin in pins.values() if not pin.sha256]
+    pins = [opened.catalog.pins[build.pin] for build in builds if build and build.pin]
+    return {pin.name: pin.rev for pin in pins if not pin.sha256}
 
 
 def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, FactTable]:

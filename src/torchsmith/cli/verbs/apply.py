@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, ProfileOption, WaitOption, WorkspaceOption
 
 EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 
@@ -33,7 +33,7 @@ def run(
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="Go on although something is not committed.")
     ] = False,
-    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
+    wait: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Carry the plan out, phase by phase, each phase a commit.

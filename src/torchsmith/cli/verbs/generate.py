@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, ProfileOption, WaitOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
@@ -30,7 +30,7 @@ def run(
     ] = False,
     commit: Annotated[bool, Option("--commit", help="Commit in each repository.")] = False,
     git: Annotated[bool, Option("--git/--no-git", help="Tell git of the files, as Flox needs.")] = True,
-    wait: Annotated[float, Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
+    wait: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Write the workspace: recipes, Flox files and pages for each package.

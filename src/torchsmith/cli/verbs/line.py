@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
+from torchsmith.cli.release_options import AudioOption, PairOption, TarballHashOption, VisionOption
 
 EXAMPLE = "torchsmith init builds && torchsmith line list -w builds"
 ADD = "torchsmith line add 2.11 --torch 2.11.0 --from 2.10"
@@ -45,22 +46,13 @@ def add(
     like: Annotated[
         str, typer.Option("--from", metavar="LINE", help="The line whose nixpkgs and fixes it takes.")
     ] = "",
-    torchvision: Annotated[
-        str, typer.Option("--torchvision", help="Its pair, where the catalog has none.")
-    ] = "",
-    torchaudio: Annotated[
-        str, typer.Option("--torchaudio", help="Its pair, where the catalog has none.")
-    ] = "",
-    pair: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--pair", metavar="NAME=VERSION", help="The release of another package that goes with it."
-        ),
-    ] = None,
+    torchvision: VisionOption = "",
+    torchaudio: AudioOption = "",
+    pair: PairOption = None,
     rev: Annotated[str, typer.Option("--rev", help="Another nixpkgs: 40 digits, or a pin's name.")] = "",
-    sha256: Annotated[str, typer.Option("--sha256", help="The hash of its tarball, where it is known.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")] = False,
-    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")] = 0.0,
+    sha256: TarballHashOption = "",
+    dry_run: DryRunOption = False,
+    wait: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Add a torch release to the workspace: a line of its own in catalog/lines.toml.
@@ -76,8 +68,7 @@ def add(
 
     if not torch or not like:
         raise Problem("a new line needs its torch release and a line that it is like", hint=ADD)
-    pairs = {"torchvision": torchvision, "torchaudio": torchaudio} | pairs_of(pair or [])
-    told = {package: version for package, version in pairs.items() if version}
-    new = NewLine(name, like, torch, rev, sha256, told)
+    pairs = pairs_of(pair or [], torchvision=torchvision, torchaudio=torchaudio)
+    new = NewLine(name, like, torch, rev, sha256, pairs)
     added = propose_line(workspace, new) if dry_run else add_line(workspace, new, wait_seconds=wait)
     print_added(added, written=not dry_run, as_json=json)

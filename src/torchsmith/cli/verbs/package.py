@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from torchsmith.cli.nix_options import MemoryOption, NixpkgsOption, TimeoutOption
-from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.options import AdoptOption, DryRunOption, JsonOption, WaitOption, WorkspaceOption
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
 ADD = "torchsmith package add torchmetrics --attr torchmetrics"
@@ -19,9 +19,6 @@ app = typer.Typer(
     epilog=f"Example: [bold]{EXAMPLE}[/bold]",
 )
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The package; its recipes begin so.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")]
-AdoptOption = Annotated[bool, typer.Option("--adopt", help="Take over recipes that are not torchsmith's.")]
-WaitOption = Annotated[float, typer.Option("--wait", help="Seconds to wait for another run to end.")]
 
 
 @app.callback()
