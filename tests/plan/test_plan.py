@@ -271,3 +271,13 @@ def test_the_verbs_print_the_plan_and_apply_it(drifted: Path) -> None:
     assert run([program, "apply", "-w", drifted]).code == 1
     assert run([program, "apply", "-w", drifted, "--adopt"]).ok
     assert run([program, "plan", "-w", drifted, "--check"]).ok
+
+
+def test_a_matrix_without_cells_is_no_plan_to_delete_everything(drifted: Path) -> None:
+    (drifted / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\nexclude = ["cpu", "gpu"]\n')
+    with pytest.raises(Problem) as caught:
+        plan_workspace(drifted)
+    assert caught.value.exit == 2
+    with pytest.raises(Problem):
+        apply_plan(ApplyRequest(workspace=drifted))
+    assert list((drifted / PKGS).glob("*.nix"))

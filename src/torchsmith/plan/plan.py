@@ -17,8 +17,8 @@ from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.reconcile import Judge, reconcile
-from torchsmith.workspace.run import root_of
-from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+from torchsmith.workspace.run import root_of, wanted_of
+from torchsmith.workspace.wanted import WantedRepo
 
 Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
 PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
@@ -56,7 +56,7 @@ def plan_workspace(
     """The plan of a workspace; a Problem where there is none."""
     root = root_of(workspace, profile)
     opened = open_workspace(workspace, profile)
-    repos = wanted_repos(opened.matrix, opened.settings, opened.catalog)
+    repos = wanted_of(opened)
     adoption = Adoption.of(adopt, paths, root)
     changes = reconcile(opened, repos, adopt=adoption, judge=auditor(opened))
     changes.sort(key=lambda one: PHASES.index(phase_of(one, opened.catalog)))

@@ -78,13 +78,14 @@ def root_of(workspace: Path | None, profile: str | None = None) -> Path:
 def _changes(request: GenerateRequest) -> tuple[list[WantedRepo], list[Change]]:
     workspace = open_workspace(request.workspace, request.profile)
     assert workspace.root is not None
-    repos = _wanted(workspace, request.only)
+    repos = wanted_of(workspace, request.only)
     adopt = Adoption.of(request.adopt, request.paths, workspace.root)
     # A part of the recipes says nothing about which others are wanted.
     return repos, reconcile(workspace, repos, adopt=adopt, prune=not request.only)
 
 
-def _wanted(workspace: Workspace, only: tuple[str, ...]) -> list[WantedRepo]:
+def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRepo]:
+    """What a workspace should hold, or of that some recipes; a Problem where it leaves every cell out."""
     repos = wanted_repos(workspace.matrix, workspace.settings, workspace.catalog)
     if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
         raise Problem(
