@@ -262,6 +262,7 @@ def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
         if journal.exists() and '"decided":true' in journal.read_text():
             break
     (tmp_path / "a").write_text("by hand")
+    os.utime(tmp_path / "a", (0, 0))  # whatever the clock says
     with writing(tmp_path, "next") as writer:
         pass
     assert "edited meanwhile and left: a" in writer.recovered
@@ -271,7 +272,6 @@ def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_workspace_that_a_stop_left_unreadable_is_finished_when_it_is_opened(tmp_path: Path) -> None:
     whole = 'format = 1\nprofile = "plan"\n'
     (tmp_path / "torchsmith.toml").write_text("[")
-    os.utime(tmp_path / "torchsmith.toml", (0, 0))
     (tmp_path / ".torchsmith").mkdir()
     (tmp_path / ".torchsmith.toml.torchsmith-new").write_text(whole)
     with pytest.raises(Problem):

@@ -8,6 +8,7 @@ writes finds a journal that was left: a decided set is finished, any other is sw
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +47,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     decided: bool = False
     writes: list[str]
     deletes: list[str]
+    before: dict[str, str] = {}  # a digest of each file to be written, as it was when the set was decided
     steps: list[GitStep] = []
 
 
@@ -82,7 +84,8 @@ class Writer:
         self._save(journal)
         try:
             self._stage(files)
-            self._save(msgspec.structs.replace(journal, decided=True))
+            before = {path: _digest(self.root / path) for path in writes}
+            self._save(msgspec.structs.replace(journal, decided=True, before=before))
         except BaseException:
             self._sweep(journal)
             raise
@@ -157,13 +160,11 @@ class Writer:
 
     def _edited_since(self, journal: Journal) -> list[str]:
         """Files that somebody wrote after the stop: their drafts go, and the files stay."""
-        decided = self._file.stat().st_mtime_ns
         found = []
-        for path in journal.writes:
-            target = os.path.join(self.root, path)
-            with contextlib.suppress(FileNotFoundError):
-                if os.stat(target).st_mtime_ns > decided:
-                    os.unlink(_staged(target))
+        for path, before in journal.before.items():
+            if _digest(self.root / path) != before:
+                with contextlib.suppress(FileNotFoundError):  # put in place before the stop
+                    os.unlink(_staged(os.path.join(self.root, path)))
                     found.append(path)
         return found
 
@@ -234,6 +235,14 @@ def _staged(target: str) -> str:
     """Where a new text waits: beside its file, so on its file system, under a name that no tool reads."""
     folder, _, name = target.rpartition("/")
     return f"{folder}/.{name}.torchsmith-new"
+
+
+def _digest(path: Path) -> str:
+    """By which an edit is noticed, whatever clocks say; nothing for what is no file."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _mode(target: str) -> int | None:
