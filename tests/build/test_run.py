@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.build.after import After, Copies
+from torchsmith.build.after import After, Copies, LookAt
 from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import Event, JobRetried, Tick
 from torchsmith.build.job import Job
@@ -74,8 +74,15 @@ def go(
     slots: int = 4,
     keep_going: bool = True,
     copier: Copies | None = None,
+    look: LookAt | None = None,
+    tell: Tell = lambda _: None,
 ) -> tuple[RunSummary, Record, list[Event | Tick]]:
     record, events = open_record(tmp_path), list[Event | Tick]()
+
+    def heard(event: Event | Tick) -> None:
+        events.append(event)
+        tell(event)
+
     run = Run(
         jobs=jobs,
         expected={one.key: Expected(60, memory, 1, 1, "a guess") for one in jobs},
@@ -85,10 +92,10 @@ def go(
         number=record.start_run("scripted", [], {}),
         logs=tmp_path / "logs",
         errors=builtin_catalog().errors.values(),
-        tell=events.append,
+        tell=heard,
         clock=SystemClock(),
         keep_going=keep_going,
-        after=After(copier=copier),
+        after=After(look, copier),
         backoff=(0.0,),
     )
     return run.go(), record, events
@@ -134,6 +141,23 @@ def test_what_needs_a_failed_job_is_not_tried_and_the_rest_is(tmp_path: Path) ->
     assert (finished.state, finished.done, finished.skipped) == ("failed", ("b",), ("c", "d"))
     assert [row.error for row in record.jobs(1) if row.name == "d"] == ["needs a, which failed"]
     assert record.unfinished() is not None
+
+
+def test_an_interrupt_does_not_wait_for_a_look_at_a_build(tmp_path: Path) -> None:
+    begun, over, ended = threading.Event(), threading.Event(), list[str]()
+
+    def look(name: str, output: str) -> None:
+        begun.set()
+        over.wait(60)
+        ended.append(name)
+
+    def tell(event: Event | Tick) -> None:
+        if isinstance(event, Tick) and begun.is_set():
+            raise KeyboardInterrupt
+
+    finished, _, _ = go([job("a")], tmp_path, Scripted(), look=look, tell=tell)
+    assert (finished.state, ended) == ("stopped", [])
+    over.set()
 
 
 def test_fail_fast_starts_nothing_more(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import queue
 import random
 import re
 import shlex
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ class Run:
         self.rank = {task.key: index for index, task in enumerate(ranked)}
         self.wrong: dict[str, str] = {}
         self.following = 0
-        self.followers = ThreadPoolExecutor(1, thread_name_prefix="after")
+        self.builds: queue.SimpleQueue[tuple[Job, Sequence[str]] | None] = queue.SimpleQueue()
         self.events: queue.SimpleQueue[Event | Tick | Afterwards | tuple[Job, Outcome | BaseException]]
         self.events = queue.SimpleQueue()
 
@@ -119,6 +120,8 @@ class Run:
         self._keep(self._write_down)
         self._say(RunStarted(counts=self._counts()))
         pool = ThreadPoolExecutor(max(1, self.limits.total), thread_name_prefix="job")
+        # A daemon: nobody waits for a look at a build that an interrupt has made idle.
+        threading.Thread(target=self._follow, name="after", daemon=True).start()
         state: RunState = "stopped"
         try:
             self._loop(pool)
@@ -131,8 +134,8 @@ class Run:
             for job, _, _ in self.running.values():
                 self._ended_as(job, Attempt(state="lost", error="interrupted"))
         finally:
-            for one in (pool, self.followers):
-                one.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=True, cancel_futures=True)
+            self.builds.put(None)
             self._keep(lambda: self.record.end_run(self.number, state))
         self._say(RunEnded(state=state, counts=self._counts()))
         left = [*self.waiting.values(), *(job for job, _, _ in self.running.values())]
@@ -288,10 +291,11 @@ class Run:
         self._remark(job, outcome.note)
         if self.after is not None:
             self.following += 1
-            self.followers.submit(self._follow, self.after, job, outcome.outputs)
+            self.builds.put((job, outcome.outputs))
 
-    def _follow(self, after: After, job: Job, outputs: Sequence[str]) -> None:
-        self.events.put(after.of(job, outputs))
+    def _follow(self) -> None:
+        while self.after is not None and (built := self.builds.get()) is not None:
+            self.events.put(self.after.of(*built))
 
     def _followed(self, done: Afterwards) -> None:
         for verdict in done.verdicts:
