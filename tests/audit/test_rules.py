@@ -91,7 +91,7 @@ CHANGES = [
     ("TS703", VISION, "++ [ customPytorch.out ];\n\n  preConf", ";\n\n  preConf"),
     ("TS704", VISION, 'pname = "pytorch210-', 'pname = "torch210-'),
     ("TS706", VISION, 'version = "0.25.0";', ""),
-    ("TS803", NAME, "PYTORCH_BUILD_VERSION=2.10.0", "PYTORCH_BUILD_VERSION=2.9.1"),
+    ("TS803", NAME, "PYTORCH_BUILD_VERSION=${oldAttrs.version}", "PYTORCH_BUILD_VERSION=2.9.1"),
     ("TS804", NAME, 'cudaMajorMinorVersion == "13.0"', 'cudaMajorMinorVersion == "12.8"'),
     ("TS805", NAME, "gpuTargets = [ gpuArchSM ]", "gpuTargets = [ gpuArch ]"),
     ("TS806", AUDIO, "ffmpeg_6-full = ffmpegForCuda13;", ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -76,3 +77,12 @@ def test_torch_carries_its_prefix_and_companions_their_own_name(plan: Path) -> N
     assert 'pname = "pytorch210-python313-cuda13_0-sm120-avx512";' in torch
     name = "torchvision-python313-cuda13_0-sm120-avx512"
     assert f'pname = "{name}";' in (plan / f"build-torchvision/.flox/pkgs/{name}.nix").read_text()
+
+
+def test_the_release_is_stated_once_and_the_rest_takes_it_from_there(plan: Path) -> None:
+    for file in sorted((plan / "build-pytorch/.flox/pkgs").glob("pytorch-*.nix")):
+        phases = re.search(r"preConfigure = .*?passthru", file.read_text(), re.DOTALL)
+        assert phases is not None
+        assert "2.10.0" not in phases[0]
+        assert phases[0].count("${oldAttrs.version}") == 2
+        assert bash(file.parent, f"grep -c 'version = \"2.10.0\"' {file.name}") == "1"

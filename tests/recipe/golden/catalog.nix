@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:77512cef1ee34036801db7453c3f25126074d61c0fa434274ef985e6f891ea5c
+# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:41fa95b563382a3641a7b1a6a66ebb7ca26133a2e1b8b64e90f07be5ff4f13ca
 # PyTorch as the Flox catalog has it, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 12.8.
 # Package name: pytorch-python313-cuda12_8-sm120-avx512
 
@@ -60,6 +60,7 @@ torch.overrideAttrs (oldAttrs: {
         export NIX_BUILD_CORES=${toString maxJobs}
       fi
     ''
+    # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
     + ''
       echo "========================================="
       echo "PyTorch Build Configuration"

@@ -1,9 +1,10 @@
-# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-jetson line=2.10 content=sha256:f944b20593cf79e519cf0c53692cef6fc7df19023b94e553feb2e425c656f1e1
+# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-jetson line=2.10 content=sha256:15ae35e55f80b7bf16b21aa782ca3b7e487e0fbb482b907390a70b8dd49a0b54
 # PyTorch 2.10.0, Python 3.13, CUDA 13.0: what the recipes of many GPUs and CPUs have in common.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
   }
 , sm ? null # the GPU architecture, such as "120"
 , isa # the CPU instruction set, such as "avx512"
@@ -108,7 +109,8 @@ let
     }).overrideAttrs (oldAttrs: {
       pname = "pytorch210-${cell}";
 
-      # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+      # Nothing compiles by these: nixpkgs' torch skips CMake's configure phase, and preConfigure says the same in ways
+      # that setup.py heeds. They are what maintainers' checks look for, and without them every torch compiles again.
       cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
         "-DTORCH_BUILD_VERSION=2.10.0"
         "-DCMAKE_CUDA_FLAGS=-I/build/cccl-compat"
@@ -123,10 +125,10 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # setup.py prefers the variable and falls back to the file.
+        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
         + ''
-          export PYTORCH_BUILD_VERSION=2.10.0
-          echo "2.10.0" > version.txt
+          export PYTORCH_BUILD_VERSION=${oldAttrs.version}
+          echo "${oldAttrs.version}" > version.txt
         ''
         # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
         + ''
@@ -150,6 +152,7 @@ let
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
         ''
+        # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''
           echo "========================================="
           echo "PyTorch Build Configuration"

@@ -1,9 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:cce3b747c02632731e5ca7ba380af6fad43802a9c9e1f9a0e4491b4f05e6b0fc
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:3efccd35490d2f7cea902dde3f4129c7271b7e199eefca1bd69e0ce763d10d25
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
   }
 }:
 
@@ -56,10 +57,10 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # setup.py prefers the variable and falls back to the file.
+        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
         + ''
-          export PYTORCH_BUILD_VERSION=2.10.0
-          echo "2.10.0" > version.txt
+          export PYTORCH_BUILD_VERSION=${oldAttrs.version}
+          echo "${oldAttrs.version}" > version.txt
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
         + ''
@@ -72,6 +73,7 @@ let
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
         ''
+        # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''
           echo "========================================="
           echo "PyTorch Build Configuration"

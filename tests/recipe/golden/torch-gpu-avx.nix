@@ -1,9 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:195fef29580727cbeb9830bcacaca71d7f20933863698affcfbdca5fa84b18ec
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:797daa4466798bd260636ca1bffb90e8d5d89b38418723ba0a42e4daa81c06dc
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
   }
 }:
 
@@ -86,7 +87,8 @@ let
       USE_MKLDNN_CBLAS = 0;
       USE_NNPACK = 0;
 
-      # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+      # Nothing compiles by these: nixpkgs' torch skips CMake's configure phase, and preConfigure says the same in ways
+      # that setup.py heeds. They are what maintainers' checks look for, and without them every torch compiles again.
       cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
         "-DTORCH_BUILD_VERSION=2.10.0"
         "-DCMAKE_CUDA_FLAGS=-I/build/cccl-compat"
@@ -101,10 +103,10 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # setup.py prefers the variable and falls back to the file.
+        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
         + ''
-          export PYTORCH_BUILD_VERSION=2.10.0
-          echo "2.10.0" > version.txt
+          export PYTORCH_BUILD_VERSION=${oldAttrs.version}
+          echo "${oldAttrs.version}" > version.txt
         ''
         # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
         + ''
@@ -128,6 +130,7 @@ let
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
         ''
+        # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''
           echo "========================================="
           echo "PyTorch Build Configuration"

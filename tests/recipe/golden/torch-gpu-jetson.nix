@@ -1,9 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:ee4f39aa2f003d295c8d2237e9f38d29cf9901cbf1fa7b9c18b851e98fbd2d7b
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:cfbc7712fb7c990cb2aeb9b81fd9ce775cc4154e29bb615b638391450a2e9f82
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
   }
 }:
 
@@ -77,7 +78,8 @@ let
     }).overrideAttrs (oldAttrs: {
       pname = "pytorch210-python313-cuda13_0-sm110-armv9";
 
-      # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+      # Nothing compiles by these: nixpkgs' torch skips CMake's configure phase, and preConfigure says the same in ways
+      # that setup.py heeds. They are what maintainers' checks look for, and without them every torch compiles again.
       cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
         "-DTORCH_BUILD_VERSION=2.10.0"
         "-DCMAKE_CUDA_FLAGS=-I/build/cccl-compat"
@@ -92,10 +94,10 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # setup.py prefers the variable and falls back to the file.
+        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
         + ''
-          export PYTORCH_BUILD_VERSION=2.10.0
-          echo "2.10.0" > version.txt
+          export PYTORCH_BUILD_VERSION=${oldAttrs.version}
+          echo "${oldAttrs.version}" > version.txt
         ''
         # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
         + ''
@@ -119,6 +121,7 @@ let
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
         ''
+        # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''
           echo "========================================="
           echo "PyTorch Build Configuration"

@@ -1,9 +1,10 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:e4a008ead518cc411b2c9d0388a35fced068ca7e58b8f816f4913e39c61466d4
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:7398f4f33a478f5d1db213a10db9023e95a2b7000a6a45c5dcab0b35f04ee5b4
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
   }
 }:
 
@@ -80,7 +81,8 @@ let
     }).overrideAttrs (oldAttrs: {
       pname = "pytorch210-python313-cuda13_0-sm120-avx512";
 
-      # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+      # Nothing compiles by these: nixpkgs' torch skips CMake's configure phase, and preConfigure says the same in ways
+      # that setup.py heeds. They are what maintainers' checks look for, and without them every torch compiles again.
       cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
         "-DTORCH_BUILD_VERSION=2.10.0"
         "-DCMAKE_CUDA_FLAGS=-I/build/cccl-compat"
@@ -95,10 +97,10 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # setup.py prefers the variable and falls back to the file.
+        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
         + ''
-          export PYTORCH_BUILD_VERSION=2.10.0
-          echo "2.10.0" > version.txt
+          export PYTORCH_BUILD_VERSION=${oldAttrs.version}
+          echo "${oldAttrs.version}" > version.txt
         ''
         # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
         + ''
@@ -122,6 +124,7 @@ let
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
         ''
+        # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''
           echo "========================================="
           echo "PyTorch Build Configuration"

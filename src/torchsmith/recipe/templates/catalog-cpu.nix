@@ -38,6 +38,7 @@ in
         export NIX_BUILD_CORES=${toString maxJobs}
       fi
     ''
+    # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
     + ''
       echo "========================================="
       echo "PyTorch Build Configuration"

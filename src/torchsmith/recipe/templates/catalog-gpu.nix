@@ -60,6 +60,7 @@ torch.overrideAttrs (oldAttrs: {
         export NIX_BUILD_CORES=${toString maxJobs}
       fi
     ''
+    # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
     + ''
       echo "========================================="
       echo "PyTorch Build Configuration"

@@ -3,6 +3,8 @@
     url = "https://github.com/NixOS/nixpkgs/archive/@pin.rev@.tar.gz";
     #? if pin.sha256
     sha256 = "@pin.sha256@";
+    #? else
+    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin @line@ --learn
     #? end
   }
 #? if shared

@@ -21,7 +21,8 @@ customPytorch =
     #? end
     #? if cuda
 
-    # For readers and tools: nixpkgs skips CMake's own configure phase, so preConfigure says what matters again.
+    # Nothing compiles by these: nixpkgs' torch skips CMake's configure phase, and preConfigure says the same in ways
+    # that setup.py heeds. They are what maintainers' checks look for, and without them every torch compiles again.
     cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
       #? fix torch-version
       "-DTORCH_BUILD_VERSION=@torch@"
@@ -44,10 +45,10 @@ customPytorch =
     # Whys stand outside the strings: a reworded one inside would compile torch again.
     preConfigure = (oldAttrs.preConfigure or "")
       #? fix torch-version
-      # setup.py prefers the variable and falls back to the file.
+      # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
       + ''
-        export PYTORCH_BUILD_VERSION=@torch@
-        echo "@torch@" > version.txt
+        export PYTORCH_BUILD_VERSION=${oldAttrs.version}
+        echo "${oldAttrs.version}" > version.txt
       ''
       #? end
       #? fix cccl-links
@@ -83,6 +84,7 @@ customPytorch =
           export NIX_BUILD_CORES=${toString maxJobs}
         fi
       ''
+      # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
       + ''
         echo "========================================="
         echo "PyTorch Build Configuration"
