@@ -13,7 +13,7 @@ from typing import Protocol
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import Finished, find, run
 from torchsmith.host.document import read_document
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, merge
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, merge, said
 from torchsmith.host.read_apple import read_sysctl
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
 from torchsmith.host.read_nvidia import read_driver_file, read_driver_gpu, read_nvidia_smi
@@ -101,18 +101,13 @@ def detect(machine: MachineAccess, limit: float = TIME_LIMIT) -> HostFacts:
     base = HostFacts(
         system=Fact(system_of_machine(word) if kernel == "Linux" else f"{word}-{kernel}".lower(), "uname"),
         os=_os(machine),
-        glibc=_fact(machine.glibc(), "the C library"),
+        glibc=said(machine.glibc(), "the C library"),
         memory_mib=_memory(machine),
     )
     cpuinfo = machine.read("/proc/cpuinfo")
     cpu = read_cpuinfo(cpuinfo) if cpuinfo else HostFacts(notes=(Note("/proc/cpuinfo", "cannot be read"),))
-    archspec = machine.archspec()
-    named = HostFacts(microarchitecture=Fact(archspec, "archspec")) if archspec else HostFacts()
+    named = HostFacts(microarchitecture=said(machine.archspec(), "archspec"))
     return merge([base, cpu, named, *_nvidia(machine, limit)])
-
-
-def _fact(value: str | None, source: str) -> Fact[str] | None:
-    return Fact(value, source) if value else None
 
 
 def _mac(machine: MachineAccess, word: str, limit: float) -> HostFacts:

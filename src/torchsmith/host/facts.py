@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from torchsmith.catalog.axes import DriverVersion, Sm
+from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.edge.value import frozen
 
 T = TypeVar("T")
@@ -29,6 +29,31 @@ class Note:
 
     def __str__(self) -> str:
         return f"{self.source}: {self.text}"
+
+
+def said(value: T | None, source: str) -> Fact[T] | None:
+    """A fact where a source said something: an empty word or set is no word."""
+    return Fact(value, source) if value else None
+
+
+def driver_said(text: str, source: str, notes: list[Note]) -> Fact[DriverVersion] | None:
+    """A driver's version out of a word; a word that cannot be one is noted."""
+    return _parsed(DriverVersion.parse, text, "driver version", source, notes)
+
+
+def sm_said(text: str, source: str, notes: list[Note]) -> Fact[Sm] | None:
+    """A GPU's architecture out of a compute capability; a word that cannot be one is noted."""
+    return _parsed(Sm.parse, text, "compute capability", source, notes)
+
+
+def _parsed(
+    parse: Callable[[str], T], text: str, what: str, source: str, notes: list[Note]
+) -> Fact[T] | None:
+    try:
+        return Fact(parse(text), source) if text else None
+    except BadValue:
+        notes.append(Note(source, f"{text!r} is no {what}"))
+        return None
 
 
 @frozen()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from torchsmith.host.facts import Fact, HostFacts
+from torchsmith.host.facts import Fact, HostFacts, said
 
 ARM = "hw.optional.arm64: 1"  # how sysctl says that a Mac is no Intel one
 
@@ -17,8 +17,8 @@ def read_system_profiler(text: str, source: str = "system_profiler") -> HostFact
     memory = re.match(r"(\d+) GB", _after("Memory", text))
     return HostFacts(
         system=Fact("aarch64-darwin" if chip.startswith("Apple") else "x86_64-darwin", source),
-        cpu_name=Fact(name, source) if name else None,
-        os=Fact(release, source) if release else None,
+        cpu_name=said(name, source),
+        os=said(release, source),
         memory_mib=Fact(int(memory[1]) * 1024, source) if memory else None,
         gpus=Fact((), source),
     )
@@ -36,7 +36,7 @@ def read_sysctl(text: str, source: str = "sysctl") -> HostFacts:
     arm = ARM in text or name.startswith("Apple")
     return HostFacts(
         system=Fact("aarch64-darwin" if arm else "x86_64-darwin", source),
-        cpu_name=Fact(name, source) if name else None,
+        cpu_name=said(name, source),
         memory_mib=Fact(int(memory[0]) // 2**20, source) if memory else None,
         gpus=Fact((), source),
     )

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
+from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.edge.problem import Problem, Where
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
 from torchsmith.host.read_cpu import system_of_machine
 
 SLURM = r"^NodeName=\S+ "
@@ -93,7 +93,7 @@ def _gres(text: str, source: str) -> Fact[tuple[GpuFacts, ...]]:
         found = re.fullmatch(r"gpu(?::([^:]*[^:\d][^:]*))?(?::(\d+))?", entry)
         if found:
             name = (found[1] or "").replace("_", " ")
-            gpu = GpuFacts(name=Fact(name, source) if name else None)
+            gpu = GpuFacts(name=said(name, source))
             gpus += [gpu] * min(int(found[2] or 1), MOST_GPUS)
     return Fact(tuple(gpus), source)
 
@@ -128,7 +128,7 @@ def _kubernetes(item: Mapping[str, Any], source: str) -> Node:
     facts = HostFacts(
         system=Fact(system_of_machine(str(arch)), source) if arch else None,
         cpu_id=Fact("/".join([_VENDORS.get(model[0], model[0]), *model[1:]]), source) if all(model) else None,
-        features=Fact(frozenset(features), source) if features else None,
+        features=said(frozenset(features), source),
         driver=_label_driver(labels, source, notes),
         gpus=_label_gpus(labels, _table(_table(item, "status"), "capacity"), source, notes),
     )
@@ -146,11 +146,7 @@ def _label_driver(labels: Mapping[str, str], source: str, notes: list[Note]) -> 
     """The whole version, or in parts as older releases of the discovery label it."""
     parts = (labels.get(f"nvidia.com/cuda.driver.{part}", "") for part in ("major", "minor", "rev"))
     text = labels.get("nvidia.com/cuda.driver-version.full") or ".".join(part for part in parts if part)
-    try:
-        return Fact(DriverVersion.parse(text), source) if text else None
-    except BadValue as error:
-        notes.append(Note(source, str(error)))
-        return None
+    return driver_said(text, source, notes)
 
 
 def _label_gpus(
@@ -163,24 +159,19 @@ def _label_gpus(
         gpu = GpuFacts(
             name=Fact(product, source),
             sm=Fact(Sm.parse(f"{major}.{minor}"), source) if known and len(major) < 3 else None,
-            generation=_fact(labels.get(f"{_GPU}family", "").removesuffix("-lovelace").title(), source),
+            generation=said(labels.get(f"{_GPU}family", "").removesuffix("-lovelace").title(), source),
             mig=Fact(True, source) if " MIG " in product else None,
         )
-        count = labels.get(f"{_GPU}count", "1")
-        return Fact((gpu,) * min(int(count), MOST_GPUS) if count.isdigit() else (gpu,), source)
-    said = str(capacity.get("nvidia.com/gpu", "0"))
-    present = any(key.startswith(_PCI) and "10de" in key for key in labels) or said != "0"
+        many = labels.get(f"{_GPU}count", "1")
+        return Fact((gpu,) * min(int(many), MOST_GPUS) if many.isdigit() else (gpu,), source)
+    count = str(capacity.get("nvidia.com/gpu", "0"))
+    present = any(key.startswith(_PCI) and "10de" in key for key in labels) or count != "0"
     if present or labels.get(f"{_GPU}present") == "true":
         notes.append(Note(source, "shows an NVIDIA GPU without nvidia.com/gpu.product: which one is unknown"))
-        return Fact(
-            (GpuFacts(),) * (min(int(said), MOST_GPUS) if said.isdigit() and said != "0" else 1), source
-        )
+        number = min(int(count), MOST_GPUS) if count.isdigit() and count != "0" else 1
+        return Fact((GpuFacts(),) * number, source)
     # Who labels other PCI devices would have labelled a GPU.
     return Fact((), source) if any(key.startswith(_PCI) for key in labels) else None
-
-
-def _fact(value: str, source: str) -> Fact[str] | None:
-    return Fact(value, source) if value else None
 
 
 def _ansible_output(text: str, source: str) -> Iterator[Node]:
@@ -212,20 +203,20 @@ def _ansible_json(data: Mapping[str, Any], source: str) -> Iterator[Node]:
 def _ansible(facts: Mapping[str, Any], source: str) -> HostFacts:
     """Architecture, CPU flags (newer releases, x86 alone) and the CPU's name; no GPU is ever told."""
 
-    def said(key: str) -> Any:
+    def told(key: str) -> Any:
         return facts.get(f"ansible_{key}", facts.get(key))
 
-    arch, kernel, flags = said("architecture"), said("system"), said("flags")
-    listed = said("processor")
+    arch, kernel, flags = told("architecture"), told("system"), told("flags")
+    listed = told("processor")
     names = [str(one) for one in listed if not str(one).isdigit()] if isinstance(listed, list) else []
     system = system_of_machine(str(arch)) if arch else ""
     if kernel and kernel != "Linux":
         system = f"{system.partition('-')[0]}-{str(kernel).lower()}"
-    memory, release = said("memtotal_mb"), [said("distribution"), said("distribution_version")]
+    memory, release = told("memtotal_mb"), [told("distribution"), told("distribution_version")]
     return HostFacts(
-        system=_fact(system, source),
-        cpu_name=_fact(max(names, key=len, default=""), source),
+        system=said(system, source),
+        cpu_name=said(max(names, key=len, default=""), source),
         features=Fact(frozenset(map(str, flags)), source) if isinstance(flags, list) and flags else None,
-        os=_fact(" ".join(str(part) for part in release if part), source),
+        os=said(" ".join(str(part) for part in release if part), source),
         memory_mib=Fact(memory, source) if isinstance(memory, int) else None,
     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from torchsmith.edge.value import frozen
-from torchsmith.host.facts import Fact, HostFacts, Note
+from torchsmith.host.facts import Fact, HostFacts, Note, said
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
 X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
@@ -89,7 +89,7 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
         arm = re.search(PATTERNS["arm core"], text, re.MULTILINE)
         old = re.search(PATTERNS["old arm core"], text, re.MULTILINE)
         notes.append(Note(source, "names no CPU features (no flags or Features line)"))
-        return HostFacts(system=_fact("aarch64-linux" if arm and not old else "", source), notes=tuple(notes))
+        return HostFacts(system=said("aarch64-linux" if arm and not old else "", source), notes=tuple(notes))
     sets = {core.features or frozenset() for core in described}
     features = frozenset.intersection(*sets)
     if len(sets) > 1:
@@ -98,9 +98,9 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
     name = first.get("model name", "")
     ids = list(dict.fromkeys(core.id for core in described if core.id))
     return HostFacts(
-        system=_fact(_system_of(features), source),
-        cpu_name=_fact(name if not name.startswith(NO_NAMES) else "", source),
-        cpu_id=_fact(ids[0] if ids else "", source),
+        system=said(_system_of(features), source),
+        cpu_name=said(name if not name.startswith(NO_NAMES) else "", source),
+        cpu_id=said(ids[0] if ids else "", source),
         features=Fact(features, source),
         notes=tuple(notes),
     )
@@ -134,10 +134,6 @@ def _system_of(features: Iterable[str]) -> str:
     return next((system for system, marks in SYSTEM_MARKS if words.issuperset(marks)), "")
 
 
-def _fact(value: str, source: str) -> Fact[str] | None:
-    return Fact(value, source) if value else None
-
-
 def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
     """The CPU of an lscpu report, plain or JSON. Labels are translated, so values are known by their form."""
     rows = _json_rows(text) if text.lstrip().startswith("{") else _plain_rows(text)
@@ -160,10 +156,10 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
         notes.append(Note(source, "holds no list of CPU features (the line that English lscpu calls Flags)"))
     found = frozenset(features.lower().split())
     return HostFacts(
-        system=_fact(system or _system_of(found), source),
-        cpu_name=_fact(name or perhaps_name, source),
-        cpu_id=_fact(_lscpu_id(ids), source),
-        features=Fact(found, source) if found else None,
+        system=said(system or _system_of(found), source),
+        cpu_name=said(name or perhaps_name, source),
+        cpu_id=said(_lscpu_id(ids), source),
+        features=said(found, source),
         notes=tuple(notes),
     )
 

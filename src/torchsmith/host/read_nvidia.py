@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
+from torchsmith.catalog.axes import DriverVersion
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said, sm_said
 
 FAILURES = (
     (
@@ -82,14 +82,26 @@ def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
 def read_query(text: str, source: str = "nvidia-smi -q") -> HostFacts:
     """`nvidia-smi -q`: a header, then a section for each GPU."""
     head, *sections = re.split(PATTERNS["query gpu"], text, flags=re.MULTILINE)
+    return _described(
+        sections, _query_gpu, _after("Attached GPUs", head), _after("Driver Version", head), source
+    )
+
+
+def _described(
+    sections: list[str],
+    read: Callable[[str, str, list[Note]], GpuFacts],
+    attached: str,
+    driver: str,
+    source: str,
+) -> HostFacts:
+    """A machine out of its GPUs' sections and what the header announces."""
     notes: list[Note] = []
-    gpus = tuple(_query_gpu(section, source, notes) for section in sections)
-    attached = re.search(PATTERNS["attached"], head, re.MULTILINE)
-    if attached and int(attached[1]) != len(gpus):
-        notes.append(Note(source, f"announces {attached[1]} GPUs and describes {len(gpus)}: the rest is cut"))
+    gpus = tuple(read(section, source, notes) for section in sections)
+    if attached.isdigit() and int(attached) != len(gpus):
+        notes.append(Note(source, f"announces {attached} GPUs and describes {len(gpus)}: the rest is cut"))
     return HostFacts(
-        driver=_driver(_after("Driver Version", head), source, notes),
-        gpus=Fact(gpus, source) if gpus or (attached and attached[1] == "0") else None,
+        driver=driver_said(driver, source, notes),
+        gpus=Fact(gpus, source) if gpus or attached == "0" else None,
         notes=tuple(notes),
     )
 
@@ -103,8 +115,8 @@ def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
     if not name:
         notes.append(Note(source, f"gives no name for the GPU at {address or 'an unknown address'}"))
     return GpuFacts(
-        name=Fact(name, source) if name else None,
-        generation=Fact(generation, source) if generation else None,
+        name=said(name, source),
+        generation=said(generation, source),
         memory_mib=Fact(max(map(int, memory)), source) if memory else None,
         mig=Fact(mig[1] == "Enabled", source) if mig and not _ABSENT.match(mig[1]) else None,
         address=_address(address),
@@ -114,16 +126,7 @@ def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
 def read_xml(text: str, source: str = "nvidia-smi -q -x") -> HostFacts:
     """`nvidia-smi -q -x`, read by its tags so that a cut one is read as far as it goes."""
     head, *sections = re.split(PATTERNS["xml gpu"], text)
-    notes: list[Note] = []
-    gpus = tuple(_xml_gpu(section, source, notes) for section in sections)
-    attached = _tag("attached_gpus", head)
-    if attached.isdigit() and int(attached) != len(gpus):
-        notes.append(Note(source, f"announces {attached} GPUs and describes {len(gpus)}: the rest is cut"))
-    return HostFacts(
-        driver=_driver(_tag("driver_version", head), source, notes),
-        gpus=Fact(gpus, source) if gpus or attached == "0" else None,
-        notes=tuple(notes),
-    )
+    return _described(sections, _xml_gpu, _tag("attached_gpus", head), _tag("driver_version", head), source)
 
 
 def _xml_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
@@ -133,8 +136,8 @@ def _xml_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
     if not name:
         notes.append(Note(source, "gives no name for a GPU"))
     return GpuFacts(
-        name=Fact(name, source) if name else None,
-        generation=Fact(generation, source) if generation else None,
+        name=said(name, source),
+        generation=said(generation, source),
         memory_mib=Fact(max(map(int, memory)), source) if memory else None,
         mig=Fact(mig == "Enabled", source) if mig else None,
         address=_address(section.partition(">")[0]),
@@ -157,16 +160,6 @@ def _address(text: str) -> str:
     """A PCI address without its domain, which the tools print in different lengths."""
     found = re.search(PATTERNS["address"], text)
     return found[1].lower() if found else ""
-
-
-def _driver(text: str, source: str, notes: list[Note]) -> Fact[DriverVersion] | None:
-    if not text:
-        return None
-    try:
-        return Fact(DriverVersion.parse(text), source)
-    except BadValue:
-        notes.append(Note(source, f"{text!r} is no driver version"))
-        return None
 
 
 def read_csv(text: str, source: str = "nvidia-smi --format=csv") -> HostFacts:
@@ -215,33 +208,23 @@ def _by_form(row: list[str]) -> Iterator[tuple[str, str]]:
 def _csv_gpu(
     cells: dict[str, str], source: str, notes: list[Note]
 ) -> tuple[GpuFacts, Fact[DriverVersion] | None]:
-    said = {}
+    given = {}
     for label, value in cells.items():
         if _ABSENT.match(value):
             notes.append(Note(source, f"gives no {label}"))
         else:
-            said[label] = value
-    name, capability = said.get("name") or said.get("gpu_name"), said.get("compute_cap", "")
-    memory = re.match(r"(\d+)", said.get("memory.total", ""))
-    mig = said.get("mig.mode.current")
+            given[label] = value
+    name, capability = given.get("name") or given.get("gpu_name"), given.get("compute_cap", "")
+    memory = re.match(r"(\d+)", given.get("memory.total", ""))
+    mig = given.get("mig.mode.current")
     gpu = GpuFacts(
-        name=Fact(name, source) if name else None,
-        sm=_capability(capability, source, notes),
+        name=said(name, source),
+        sm=sm_said(capability, source, notes),
         memory_mib=Fact(int(memory[1]), source) if memory else None,
         mig=Fact(mig == "Enabled", source) if mig else None,
-        address=_address(said.get("pci.bus_id") or said.get("gpu_bus_id") or ""),
+        address=_address(given.get("pci.bus_id") or given.get("gpu_bus_id") or ""),
     )
-    return gpu, _driver(said.get("driver_version", ""), source, notes)
-
-
-def _capability(text: str, source: str, notes: list[Note]) -> Fact[Sm] | None:
-    if not text:
-        return None
-    try:
-        return Fact(Sm.parse(text), source)
-    except BadValue:
-        notes.append(Note(source, f"{text!r} is no compute capability"))
-        return None
+    return gpu, driver_said(given.get("driver_version", ""), source, notes)
 
 
 def read_list(text: str, source: str = "nvidia-smi -L") -> HostFacts:
@@ -269,7 +252,7 @@ def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
     if driver and not gpus:
         notes.append(Note(source, CUT_TABLE))
     return HostFacts(
-        driver=_driver(driver[1], source, notes) if driver else None,
+        driver=driver_said(driver[1], source, notes) if driver else None,
         gpus=Fact(tuple(gpus), source) if gpus else None,
         notes=tuple(notes),
     )
@@ -281,13 +264,13 @@ def read_driver_file(text: str, source: str = "/proc/driver/nvidia/version") -> 
     found = re.search(PATTERNS["driver file"], text + "\n", re.MULTILINE)
     if found is None:
         return HostFacts(notes=(Note(source, "names no driver version"),))
-    return HostFacts(driver=_driver(found[1], source, notes), notes=tuple(notes))
+    return HostFacts(driver=driver_said(found[1], source, notes), notes=tuple(notes))
 
 
 def read_driver_gpu(text: str, source: str = "/proc/driver/nvidia/gpus") -> GpuFacts:
     """One GPU's information file, which the kernel module keeps."""
     name = _after("Model", text.replace("Model:", "Model :"))
     return GpuFacts(
-        name=Fact(name, source) if name else None,
+        name=said(name, source),
         address=_address(_after("Bus Location", text.replace("Bus Location:", "Bus Location :"))),
     )

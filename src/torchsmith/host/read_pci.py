@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, said
 
 LSPCI = r"^\S+ (VGA compatible|3D|Display) controller[^:\n]*: "
 AMD_TOOLS = r"ROCm System Management Interface|^AMD-SMI |AMDSMI Tool:"
@@ -23,7 +23,7 @@ def read_lspci(text: str, source: str = "lspci") -> HostFacts:
     for slot, words in re.findall(PATTERNS["lspci gpu"], text, re.MULTILINE):
         if words.startswith("NVIDIA"):
             names = re.findall(PATTERNS["lspci name"], words)
-            gpus.append(GpuFacts(name=Fact(names[0], source) if names else None, address=slot[-7:]))
+            gpus.append(GpuFacts(name=said(names[0] if names else "", source), address=slot[-7:]))
         else:
             maker = re.match(PATTERNS["lspci maker"], words)
             notes.append(Note(source, f"lists a GPU of {maker[1] if maker else words}: {OTHERS}"))
