@@ -25,8 +25,13 @@ CATALOG = builtin_catalog()
 CORE = min(os.sched_getaffinity(0))
 
 
-def compared(folder: Path, runs: int = 11, **planted: str) -> BuildComparison:
-    """B as it is and A with something planted, both by a probe whose noise is known."""
+def compared(folder: Path, runs: int = 11, stop: int = 99, **planted: str) -> BuildComparison:
+    """B as it is, A with something planted, both by a probe of known noise; Ctrl-C in round `stop`."""
+
+    def progress(done: int, total: int) -> None:
+        if done == stop < total:
+            raise KeyboardInterrupt
+
     probe = folder / "probe.py"
     probe.write_text(standin.PROBE)
     environment = standin.environment(folder / "env")
@@ -36,7 +41,7 @@ def compared(folder: Path, runs: int = 11, **planted: str) -> BuildComparison:
         told = {"FILE": str(file), "COUNT": str(folder / label), "SEED": label, **extra}
         subjects.append(BuildSubject(label, environment, Interpreter(Path(sys.executable), ()), told, probe))
     way = MeasuringPlan(runs, (CORE,), 30, turns=2)
-    return compare_builds(subjects, way, {CORE: 0.0}, CATALOG, lambda done, total: None)
+    return compare_builds(subjects, way, {CORE: 0.0}, CATALOG, progress)
 
 
 def row(comparison: BuildComparison, name: str) -> MeasureRow:
@@ -78,6 +83,18 @@ def test_too_few_rounds_claim_nothing(tmp_path: Path) -> None:
     assert any("--runs 10" in note for note in found.notes)
 
 
+def test_ctrl_c_ends_it_with_what_was_measured(tmp_path: Path) -> None:
+    found = compared(tmp_path, runs=20, stop=12, SLOW="op7")
+    assert found.runs == 11
+    assert outcomes(found)["op7"] == "higher"
+    assert any("11 of 20" in note for note in found.notes)
+
+
+def test_ctrl_c_before_anything_was_measured_is_ctrl_c(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        compared(tmp_path, stop=2)
+
+
 @pytest.mark.parametrize(
     ("planted", "said"),
     [({"WRONG": "op3"}, "wrong"), ({"FAIL": "op3"}, "failed"), ({"CRASH": "op3"}, "failed")],
@@ -85,7 +102,7 @@ def test_too_few_rounds_claim_nothing(tmp_path: Path) -> None:
 def test_an_operation_that_is_not_right_is_left_out(
     planted: dict[str, str], said: str, tmp_path: Path
 ) -> None:
-    found = compared(tmp_path, 11, **planted)
+    found = compared(tmp_path, 11, 99, **planted)
     bad = row(found, "op3")
     assert (bad.outcome, bad.ratio) == (said, None)
     assert bad.detail.startswith("A")

@@ -100,13 +100,13 @@ def compare_builds(
     return BuildComparison(
         a=sides[0],
         b=sides[1],
-        runs=way.runs,
+        runs=found.rounds,
         cores=way.cores,
         clock=found.clock,
         gpu=gpu["name"] if gpu else "",
         rows=rows,
         noise=_noise(rows),
-        notes=tuple(_notes(rows, way, shares)),
+        notes=tuple(_notes(rows, found.rounds, way, shares)),
     )
 
 
@@ -153,17 +153,17 @@ def _noise(rows: Sequence[MeasureRow]) -> float | None:
     return median(widths) if widths else None
 
 
-def _notes(rows: Sequence[MeasureRow], way: MeasuringPlan, shares: Mapping[int, float]) -> list[str]:
+def _notes(
+    rows: Sequence[MeasureRow], runs: int, way: MeasuringPlan, shares: Mapping[int, float]
+) -> list[str]:
     """What keeps a reader from trusting the figures more than they deserve."""
-    notes = []
+    notes = [f"stopped after {runs} of {way.runs} runs"] if runs < way.runs else []
     families = {
         row.where: sum(one.where == row.where and one.ratio is not None for one in rows) for row in rows
     }
     needed = fewest_rounds(max(families.values(), default=1))
-    if way.runs < needed:
-        notes.append(
-            f"{way.runs} runs cannot tell any difference among so many operations: take --runs {needed}"
-        )
+    if runs < needed:
+        notes.append(f"{runs} runs cannot tell any difference among so many operations: take --runs {needed}")
     crowded = [
         f"core {core} is {shares[core]:.0%} busy" for core in way.cores if shares.get(core, 0) > CROWDED
     ]

@@ -14,6 +14,7 @@ TURNS = 6  # of each build at an operation, within a round; the shortest one cou
 TURN_SECONDS = 0.004  # what a turn should last
 MOST_CALLS = 5000  # in a turn
 FINE = TURN_SECONDS / 100  # the step of a clock that tells turns apart
+FEWEST = 2  # rounds that can be judged at all, of a comparison that was stopped
 AGREE = 1e-6  # how far two builds' float64 may be apart
 
 TurnClock = Literal["thread", "wall"]
@@ -49,6 +50,11 @@ class Measurements:
     libraries: list[dict[str, int]] = field(default_factory=list)
     clock: TurnClock = "wall"
 
+    @property
+    def rounds(self) -> int:
+        """How many rounds counted."""
+        return max((len(a) for a, _ in self.values.values()), default=0)
+
     def add(self, key: Key, label: int, value: float) -> None:
         self.values.setdefault(key, ([], []))[label].append(value)
 
@@ -75,14 +81,18 @@ def measure(
     way: MeasuringPlan,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Measurements:
-    """All rounds; the first one warms the caches, checks results and is not counted."""
+    """All rounds, or those until Ctrl-C; the first one warms caches, checks results and is not counted."""
     found = Measurements()
     calls: dict[Key, int] = {}
     done = 0
     while done <= way.runs:
-        progress(done, way.runs + 1)
         try:
+            progress(done, way.runs + 1)
             values = _round(subjects, way, done, found, calls)
+        except KeyboardInterrupt:
+            if found.rounds < FEWEST:
+                raise
+            break
         except LostProcess as lost:
             found.failed[lost.key] = lost.words  # and the round again, without it
             continue

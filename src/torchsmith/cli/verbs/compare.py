@@ -37,7 +37,8 @@ def run(
 
     Both run in fresh processes that take turns on the same cores. A difference is called one where it is
     more than noise; where the noise is too large, that is said. Wrong results (against float64) disqualify
-    an operation. The exit code is 1 where A computes something wrong or crashes.
+    an operation. The exit code is 1 where A computes something wrong or crashes. Ctrl-C ends it with what was
+    measured until then.
     """
     from torchsmith.cli.by_name import build_named
     from torchsmith.cli.compare_view import print_builds
