@@ -16,6 +16,7 @@ python3Packages.buildPythonApplication {
     root = ./.;
     fileset = lib.fileset.unions [
       ./src
+      ./tests/nixpkgs-mini
       ./README.md
       ./LICENSE
       ./pyproject.toml

@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
 INSTALLS = (
     "pipx install .",
     "uv tool install .",
-    "python3 -m venv ~/.torchsmith && ~/.torchsmith/bin/pip install .",
+    "python3 -m venv ~/.torchsmith && ~/.torchsmith/bin/pip install . && PATH=~/.torchsmith/bin:$PATH",
 )
 ANSWERS = tuple(
     f"torchsmith {one}" for one in ("pick", "doctor", "explain", "audit", "generate --check", "plan")
@@ -87,7 +87,7 @@ def test_the_commands_of_the_tutorial_run(clone: Path) -> None:
 def test_the_ways_to_install_work(line: str, clone: Path, tmp_path: Path) -> None:
     assert line in commands("README.md")
     bin_ = tmp_path / "bin"
-    path = f"{bin_}:{tmp_path}/.torchsmith/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{bin_}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     places = {"PIPX_HOME": "pipx", "UV_TOOL_DIR": "uv", "UV_CACHE_DIR": "uv-cache"}
     more = {name: str(tmp_path / folder) for name, folder in places.items()}
     more |= {"PIPX_BIN_DIR": str(bin_), "UV_TOOL_BIN_DIR": str(bin_), "PATH": path}

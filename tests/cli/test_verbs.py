@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.artifact import standin
 from tests.cli.conftest import Call
-from tests.worth import standin as measured
 from torchsmith import __version__
-from torchsmith.cli.panels import VERBS
-
-ASKING_NIX = ("eval", "graph", "diff-drv", "impact", "build", "fix-hashes")
-MINI = Path(__file__).parent.parent / "nixpkgs-mini"
-
-
-@pytest.mark.parametrize(
-    "verb",
-    [pytest.param(verb, marks=pytest.mark.needs("nix") if verb in ASKING_NIX else ()) for verb in VERBS],
-)
-def test_the_example_in_the_help_of_a_verb_works(
-    verb: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    if verb in ("verify", "test"):
-        standin.build(tmp_path)
-    if verb == "compare":
-        for name in ("result", "stock-env"):
-            measured.environment(tmp_path / name)
-    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(MINI))
-    monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
-    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
-        monkeypatch.setenv(name, "x@example.invalid")
-    (tmp_path / "build.log").write_text("ninja: [7/9]\nc++: fatal error: Killed signal terminated program\n")
-    example = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}").EXAMPLE
-    assert example in " ".join(call(verb, "--help").out.split())
-    commands = [shlex.split(command) for command in example.split(" > ")[0].split(" && ")]
-    assert commands[-1][:2] == ["torchsmith", verb]
-    for words in commands:
-        # Publishing wants Flox and a remote, which a test machine has not; it says so.
-        assert call(*words[1:]).code in ((1, 3) if words[1] == "publish" else (0,))
 
 
 def test_the_version_is_printed_with_and_without_the_short_way(call: Call) -> None:

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
-AGREEABLE = '''
-class Agreeable:
-    """Whatever is done with it, it is itself; as a number it is zero."""
-
-    def __getattr__(self, name): return self
-    def __call__(self, *args, **options): return self
-    def __float__(self): return 0.0
-    def __iter__(self): return iter(())
-    def __str__(self): return "STANDIN"
-    def __lt__(self, other): return False
-    __mul__ = __add__ = __sub__ = __truediv__ = __floordiv__ = lambda self, other: self
-    __mod__ = __getitem__ = __add__
-    __gt__ = __lt__
-
-class version: cuda = None
-__version__ = "2.10.0"
-agreeable = Agreeable()
-__getattr__ = lambda name: agreeable
-'''
+from torchsmith.cli.samples import HERE
 
 # Times are those of a machine whose noise is known; SLOW, WRONG, CRASH and FAIL name what to plant.
 PROBE = """
@@ -61,7 +44,7 @@ def environment(folder: Path) -> Path:
     """An environment whose torch agrees to everything."""
     torch = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "torch"
     torch.mkdir(parents=True)
-    (torch / "__init__.py").write_text(AGREEABLE)
+    shutil.copy(HERE / "build" / "torch" / "__init__.py", torch)
     (folder / "bin").mkdir()
     (folder / "bin" / "python3").symlink_to(sys.executable)
     return folder

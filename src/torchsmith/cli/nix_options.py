@@ -30,7 +30,8 @@ NixpkgsOption = Annotated[
         "--nixpkgs",
         metavar="[REV=]PATH",
         envvar="TORCHSMITH_NIXPKGS",
-        help="A nixpkgs tree to use in place of the download, of every pin or of the revision named.",
+        help="A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
+        " small one of ours, whose torch compiles in seconds.",
     ),
 ]
 JobsOption = Annotated[int | None, Option("--jobs", "-j", min=1, help="Workers at the same time.")]
@@ -41,11 +42,13 @@ CacheOption = Annotated[bool, Option("--cache/--no-cache", help="Use results tha
 
 def read_trees(words: Sequence[str]) -> dict[str, Path]:
     """`PATH` for every pin, `REV=PATH` for one."""
+    from torchsmith.cli.samples import or_sample
+
     trees: dict[str, Path] = {}
     for word in words:
         rev, equals, path = word.partition("=")
         if not equals:
-            trees["default"] = Path(word)
+            trees["default"] = or_sample(Path(word), "nixpkgs")
         elif len(rev) == 40 and all(digit in "0123456789abcdef" for digit in rev):
             trees[rev] = Path(path)
         else:

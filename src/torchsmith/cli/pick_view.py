@@ -17,6 +17,7 @@ from torchsmith.host.stock import stock_wheel
 from torchsmith.matrix import Variant
 
 NEAREST = 3
+NEW_LINE = "\n" + " " * 10  # a shell reads on after &&
 FileOf = Callable[[Variant], str]  # the file to which a cell can be added; empty: none
 
 
@@ -90,9 +91,9 @@ def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
 
 
 def _print_commands(commands: dict[str, str]) -> None:
-    """Each on a line of its own that can be copied, whatever the terminal's width."""
+    """Each as it can be copied: a line for a step, none of them broken to the terminal's width."""
     for label, command in commands.items():
-        write(f"  {paint(f'{label:<8}', 'cyan')}{command}")
+        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{NEW_LINE}')}")
 
 
 def _print_missing(pick: Pick, catalog: Catalog) -> None:

@@ -112,9 +112,14 @@ class SettingsFile:
             raise problem.at(place(self.text, self.name, problem.path)) from None
 
 
-def open_workspace(path: Path | None, profile: str | None = None) -> Workspace:
-    """The workspace at `path`, else the nearest above the current folder, else the embedded default."""
+def open_workspace(path: Path | None, profile: str | None = None, *, alone: str = "") -> Workspace:
+    """The workspace at `path`, else the nearest above the current folder, else the embedded default.
+
+    `alone` is the profile to use where there is no workspace and none is asked for.
+    """
     file = _find(path)
+    if file == DEFAULT:
+        profile = profile or alone
     try:
         return _load(file, profile)
     except Problem:

@@ -12,7 +12,9 @@ import typer
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --simulate"
+EXAMPLE = (
+    "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --simulate --nixpkgs sample"
+)
 
 
 BackendOption = Annotated[str, typer.Option("--backend", help="nix (which it is by default) or flox.")]

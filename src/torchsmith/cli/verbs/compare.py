@@ -9,8 +9,8 @@ import typer
 
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith compare result stock-env --runs 12 --svg gain.svg"
-BUILD = "A cell's name, an environment, a result link, a store path, or a Python that has torch"
+EXAMPLE = "torchsmith compare sample sample --runs 10 --svg gain.svg"
+BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
 
 
 def run(
@@ -43,6 +43,7 @@ def run(
     from torchsmith.cli.by_name import build_named
     from torchsmith.cli.compare_view import print_builds
     from torchsmith.cli.console import print_json, rounds_bar
+    from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
     from torchsmith.worth.compare import compare_builds
@@ -53,7 +54,7 @@ def run(
 
     opened = open_workspace(workspace)
     subjects = [
-        subject(label, build_named(path, opened), opened.catalog, variables(given or []))
+        subject(label, build_named(or_sample(path, "build"), opened), opened.catalog, variables(given or []))
         for label, path, given in (("A", a, env_a), ("B", b, env_b))
     ]
     shares = busy_shares()

@@ -9,7 +9,7 @@ from torchsmith.cli.host_options import WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 
-EXAMPLE = "torchsmith cover sample --profile wide --curve 6"
+EXAMPLE = "torchsmith cover sample --curve 6"
 MatrixFileOption = Annotated[
     Path | None, Option("--write", metavar="FILE", help="Write the plan as a torchsmith.toml.")
 ]
@@ -45,8 +45,8 @@ def run(
 ) -> None:
     """Choose the fewest variants that serve every machine of a fleet, or the best few, proved optimal.
 
-    The candidates are the workspace's variants. The exit code is 1 where a machine is not served or an entry
-    of the inventory could not be read.
+    The candidates are the workspace's variants, and without a workspace all that can be built. The exit code
+    is 1 where a machine is not served or an entry of the inventory could not be read.
     """
     from torchsmith.cli import cover_view as view
     from torchsmith.cli.console import print_json, warn
@@ -56,7 +56,7 @@ def run(
     from torchsmith.host.pick import find_workload
     from torchsmith.workspace.load import open_workspace, read_as
 
-    opened = open_workspace(workspace, profile)
+    opened = open_workspace(workspace, profile, alone="wide")
     catalog, cells = opened.catalog, opened.select(selectors or []).cells
     machines = read_fleet(fleet, catalog)
     pins = Pins(tuple(must or ()), tuple(must_not or ()))

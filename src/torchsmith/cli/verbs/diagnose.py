@@ -10,14 +10,16 @@ import typer
 
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith diagnose build.log"
+EXAMPLE = "torchsmith diagnose sample"
 
 
 def run(
     log: Annotated[
         Path,
         typer.Argument(
-            metavar="LOG", help="A build's log, a job's name, or - for standard input.", allow_dash=True
+            metavar="LOG",
+            help="A build's log, a job's name, - for standard input, or the word sample.",
+            allow_dash=True,
         ),
     ],
     workspace: WorkspaceOption = None,
@@ -31,11 +33,13 @@ def run(
     from torchsmith.cli.by_name import log_named
     from torchsmith.cli.console import out, print_json
     from torchsmith.cli.diagnosis_view import print_diagnosis
+    from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import read_text
     from torchsmith.repair.diagnose import diagnose
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
+    log = or_sample(log, "build.log")
     text = sys.stdin.read() if str(log) == "-" else read_text(log_named(log, opened), lenient=True)
     found = diagnose(text, opened.catalog.errors.values())
     if json:

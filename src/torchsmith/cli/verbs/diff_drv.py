@@ -14,8 +14,8 @@ from torchsmith.edge.problem import Problem
 from torchsmith.nix.drvdiff import Difference
 
 EXAMPLE = (
-    "torchsmith init builds && torchsmith generate -w builds && torchsmith diff-drv -w builds "
-    "pytorch-python313-cpu-avx2 pytorch-python313-cpu-avx512"
+    "torchsmith init b && torchsmith generate -w b && torchsmith diff-drv -w b --nixpkgs sample"
+    " pytorch-python313-cpu-avx2 pytorch-python313-cpu-avx512"
 )
 One = Annotated[
     str,

@@ -15,7 +15,7 @@ from torchsmith.cli.nix_options import (
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Option
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith eval -w builds sm120"
+EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 
 
 def run(

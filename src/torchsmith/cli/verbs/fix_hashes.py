@@ -9,7 +9,7 @@ import typer
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith fix-hashes -w builds sm120"
+EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
 
 
 def run(

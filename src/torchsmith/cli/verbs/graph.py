@@ -16,7 +16,7 @@ from torchsmith.cli.nix_options import (
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.params import Option
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith graph -w builds sm120"
+EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
 
 
 def run(

@@ -13,7 +13,7 @@ from torchsmith.cli.nix_options import CacheOption, JobsOption, MemoryOption, Ni
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.plan.impact import Effect
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds --commit && torchsmith impact -w builds"
+EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"
 
 
 class ImpactDocument(msgspec.Struct, frozen=True):

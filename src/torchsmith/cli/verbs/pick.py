@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torchsmith.matrix import Variant
     from torchsmith.workspace.load import Workspace
 
-EXAMPLE = "torchsmith pick --profile wide --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
+EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 PublisherOption = Annotated[
     str, Option("--org", help="The Flox organisation that publishes; else `org` of torchsmith.toml.")
 ]
@@ -65,7 +65,8 @@ def run(
 ) -> None:
     """Pick the variant that runs best on this machine, or on one that reports or options describe.
 
-    The exit code is 1 where no variant runs, or none uses a GPU that is there.
+    The candidates are the workspace's variants, and without a workspace all that can be built. The exit code
+    is 1 where no variant runs, or none uses a GPU that is there.
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.host_view import print_notes
@@ -76,7 +77,7 @@ def run(
     from torchsmith.host.pick import find_workload, pick
     from torchsmith.workspace.load import open_workspace
 
-    opened = open_workspace(workspace, profile)
+    opened = open_workspace(workspace, profile, alone="wide")
     catalog = opened.catalog
     given = Given(system, cpu, isa, features, "; ".join(gpu or []), "", driver)
     facts = gather(from_ or [], given, catalog, limit=time_limit)

@@ -10,7 +10,10 @@ import typer
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith rehearse -w b sm120 pytorch --dry-run"
+EXAMPLE = (
+    "torchsmith init b && torchsmith generate -w b &&"
+    " torchsmith rehearse -w b sm120 pytorch --dry-run --nixpkgs sample"
+)
 
 
 def run(

@@ -9,14 +9,15 @@ import typer
 
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 
-EXAMPLE = "torchsmith test result --junit results.xml"
+EXAMPLE = "torchsmith test sample --junit results.xml"
 
 
 def run(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="PATH", help="A cell's name, a result link, a store path, or a site-packages folder."
+            metavar="PATH",
+            help="A cell's name, a result link, a store path, a site-packages folder, or the word sample.",
         ),
     ],
     variant: VariantOption = None,
@@ -43,12 +44,13 @@ def run(
     from torchsmith.cli.by_name import build_and_name
     from torchsmith.cli.console import err, print_json
     from torchsmith.cli.options import promised
+    from torchsmith.cli.samples import or_sample
     from torchsmith.cli.trial_view import print_trial
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
-    path, variant = build_and_name(path, variant, opened)
+    path, variant = build_and_name(or_sample(path, "build"), variant, opened)
     promise = promised(variant, path, opened.catalog)
     interpreter = interpreter_for(path, opened.catalog, python)
     with err().status(f"running it with {interpreter.python}"):

@@ -9,13 +9,14 @@ import typer
 
 from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption
 
-EXAMPLE = "torchsmith verify result --variant pytorch-python313-cuda13_0-sm120-avx512"
+EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
 
 Artifact = Annotated[
     Path,
     typer.Argument(
         metavar="PATH",
-        help="A cell's name, a result link, a store path, a wheel, a site-packages folder, or one .so.",
+        help="A cell's name, a result link, a store path, a wheel, a site-packages folder, one .so,"
+        " or the word sample.",
     ),
 ]
 
@@ -43,12 +44,14 @@ def run(
     from torchsmith.cli.console import print_json, reading_bar
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.options import promised
+    from torchsmith.cli.samples import or_sample
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
-    named, given = path, variant
-    path, variant = build_and_name(path, variant, opened)
-    against = build_named(against, opened) if against else None
+    word, given = path, variant
+    named = or_sample(path, "build")
+    path, variant = build_and_name(named, variant, opened)
+    against = build_named(or_sample(against, "build"), opened) if against else None
     promise = promised(variant, path, opened.catalog)
     with reading_bar() as progress:
         report = verify(path, promise, opened.catalog, progress, cpu=not no_cpu)
@@ -61,7 +64,7 @@ def run(
         if comparison:
             print_comparison(comparison)
         if report.ok:
-            next_step("test", str(named), workspace=workspace, why="run it, on this machine")
+            next_step("test", str(word), workspace=workspace, why="run it, on this machine")
     whole = path != named and not given and not no_cpu  # all that a cell's name promises was judged
     if whole and opened.root is not None:
         from torchsmith.cli.verified import keep
