@@ -94,6 +94,7 @@ class Catalog:
     def __init__(self, layers: Sequence[Layer], templates: Mapping[str, str] | None = None) -> None:
         self.layers = tuple(layers)
         self.templates = templates or {}  # of a workspace's own packages, by path
+        self._needed: dict[tuple[str, ...], tuple[Package, ...]] = {}  # what packages need, by their needs
 
     def template_of(self, package: str) -> str:
         """The path of the template by which a package that nixpkgs lacks is written; empty: it has none."""
@@ -116,10 +117,12 @@ class Catalog:
 
     def below(self, package: Package) -> list[Package]:
         """A package and everything that it needs, each after its own needs."""
-        found: dict[str, Package] = {}
-        for need in package.needs:
-            found |= {one.name: one for one in self.below(self.packages[need])}
-        return [*found.values(), package]
+        if package.needs not in self._needed:
+            found: dict[str, Package] = {}
+            for need in package.needs:
+                found |= {one.name: one for one in self.below(self.packages[need])}
+            self._needed[package.needs] = tuple(found.values())
+        return [*self._needed[package.needs], package]
 
     @cached_property
     def gpus(self) -> dict[Sm, Gpu]:

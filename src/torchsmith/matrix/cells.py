@@ -118,9 +118,9 @@ def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reaso
     if variant.flavor is Flavor.NIGHTLY_WRAPPER and not package.is_torch:
         yield Reason("line-no-package", f"a wrapper does not build {package}", f"it builds {catalog.torch}")
         return
-    having = ", ".join(one.name for one in catalog.packages.values() if line.builds(one))
     for one in catalog.below(package):
         if not line.builds(one):
+            having = ", ".join(other.name for other in catalog.packages.values() if line.builds(other))
             whose = "" if one == package else f", which {package} needs"
             yield Reason(
                 "line-no-package", f"line {line.name} does not build {one}{whose}", f"it builds {having}"

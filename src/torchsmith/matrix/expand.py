@@ -141,7 +141,7 @@ def _expand_block(
             _add(cells, Cell(variant, decision.line.name, decision.warnings), catalog, block.path)
     for left in impossible:
         left_out.setdefault(left.variant, left)
-    if not block.usable:
+    if impossible and not block.usable:
         _refuse_dead_values(kept, impossible, block.path)
 
 

@@ -82,7 +82,7 @@ class RecipeWriter:
         self.catalog = catalog
         self.options = options
         self._begun: dict[str, Begun] = {}
-        self._filled: dict[tuple[object, ...], Filled] = {}
+        self._filled: dict[str, Filled] = {}
 
     def recipe(self, cell: Cell) -> str:
         """A recipe that is complete in itself."""
@@ -96,7 +96,7 @@ class RecipeWriter:
             self._begun[key] = partly(template(family(facts)), values, own)
         variant = cell.variant
         # Cells of other packages and Pythons say the same of their GPU and CPU.
-        alike = (variant.target, variant.isa)
+        alike = variant.cell.removeprefix(variant.python.slug)
         if alike not in self._filled:
             self._filled[alike] = Filled(own_values(facts))
         body = self._filled[alike].render(self._begun[key], {"cell": variant.cell})
@@ -109,8 +109,9 @@ class RecipeWriter:
 
     def takes_inputs(self, cell: Cell) -> bool:
         """Whether a recipe is called with packages, as Flox does, instead of importing its own pin."""
-        style = CellFacts(cell, self.catalog).build.style
-        return style != "pinned" and cell.variant.flavor is not Flavor.NIGHTLY_WRAPPER
+        build = self.catalog.lines[cell.line].build_for(cell.variant.cuda)
+        pinned = build is None or build.style == "pinned"
+        return not pinned and cell.variant.flavor is not Flavor.NIGHTLY_WRAPPER
 
     def groups(self, cells: Sequence[Cell]) -> list[CellGroup]:
         """Cells by the file that they share; only pinned recipes share one."""

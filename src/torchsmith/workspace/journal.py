@@ -95,16 +95,16 @@ class Writer:
         write_atomic(self._file, msgspec.json.encode(journal).decode())
 
     def _stage(self, files: Mapping[str, str | None]) -> None:
-        folders: set[str] = set()
+        had: dict[str, bool] = {}  # folders, and whether there was something in them to look at
         for path, text in files.items():
             target = os.path.join(self.root, path)
             folder = os.path.dirname(target)
             try:
-                if folder not in folders:
+                if folder not in had:
+                    had[folder] = os.path.isdir(folder)
                     os.makedirs(folder, exist_ok=True)
-                    folders.add(folder)
                 if text is not None:
-                    _write_new(_staged(target), text, _mode(target))
+                    _write_new(_staged(target), text, _mode(target) if had[folder] else None)
                 elif not os.access(folder, os.W_OK):
                     raise PermissionError(13, "Permission denied")
             except OSError as error:

@@ -15,7 +15,7 @@ from torchsmith.workspace.settings import Settings
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table."""
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    lines += [f"| {' | '.join(str(value) for value in row)} |" for row in rows]
+    lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
     return "\n".join(lines)
 
 

@@ -91,12 +91,21 @@ class _Reconciler:
 
     # ---- files that are wanted
 
+    @cached_property
+    def folders(self) -> set[str]:
+        """Those of the wanted files' folders that are there."""
+        wanted = {file.path.rpartition("/")[0] for file in self.repo.files}
+        return {folder for folder in wanted if os.path.lexists(f"{self.root}/{folder}")}
+
     def _wanted(self, file: WantedFile) -> Change:
         path = f"{self.root}/{file.path}"
+        missing = Change("create", file.path, "it is missing", after=file.text, recipe=file.is_recipe)
+        if file.path.rpartition("/")[0] not in self.folders:
+            return missing
         try:
             before = read_regular(path).decode()
         except FileNotFoundError:
-            return Change("create", file.path, "it is missing", after=file.text, recipe=file.is_recipe)
+            return missing
         except OSError as error:
             odd = {ELOOP: "it is a link, which is not ours", EISDIR: "it is a folder"}.get(error.errno or 0)
             if odd is None:

@@ -56,9 +56,10 @@ def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[W
     writer = RecipeWriter(catalog, recipe_options(matrix, settings))
     repos = []
     alignment = pages.alignment(matrix, catalog)
-    for package in matrix.packages(catalog):
+    packages = matrix.packages(catalog)
+    for package in packages:
         cells = [cell for cell in matrix.cells if cell.variant.package == package]
-        beside = [one for one in matrix.packages(catalog) if one != package]
+        beside = [one for one in packages if one != package]
         repos.append(_package_repo(package, cells, beside, alignment, settings, writer))
     if settings.cudatoolkit:
         repos.append(_toolkit_repo(settings, writer))
