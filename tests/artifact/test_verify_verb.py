@@ -1,0 +1,86 @@
+"""`verify` on the command line: what it draws, and what it writes down of a cell's last build."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.artifact import elves
+from tests.cli.conftest import Call, call
+from torchsmith.record import Built, VerificationRow, open_record
+
+__all__ = ["call"]
+NAME = "torchvision-python313-cuda13_0-sm120-avx2"
+TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+def library(*entries: bytes) -> bytes:
+    return elves.gpu_library(elves.container(*entries))
+
+
+def built(root: Path, *entries: bytes) -> Path:
+    """A workspace whose record knows a build of one cell, and where that lies."""
+    (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    module = root / "store/lib/python3.13/site-packages/torchvision/_C.so"
+    module.parent.mkdir(parents=True)
+    module.write_bytes(library(*entries))
+    record = open_record(root)
+    record.note_built(Built(name=NAME, derivation="/nix/store/a.drv", outputs=(str(root / "store"),)))
+    record.close()
+    return root / "store"
+
+
+def verdict(root: Path) -> VerificationRow | None:
+    record = open_record(root, read_only=True)
+    try:
+        return record.verdict(str(root / "store"))
+    finally:
+        record.close()
+
+
+def test_a_wheel_of_several_gpus_is_drawn_gpu_by_gpu(call: Call, tmp_path: Path) -> None:
+    wheel, svg = tmp_path / "torchvision-0.25.0-cp313-cp313-linux_x86_64.whl", tmp_path / "drawn.svg"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("torchvision/_C.so", library(elves.entry(80), elves.entry(90)))
+        archive.writestr("torchvision/image.so", library(elves.entry(80), elves.entry(90, kind=1)))
+    answer = call("verify", str(wheel), "--svg", str(svg), "--json")
+    assert answer.code == 0
+    report = json.loads(answer.out)["report"]
+    served = {row["sm"] for row in report["services"] if row["verdict"] != "no"}
+    drawn = [one.text or "" for one in ElementTree.parse(svg).iter(TEXT)]
+    assert {"sm80", "sm90"} < served
+    assert served == {words.split()[0] for words in drawn if words.startswith("sm")}
+    assert {f"{row['kind']} {row['target']}" for row in report["gpu"]} <= set(drawn)
+
+
+def test_a_cell_that_was_verified_is_written_down(call: Call, tmp_path: Path) -> None:
+    built(tmp_path, elves.entry(120))
+    assert call("verify", NAME, "-w", str(tmp_path)).code == 0
+    found = verdict(tmp_path)
+    assert found is not None
+    assert (found.ok, found.derivation) == (True, "/nix/store/a.drv")
+    report = json.loads((tmp_path / f".torchsmith/reports/{NAME}.json").read_text())
+    assert (list(report["targets"]), report["used"]) == (["cubin 120"], ["cubin 120"])
+
+
+def test_a_build_that_breaks_its_promise_is_written_down_as_wrong(call: Call, tmp_path: Path) -> None:
+    built(tmp_path, elves.entry(90))
+    assert call("verify", NAME, "-w", str(tmp_path)).code == 1
+    found = verdict(tmp_path)
+    assert found is not None
+    assert not found.ok
+
+
+@pytest.mark.parametrize("half", ["--no-cpu", "--variant"])
+def test_what_does_not_judge_all_that_the_name_promises_is_not_written_down(
+    half: str, call: Call, tmp_path: Path
+) -> None:
+    built(tmp_path, elves.entry(120))
+    words = [half, NAME] if half == "--variant" else [half]
+    assert call("verify", NAME, *words, "-w", str(tmp_path)).code == 0
+    assert verdict(tmp_path) is None
+    assert not (tmp_path / ".torchsmith/reports").exists()
