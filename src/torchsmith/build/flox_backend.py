@@ -12,12 +12,12 @@ from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import JobSteps
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
+from torchsmith.build.processes import TICK, Processes
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.edge.process import Running, find
+from torchsmith.edge.process import find
 from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.nix.log import NINJA
 
-TICK = 0.2
 Link = tuple[str, int]  # what a link points to, and when it was made
 
 
@@ -42,9 +42,8 @@ class FloxBackend:
     env: Mapping[str, str] | None = None
     redact: Redact = field(default_factory=redactor)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
-    _running: set[Running] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _stopped: bool = False
+    _processes: Processes = field(default_factory=Processes)
 
     @property
     def name(self) -> str:
@@ -89,29 +88,17 @@ class FloxBackend:
         return env | {"NIX_CONFIG": f"{env.get('NIX_CONFIG', '')}\ncores = {cores}\n"}
 
     def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
-        with self._lock:
-            if self._stopped:
-                raise KeyboardInterrupt
-            running = Running(self.command(job, cores), env=self._environment(cores), both=True)
-            self._running.add(running)
-        try:
-            with LogFile(log) as file:
-                for line in running.lines(TICK):
-                    if line is None:
-                        continue
-                    text = self.redact(line)
-                    file.write(f"{text}\n")
-                    steps = NINJA.search(text.partition("> ")[2] or text)
-                    if steps:
-                        tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
+        command, env = self.command(job, cores), self._environment(cores)
+        with self._processes.started(command, env, both=True) as running, LogFile(log) as file:
+            for line in running.lines(TICK):
+                if line is None:
+                    continue
+                text = self.redact(line)
+                file.write(f"{text}\n")
+                steps = NINJA.search(text.partition("> ")[2] or text)
+                if steps:
+                    tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
             return running.wait()
-        finally:
-            running.end()
-            with self._lock:
-                self._running.discard(running)
 
     def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            for running in self._running:
-                running.interrupt()
+        self._processes.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from torchsmith.build.events import JobBuilding, JobPhase, JobSteps, Remark
 from torchsmith.build.farm import Builder, able, machines_option
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
-from torchsmith.edge.process import Running
+from torchsmith.build.processes import TICK, Processes
 from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.errors import shorten
@@ -21,7 +20,6 @@ from torchsmith.nix.log import Building, Ended, Failure, LogEvent, LogLine, LogP
 from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
 
-TICK = 0.2
 UNREACHABLE = re.compile(r"^cannot build on '([^']*)': (?:error: )?(.*)")
 SIGNALLED = re.compile(r"^(?:error: )?builder for '[^']+' failed due to signal (?:9|15)\b")
 # A builder that hangs or loses its network is noticed after some minutes; one that takes connections and says
@@ -39,10 +37,8 @@ class NixBackend:
     roots: Path  # the same for what jobs share, as long as a run goes on
     builders: Sequence[Builder] = ()
     redact: Redact = field(default_factory=redactor)
-    _running: set[Running] = field(default_factory=set)
     _missed: set[str] = field(default_factory=set)  # builders of whom it was told that they cannot be reached
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _stopped: bool = False
+    _processes: Processes = field(default_factory=Processes)
 
     @property
     def name(self) -> str:
@@ -56,27 +52,23 @@ class NixBackend:
             options = replace(
                 options, builders=machines_option(capable), max_jobs=options.max_jobs if here else 0
             )
-        shared = f"{Path(job.key).name.removesuffix('.drv')}"
-        root = self.results / job.recipes[0] if job.recipes else self.roots / shared
+        shared = self.roots / Path(job.key).name.removesuffix(".drv")
+        root = self.results / job.recipes[0] if job.recipes else shared
         return realise_command(self.nix, job.targets, options, cores=cores, root=root)
 
     def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
         """Run Nix to its end, writing the log and telling of phases and steps."""
         for folder in (self.results, self.roots):
             folder.mkdir(parents=True, exist_ok=True)
-        running = self._start(self.command(job, cores))
         reader, watched = LogReader(), _Watched(job, tell, self._missed)
-        try:
-            with LogFile(log) as file:
-                for line in running.lines(TICK):
-                    for event in reader.read(self.redact(line)) if line is not None else ():
-                        _write(file, event, job)
-                        watched.take(event)
+        env = self.nix.environment()
+        env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
+        with self._processes.started(self.command(job, cores), env) as running, LogFile(log) as file:
+            for line in running.lines(TICK):
+                for event in reader.read(self.redact(line)) if line is not None else ():
+                    _write(file, event, job)
+                    watched.take(event)
             code = running.wait()
-        finally:
-            running.end()
-            with self._lock:
-                self._running.discard(running)
         note = self._root_others(job) if code == 0 else ""
         return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed, file.lost, note)
 
@@ -90,21 +82,8 @@ class NixBackend:
                 return f"{name} is not kept from being collected: {shorten(done.stderr).message}"
         return ""
 
-    def _start(self, command: Sequence[str]) -> Running:
-        with self._lock:
-            if self._stopped:
-                raise KeyboardInterrupt
-            env = self.nix.environment()
-            env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
-            running = Running(command, env=env)
-            self._running.add(running)
-            return running
-
     def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            for running in self._running:
-                running.interrupt()
+        self._processes.stop()
 
 
 @dataclass

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import combinations
 
 
@@ -62,7 +64,7 @@ class Chains:
         for key, needs in self.needs.items():
             for need in needs:
                 self.users[need].add(key)
-        order = _dependencies_first(self.needs)
+        order = list(TopologicalSorter(self.needs).static_order())
         self.before = self._all(order, self.needs)
         self.after = self._all(list(reversed(order)), self.users)
         self.head = self._longest(order, self.needs)
@@ -83,21 +85,6 @@ class Chains:
 
     def work(self, keys: Iterable[str]) -> float:
         return sum(self.tasks[key].seconds for key in keys)
-
-
-def _dependencies_first(needs: Mapping[str, Iterable[str]]) -> list[str]:
-    left = {key: set(below) for key, below in needs.items()}
-    order: list[str] = []
-    while left:
-        ready = [key for key, below in left.items() if not below]
-        if not ready:
-            raise ValueError("tasks depend on each other in a circle")
-        order += ready
-        for key in ready:
-            del left[key]
-        for below in left.values():
-            below.difference_update(ready)
-    return order
 
 
 def longest_chain_first(chains: Chains) -> Priority:
@@ -124,9 +111,8 @@ def simulate(tasks: Sequence[Task], slots: Sequence[Slot], priority: Priority) -
     missing = {key: len(needs) for key, needs in chains.needs.items()}
     ready = [(priority(task), task.key) for task in tasks if not missing[task.key]]
     heapq.heapify(ready)
-    free = sorted(
-        range(len(slots)), key=lambda index: (-slots[index].speed, len(slots[index].systems), index)
-    )
+    fastest_first = [(-slot.speed, len(slot.systems), index) for index, slot in enumerate(slots)]
+    free = sorted(range(len(slots)), key=fastest_first.__getitem__)
     running: list[tuple[float, int, str]] = []
     placed: list[Placed] = []
     now = 0.0
@@ -146,7 +132,7 @@ def simulate(tasks: Sequence[Task], slots: Sequence[Slot], priority: Priority) -
         for entry in passed_over:
             heapq.heappush(ready, entry)
         now, at, key = heapq.heappop(running)
-        free = sorted([*free, at], key=lambda i: (-slots[i].speed, len(slots[i].systems), i))
+        bisect.insort(free, at, key=fastest_first.__getitem__)
         for user in chains.users[key]:
             missing[user] -= 1
             if not missing[user]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +10,11 @@ from torchsmith.build.backend import Tell
 from torchsmith.build.events import Remark
 from torchsmith.build.jobs import outputs_of
 from torchsmith.build.plan import BuildPlan
+from torchsmith.build.processes import TICK, Processes, Stopped
 from torchsmith.edge.nixtext import nix_value
-from torchsmith.edge.process import Running
 from torchsmith.nix.errors import shorten
 from torchsmith.nix.store import StoreOptions, cache_address, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
-
-TICK = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,34 +74,23 @@ class Copier:
     nix: Nix
     cache: str
     secret_key: Path | None
-    _running: set[Running] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _stopped: bool = False
+    _processes: Processes = field(default_factory=Processes)
 
     def copy(self, paths: Sequence[str]) -> str:
         """Copy paths with all that they need; what went wrong, or nothing."""
         if not paths or not self.cache:
             return ""
-        with self._lock:
-            if self._stopped:
-                return "was not copied to the cache: interrupted"
-            command = self.nix.nix("copy", "--to", cache_address(self.cache, self.secret_key), *paths)
-            running = Running(command, env=self.nix.environment())
-            self._running.add(running)
+        command = self.nix.nix("copy", "--to", cache_address(self.cache, self.secret_key), *paths)
         try:
-            said = [line for line in running.lines(TICK) if line is not None]
-            code = running.wait()
-        finally:
-            running.end()
-            with self._lock:
-                self._running.discard(running)
+            with self._processes.started(command, self.nix.environment()) as running:
+                said = [line for line in running.lines(TICK) if line is not None]
+                code = running.wait()
+        except Stopped:
+            return "was not copied to the cache: interrupted"
         words = shorten("\n".join(said)).message
         return (
             "" if code == 0 else f"cannot copy to the cache {self.cache}: {words}; build again to repeat it"
         )
 
     def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            for running in self._running:
-                running.interrupt()
+        self._processes.stop()
