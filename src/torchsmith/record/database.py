@@ -119,40 +119,21 @@ class Record:
         with self._transaction():
             self._db.execute("update runs set state = 'stopped' where state = 'running'")
             self._db.execute("update jobs set state = 'lost' where state = 'running'")
-            done = self._db.execute(
-                "insert into runs (started, state, backend, selection, options, process)"
-                " values (?, 'running', ?, ?, ?, ?)",
-                (
-                    self._clock.now(),
-                    backend,
-                    json.dumps(list(selection)),
-                    json.dumps(dict(options)),
-                    os.getpid(),
-                ),
+            return self._put(
+                "runs",
+                started=self._clock.now(),
+                state="running",
+                backend=backend,
+                selection=list(selection),
+                options=dict(options),
+                process=os.getpid(),
             )
-            return int(done.lastrowid or 0)
 
     def add_jobs(self, jobs: Iterable[JobRow]) -> None:
         """Write down what a run has to do."""
         with self._transaction():
-            self._db.executemany(
-                "insert into jobs (run, key, name, package, gpu, system, targets, state, log)"
-                " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        job.run,
-                        job.key,
-                        job.name,
-                        job.package,
-                        int(job.gpu),
-                        job.system,
-                        json.dumps(job.targets),
-                        job.state,
-                        job.log,
-                    )
-                    for job in jobs
-                ],
-            )
+            for job in jobs:
+                self._put("jobs", **msgspec.structs.asdict(job))
 
     def job_started(self, run: int, key: str, cores: int) -> None:
         """A job was handed to the backend."""
@@ -170,13 +151,8 @@ class Record:
                 "update jobs set state = ?, ended = ?, outputs = ?, builder = ?, error = ?"
                 " where run = ? and key = ?",
                 (
-                    attempt.state,
-                    self._clock.now(),
-                    json.dumps(list(attempt.outputs)),
-                    attempt.builder,
-                    attempt.error,
-                    run,
-                    key,
+                    *(attempt.state, self._clock.now(), _stored(attempt.outputs)),
+                    *(attempt.builder, attempt.error, run, key),
                 ),
             )
 
@@ -229,14 +205,10 @@ class Record:
 
     def note_rehearsed(self, derivation: str, says: Past) -> None:
         """What a rehearsal says that a build would take."""
-        row = (says.name, derivation, says.package, says.gpu, says.system, says.cores, says.seconds)
+        own = msgspec.structs.asdict(says)
+        del own["rehearsed"]
         with self._transaction():
-            self._db.execute(
-                "insert or replace into rehearsed"
-                " (name, derivation, package, gpu, system, cores, seconds, at)"
-                " values (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, self._clock.now()),
-            )
+            self._put("rehearsed", **own, derivation=derivation, at=self._clock.now())
 
     def last_log(self, name: str) -> JobRow | None:
         """The newest row of a job that has a log."""
@@ -253,18 +225,7 @@ class Record:
     def note_verdict(self, verdict: VerificationRow) -> None:
         """Write down what verification said about an output; the newest word counts."""
         with self._transaction():
-            self._db.execute(
-                "insert or replace into verdicts (output, name, ok, detail, derivation, at)"
-                " values (?, ?, ?, ?, ?, ?)",
-                (
-                    verdict.output,
-                    verdict.name,
-                    int(verdict.ok),
-                    verdict.detail,
-                    verdict.derivation,
-                    self._clock.now(),
-                ),
-            )
+            self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
 
     def verdict(self, output: str) -> VerificationRow | None:
         found = self._db.execute("select * from verdicts where output = ?", (output,)).fetchone()
@@ -273,18 +234,7 @@ class Record:
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store, whoever put them there."""
         with self._transaction():
-            self._db.execute(
-                "insert or replace into built (name, derivation, source, revision, outputs, at)"
-                " values (?, ?, ?, ?, ?, ?)",
-                (
-                    built.name,
-                    built.derivation,
-                    built.source,
-                    built.revision,
-                    json.dumps(list(built.outputs)),
-                    self._clock.now(),
-                ),
-            )
+            self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})
 
     def built(self, name: str) -> Built | None:
         """The newest build of a recipe: the last that was written down, whatever the clock said."""
@@ -301,10 +251,8 @@ class Record:
     def note_proved(self, hashes: Mapping[str, str]) -> None:
         """Sources whose hash was seen to be right."""
         with self._transaction():
-            self._db.executemany(
-                "insert or replace into proved (source, hash, at) values (?, ?, ?)",
-                [(source, proved, self._clock.now()) for source, proved in hashes.items()],
-            )
+            for source, proved in hashes.items():
+                self._put("proved", source=source, hash=proved, at=self._clock.now())
 
     def proved(self) -> dict[str, str]:
         """Hashes by the source that they were proved for."""
@@ -312,15 +260,19 @@ class Record:
 
     def note_published(self, name: str, org: str, revision: str) -> None:
         with self._transaction():
-            self._db.execute(
-                "insert or replace into published (name, org, revision, at) values (?, ?, ?, ?)",
-                (name, org, revision, self._clock.now()),
-            )
+            self._put("published", name=name, org=org, revision=revision, at=self._clock.now())
 
     def published(self) -> list[Published]:
         """Packages that were published, newest first."""
         found = self._db.execute("select * from published order by at desc")
         return [self._typed(row, Published, ()) for row in found]
+
+    def _put(self, table: str, **columns: object) -> int:
+        """Write a row, in place of one with the same key; its number."""
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+        words = f"insert or replace into {table} ({names}) values ({marks})"
+        done = self._db.execute(words, [_stored(value) for value in columns.values()])
+        return int(done.lastrowid or 0)
 
     def _job(self, row: sqlite3.Row) -> JobRow:
         return self._typed(row, JobRow, ("targets", "outputs"))
@@ -336,3 +288,8 @@ class Record:
             return msgspec.convert(data, kind, strict=False)
         except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
             raise trouble(self.path, error) from error
+
+
+def _stored(value: object) -> object:
+    """A value as a column holds it: what SQLite has no type for as JSON."""
+    return value if value is None or isinstance(value, str | int | float) else json.dumps(value)

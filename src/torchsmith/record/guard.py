@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,16 +11,12 @@ from torchsmith.edge.problem import Exit, Problem
 
 # What SQLite says, and what helps; the first that fits.
 CURES = (
-    ("disk is full", "free some space there; what was built is in the Nix store"),
-    ("No space left", "free some space there; what was built is in the Nix store"),
-    ("Permission denied", "make the folder writable for you"),
-    ("Read-only", "make the folder writable for you"),
-    ("readonly", "make the folder writable for you"),
-    ("unable to open", "make the folder writable for you"),
-    ("locked", "another torchsmith is writing; try again"),
-    ("newer torchsmith", "use that torchsmith"),
+    (("disk is full", "No space left"), "free some space there; what was built is in the Nix store"),
+    (("Permission denied", "Read-only", "readonly", "unable to open"), "make the folder writable for you"),
+    (("locked",), "another torchsmith is writing; try again"),
+    (("newer torchsmith",), "use that torchsmith"),
     (
-        "",
+        ("",),
         "it is damaged: keep a copy, save what can be read with `sqlite3 FILE .recover`, and move it away"
         " to start a new one; what is in the Nix store stays there",
     ),
@@ -30,7 +26,7 @@ CURES = (
 def trouble(path: Path, error: Exception) -> Problem:
     """An error of SQLite or the system as a Problem."""
     words = str(error)
-    cure = next(cure for sign, cure in CURES if sign in words)
+    cure = next(cure for signs, cure in CURES if any(sign in words for sign in signs))
     return Problem(f"cannot use the record {path}: {words}", hint=cure, exit=Exit.LACKING)
 
 
@@ -66,12 +62,6 @@ class Database:
             raise trouble(self.path, error) from error
         found.lastrowid = cursor.lastrowid
         return found
-
-    def executemany(self, statement: str, values: Iterable[Sequence[object]]) -> None:
-        try:
-            self._connection.executemany(statement, values)
-        except (sqlite3.Error, OSError) as error:
-            raise trouble(self.path, error) from error
 
     @property
     def in_transaction(self) -> bool:

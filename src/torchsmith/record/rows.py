@@ -30,10 +30,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         """Whether its process is still there; after a kill the record still says that it runs."""
         try:
             os.kill(self.process, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
+        except OSError as error:
+            return isinstance(error, PermissionError)  # somebody else's
         return True
 
 
