@@ -9,15 +9,10 @@ from torchsmith.artifact.inspect import Inspection
 from torchsmith.matrix.variant import Variant
 
 
-def everything(name: str) -> bool:
-    """Without a variant all of them are looked at."""
-    return True
-
-
-def loaded_by(variant: Variant) -> Callable[[str], bool]:
-    """Whether a library is loaded by a variant, or another one stands for it."""
-    beginning = variant.package.alternatives
-    cuda = variant.cuda
+def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
+    """Whether a library is loaded by a variant, or another one stands for it; without a variant all are."""
+    beginning = variant.package.alternatives if variant else ""
+    cuda = variant.cuda if variant else None
     own = f"{beginning}{f'cuda{cuda.major}{cuda.minor}' if cuda else 'cpu'}."
 
     def loaded(name: str) -> bool:

@@ -31,7 +31,6 @@ class CompileCommand(msgspec.Struct, frozen=True):
     command: str = ""
     arguments: list[str] = []
     output: str = ""
-    directory: str = ""
 
     @property
     def words(self) -> list[str]:

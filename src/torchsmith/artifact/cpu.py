@@ -25,7 +25,7 @@ from torchsmith.artifact.features import (
     outline_atomics,
     x86_uses,
 )
-from torchsmith.artifact.units import UnitKind, UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
+from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
 
 LONGEST_FUNCTION = 256 << 10
 FEW = 3  # how many examples a report keeps of a kind
@@ -172,11 +172,9 @@ class CpuCode:
     """What a library's CPU code asks for."""
 
     machine: ElfMachine
-    functions: int  # all that are named
     stripped: bool
     complete: bool  # every function was looked at
     groups: dict[CodeGroup, Tally]
-    units: Counter[UnitKind]
     dispatched: tuple[str, ...]  # capabilities seen
     outline_atomics: bool
 
@@ -281,11 +279,9 @@ class _Reading:
         self._find_callers()
         return CpuCode(
             machine=self.elf.machine,
-            functions=len(self.rows),
             stripped=self.functions.stripped,
             complete=size <= most,
             groups=self.groups,
-            units=Counter(kind_of(unit) for unit in self.functions.units if unit),
             dispatched=tuple(sorted(self.capabilities)),
             outline_atomics=bool(self.outline),
         )

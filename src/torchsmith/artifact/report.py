@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.artifact.alternatives import everything, loaded_by
+from torchsmith.artifact.alternatives import loaded_by
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.cpu_promise import WORDS, combined
 from torchsmith.artifact.elf import ElfMachine
@@ -92,8 +92,8 @@ def verify(
     path: Path, variant: Variant | None, catalog: Catalog, progress: Progress = silent, *, cpu: bool = True
 ) -> Report:
     """Look at an artifact and judge it."""
-    only = loaded_by(variant) if variant else everything
-    seen = inspect(path, progress, variant.package if variant else None, catalog, cpu=cpu, only=only)
+    package = variant.package if variant else None
+    seen = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
     return report_of(seen, variant, catalog)
 
 

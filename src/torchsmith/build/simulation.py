@@ -48,13 +48,7 @@ def simulated_jobs(graph: Graph, catalog: Catalog) -> list[Job]:
 def tasks_of(jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past]) -> list[Task]:
     """Jobs with their expected durations, named as Nix names them."""
     return [
-        Task(
-            job.key,
-            name_of(job.key),
-            expect(job.work, past, catalog, CORES).seconds,
-            job.system,
-            job.needs,
-        )
+        Task(job.key, name_of(job.key), expect(job.work, past, catalog, CORES).seconds, job.system, job.needs)
         for job in jobs
     ]
 

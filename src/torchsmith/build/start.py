@@ -21,13 +21,7 @@ from torchsmith.build.flox_backend import FloxBackend, require_flox
 from torchsmith.build.job import Job
 from torchsmith.build.machine import Machine, require_room, this_machine
 from torchsmith.build.nix_backend import NixBackend
-from torchsmith.build.plan import (
-    BuildPlan,
-    Means,
-    evaluate_recipes,
-    plan_with_flox,
-    plan_with_nix,
-)
+from torchsmith.build.plan import BuildPlan, Means, evaluate_recipes, plan_with_flox, plan_with_nix
 from torchsmith.build.rehearsal import Rehearsals, as_rehearsals, choose_rehearsals, phases_of
 from torchsmith.build.run import Limits, Run, RunSummary
 from torchsmith.build.settle import Copier, Settled, keep_derivations, long_builds, settle

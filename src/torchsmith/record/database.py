@@ -16,7 +16,6 @@ from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.record.estimate import Past
 from torchsmith.record.guard import Database, trouble
 from torchsmith.record.rows import (
-    UNFINISHED,
     Attempt,
     Built,
     JobRow,
@@ -175,13 +174,7 @@ class Record:
     def unfinished(self) -> RunRow | None:
         """The last run, where it left something undone."""
         last = next(iter(self.runs(1)), None)
-        if last is None or last.state == "done":
-            return None
-        return last
-
-    def left(self, run: int) -> list[JobRow]:
-        """What a run has not done: waiting, interrupted or failed."""
-        return [job for job in self.jobs(run) if job.state in (*UNFINISHED, "failed", "skipped")]
+        return last if last is not None and last.state != "done" else None
 
     def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
         """Attempts that ended, newest first; of one job where it is named."""

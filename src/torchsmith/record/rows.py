@@ -10,7 +10,6 @@ import msgspec
 
 RunState = Literal["running", "done", "failed", "stopped"]
 JobState = Literal["waiting", "running", "done", "failed", "skipped", "lost"]
-UNFINISHED: tuple[JobState, ...] = ("waiting", "running", "lost")
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):

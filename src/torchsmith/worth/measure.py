@@ -45,7 +45,6 @@ class Measurements:
     kinds: dict[Key, str] = field(default_factory=dict)
     wrong: dict[Key, str] = field(default_factory=dict)
     failed: dict[Key, str] = field(default_factory=dict)
-    errors: dict[Key, tuple[float, float]] = field(default_factory=dict)
     told: list[dict[str, Any]] = field(default_factory=list)  # by each build, about itself
     libraries: list[dict[str, int]] = field(default_factory=list)
     clock: TurnClock = "wall"
@@ -196,7 +195,6 @@ def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], found: Measu
         if failed:
             found.failed[key] = "; ".join(failed)
             continue
-        found.errors[key] = (answers[0]["error"], answers[1]["error"])
         words = [
             f"{'AB'[label]} differs from float64 by {one['error']:.2g}, more than {one['limit']:g}"
             for label, one in enumerate(answers)
