@@ -9,8 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from torchsmith.edge.problem import Exit, Problem
-from torchsmith.edge.process import Finished, end_group
+from torchsmith.edge.process import Finished, end_group, spawn
 
 MOST_SAID = 8 << 20  # on stdout; the rest is dropped
 LAST_WORDS = 64 << 10  # kept of stderr
@@ -22,20 +21,10 @@ PIPE_HOLDS = 2 << 20  # two pipes, each as large as they can be made
 def watch(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Finished:
     """Run a program to its own end, whoever still holds its pipes; then its whole process group is ended."""
     start = time.monotonic()
-    try:
-        child = subprocess.Popen(
-            argv,
-            cwd="/",
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise Problem(f"cannot run {argv[0]}: {error.strerror}", exit=Exit.LACKING) from error
-    assert child.stdout is not None
-    assert child.stderr is not None
+    pipe = subprocess.PIPE
+    child = spawn(argv, cwd="/", env=dict(env), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    assert child.stdout
+    assert child.stderr
     said, words = bytearray(), bytearray()
     try:
         with child.stdout, child.stderr, selectors.DefaultSelector() as selector:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from torchsmith.artifact.interpreter import Interpreter, packages_at
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog, GpuTarget, Package, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
-from torchsmith.edge.process import Finished
+from torchsmith.edge.process import Finished, signal_name
 from torchsmith.matrix.variant import Cuda, Variant
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -189,9 +188,7 @@ def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> S
             step, "failed", f"still running after {done.seconds:.0f} s, and ended", "raise --timeout"
         )
     if done.code < 0:
-        name = (
-            signal.Signals(-done.code).name if -done.code in list(signal.Signals) else f"signal {-done.code}"
-        )
+        name = signal_name(done.code)
         return StepResult(step, "failed", f"crashed: {name}. {words}".strip(), explain(name, catalog))
     return StepResult(
         step, "failed", f"ended with exit code {done.code}. {words}".strip(), explain(words, catalog)

@@ -47,6 +47,21 @@ def find(program: str) -> Path | None:
     return Path(found) if found else None
 
 
+def spawn(argv: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.Popen[Any]:
+    """Start a command in a process group of its own, as Popen does; a Problem says why it cannot be run."""
+    words = [os.fspath(word) for word in argv]
+    try:
+        return subprocess.Popen(words, start_new_session=True, **options)
+    except OSError as error:
+        raise Problem(f"cannot run {words[0]}: {error.strerror}", exit=Exit.LACKING) from error
+
+
+def signal_name(code: int) -> str:
+    """The signal that ended a process, by its exit code; empty where none did."""
+    known = -code in list(signal.Signals)
+    return signal.Signals(-code).name if known else f"signal {-code}" if code < 0 else ""
+
+
 def run(
     argv: Sequence[str | os.PathLike[str]],
     *,
@@ -58,20 +73,16 @@ def run(
     """Run a command to its end; past `timeout` its whole process group is ended."""
     words = tuple(os.fspath(word) for word in argv)
     start = time.monotonic()
-    try:
-        child = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=dict(env) if env is not None else None,
-            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except (FileNotFoundError, PermissionError) as error:
-        raise Problem(f"cannot run {words[0]}: {error.strerror}", exit=Exit.LACKING) from error
+    child = spawn(
+        words,
+        cwd=cwd,
+        env=dict(env) if env is not None else None,
+        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
     timed_out = False
     try:
         out, err = child.communicate(stdin, timeout=timeout)
@@ -119,18 +130,14 @@ class Running:
         both: bool = False,
     ) -> None:
         self.argv = tuple(os.fspath(word) for word in argv)
-        try:
-            self._child = subprocess.Popen(
-                self.argv,
-                env=dict(env) if env is not None else None,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if both else subprocess.DEVNULL,
-                stderr=subprocess.STDOUT if both else subprocess.PIPE,
-                start_new_session=True,
-            )
-        except (FileNotFoundError, PermissionError) as error:
-            raise Problem(f"cannot run {self.argv[0]}: {error.strerror}", exit=Exit.LACKING) from error
+        self._child = spawn(
+            self.argv,
+            env=dict(env) if env is not None else None,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if both else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT if both else subprocess.PIPE,
+        )
         self._stream = self._child.stdout if both else self._child.stderr
         self._rest = b""
 

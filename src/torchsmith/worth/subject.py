@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
 import subprocess
 import tempfile
 import time
@@ -17,8 +16,8 @@ from typing import Any
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Exit, Problem
-from torchsmith.edge.process import end_group
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import end_group, signal_name, spawn
 
 PROBE = Path(__file__).with_name("probe.py")
 START = (
@@ -73,19 +72,12 @@ class BuildProcess:
         words = ",".join(map(str, pinned))
         argv = [str(of.interpreter.python), "-s", "-c", START, str(of.probe), words]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
+        pipe = subprocess.PIPE
         try:
-            self._child = subprocess.Popen(
-                argv,
-                cwd="/",
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                start_new_session=True,
-            )
-        except OSError as error:
+            self._child = spawn(argv, cwd="/", env=environment, stdin=pipe, stdout=pipe, stderr=self._errors)
+        except Problem:
             self._errors.close()
-            raise Problem(f"cannot run {argv[0]}: {error.strerror}", exit=Exit.LACKING) from error
+            raise
         self._rest = b""
 
     def ask(self, do: str, **words: Any) -> dict[str, Any]:
@@ -126,8 +118,7 @@ class BuildProcess:
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(self._errors.tell() - LAST_WORDS, 0))
         words = [printable(line) for line in self._errors.read().decode(errors="replace").splitlines()]
-        known = -code in list(signal.Signals)
-        how = f"crashed with {signal.Signals(-code).name}" if known else f"ended with exit code {code}"
+        how = f"crashed with {signal_name(code)}" if code < 0 else f"ended with exit code {code}"
         return f"{do}: it {how}. {' '.join(words[-3:])}".strip()
 
     def close(self) -> None:
