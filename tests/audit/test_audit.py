@@ -20,6 +20,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.process import Finished, run
 from torchsmith.workspace.run import GenerateRequest, generate
+from torchsmith.workspace.settings import AuditSettings
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 BY_HAND = Path(__file__).parent.parent / "plan/by-hand"
@@ -262,6 +263,33 @@ def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path) -> None:
     assert not [one for one in after if "sm110" in one["file"] and one["rule"].startswith("TS3")]
     settings.write_text('format = 1\n[audit]\nignore = ["TS999"]\n')
     assert torchsmith(repo).code == 2
+
+
+# Each setting of [audit]: its text, and what it takes away from and adds to what is said.
+SETTINGS = {
+    "select": ('select = ["TS3"]', {"TS201 error"}, set()),
+    "ignore": ('ignore = ["TS201"]', {"TS201 error"}, set()),
+    "per_path": ('per_path = { "*sm110*" = ["TS20"] }', {"TS201 error"}, set()),
+    "line": ('line = "2.10"', {"TS210 note"}, {"TS604 warning"}),
+    "strict": ("strict = true", {"TS206 note"}, {"TS206 warning"}),
+}
+
+
+@pytest.mark.parametrize("name", AuditSettings.__struct_fields__)
+def test_every_setting_of_the_audit_does_what_it_says(name: str, repo: Path) -> None:
+    file = repo / ".flox/pkgs" / CANONICAL
+    text = file.read_text().partition("\n")[2]
+    unknown = text.replace("6a030d535719c5190187c4cec156f335e95e3211", "1" * 40).replace("2.10.0", "2.13.5")
+    file.write_text(unknown.replace("pytorch210", "pytorch") if name == "line" else text)
+    written, gone, come = SETTINGS[name]
+    choice = repo.parent / "torchsmith.toml"
+    said = []
+    for settings in ("", f"[audit]\n{written}\n"):
+        choice.write_text(f"format = 1\n{settings}")
+        said.append({f"{one.rule} {one.severity}" for one in audit(AuditRequest((repo,), jobs=1)).findings})
+    before, after = said
+    assert gone <= before - after
+    assert come <= after - before
 
 
 def test_a_line_that_contradicts_its_pin_is_a_finding_with_its_place(repo: Path) -> None:

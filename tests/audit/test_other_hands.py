@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,34 @@ from torchsmith.audit.finding import Severity, Sure
 from torchsmith.audit.rule import all_rules
 from torchsmith.audit.run import AuditReport, AuditRequest, audit
 from torchsmith.audit.suppress import RuleSelection
+from torchsmith.edge.process import run
 
 MANNERS = sorted(path for path in (Path(__file__).parent / "other-hands").iterdir() if path.is_dir())
+
+
+BY_NAME = {path.name: path for path in MANNERS}
+PLAIN = next(BY_NAME["pinned-beside-an-unused-argument"].glob("*.nix"))
+# What is changed in a plain recipe, and what that deserves.
+CHANGED: Mapping[str, tuple[dict[str, str], set[str]]] = {
+    "false claims": (
+        {
+            "the H100 (SM90), AVX-512": "Hopper (SM90: H100, L40S), CUDA 12.8",
+            "(SM90, Hopper) with AVX-512": "(SM89) with AVX2",
+        },
+        {"TS601", "TS602", "TS603", "TS605"},
+    ),
+    "a default that nothing binds": (
+        {"{ pkgs ? import <nixpkgs> {} }": "{ cudaSet ? cudaPackages }"},
+        {"TS805"},
+    ),
+    "a file of one machine": ({"= [ gpuArchSM ]": "= import /home/me/gpus.nix"}, {"TS006"}),
+    "a file beside the repository": ({"= [ gpuArchSM ]": "= [ (import ../../../gpus.nix) ]"}, {"TS006"}),
+    "a file that is not there": ({"= [ gpuArchSM ]": "= [ (import ./gpus.nix) ]"}, {"TS006"}),
+    "a file that may be missing": (
+        {"= [ gpuArchSM ]": "= if builtins.pathExists ./gpus.nix then import ./gpus.nix else [ gpuArchSM ]"},
+        set(),
+    ),
+}
 
 
 def judged(folder: Path, **more: object) -> AuditReport:
@@ -42,7 +70,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def test_a_release_that_nothing_tells_is_said_once_and_can_be_told() -> None:
-    folder = next(one for one in MANNERS if one.name == "pin-that-nobody-knows")
+    folder = BY_NAME["pin-that-nobody-knows"]
     told = [one for one in judged(folder).findings if one.rule == "TS210"]
     assert [one.severity for one in told] == [Severity.NOTE]
     known = judged(folder, choice=RuleSelection(line="2.9"))
@@ -61,7 +89,56 @@ def test_only_what_is_certain_is_an_error() -> None:
 
 def test_a_megabyte_of_comments_is_said_and_not_judged(tmp_path: Path) -> None:
     (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
-    name = "pytorch-python313-cuda12_9-sm90-avx512.nix"
-    text = (Path(__file__).parent / "other-hands/pinned-beside-an-unused-argument" / name).read_text()
-    (folder / name).write_text("# for the H100 (SM90), not AVX2\n" * 40_000 + text)
+    (folder / PLAIN.name).write_text("# for the H100 (SM90), not AVX2\n" * 40_000 + PLAIN.read_text())
     assert [one.rule for one in judged(tmp_path).findings if one.severity is not Severity.NOTE] == ["TS004"]
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_one_change_of_a_plain_recipe_is_told_and_nothing_else(change: str, tmp_path: Path) -> None:
+    edits, wanted = CHANGED[change]
+    text = PLAIN.read_text()
+    for old, new in edits.items():
+        assert old in text
+        text = text.replace(old, new)
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    (folder / PLAIN.name).write_text(text)
+    assert {line.split()[0] for line in spoken(judged(tmp_path), tmp_path)} == wanted
+
+
+def test_files_that_git_does_not_know_are_told_where_recipes_that_it_knows_read_them(tmp_path: Path) -> None:
+    shutil.copytree(BY_NAME["parametric"], tmp_path / ".flox/pkgs")
+    (tmp_path / ".gitignore").write_text("lib/\n")
+    run(["git", "init", "-q", tmp_path])
+    assert "TS007" not in {one.rule for one in judged(tmp_path).findings}  # nothing is committed yet
+    run(["git", "-C", tmp_path, "add", "."])
+    told = {
+        Path(one.where.file).name: one.message for one in judged(tmp_path).findings if one.rule == "TS007"
+    }
+    assert set(told) == {"mk.nix", "cpus.nix", "gpus.nix"}
+    assert "5 recipes" in told["mk.nix"]
+    run(["git", "-C", tmp_path, "add", "-f", "."])
+    assert "TS007" not in {one.rule for one in judged(tmp_path).findings}
+    shutil.rmtree(tmp_path / ".flox/pkgs/lib")
+    missing = [one for one in judged(tmp_path).findings if one.rule == "TS006"]
+    assert [one.message for one in missing] == ["there is no ./lib/mk.nix"] * 5
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("| SM90 | Hopper | H100, L40S |", {"TS963"}),
+        ("SM90+ (H100) or SM120+ (RTX 5090) is required for this.", set()),
+        ("The fat one runs on any GPU from T4 to RTX 5090. Pascal (SM61) is left out.", set()),
+        ("All 7 variants are built from source", {"TS961"}),
+        ("**From wheels (7 packages)**", set()),
+    ],
+)
+def test_a_page_is_told_what_it_says_of_the_recipes_and_nothing_else(
+    line: str, wanted: set[str], tmp_path: Path
+) -> None:
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    shutil.copy(PLAIN, folder)
+    (tmp_path / "README.md").write_text(f"# Ours\n\n{line}\n")
+    assert {one.split()[0] for one in spoken(judged(tmp_path), tmp_path)} == wanted
+    (folder / PLAIN.name).rename(folder / "something.nix")  # packages of another kind are not ours to count
+    assert "TS961" not in {one.rule for one in judged(tmp_path).findings}

@@ -3,7 +3,6 @@ place."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -58,20 +57,17 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     if not recipe.syntax.exact:
         # Nix told what the text means, and its positions are not the file's.
         return finding_of(rule, defect, Where(subject.file), "", keep_fix=False)
-    file = subject.file
-    if recipe is not subject.recipe and rule.group in OF_THE_CELL and subject.recipe.wrapper:
+    call = subject.recipe.wrapper
+    if recipe is not subject.recipe and rule.group in OF_THE_CELL and call:
         # What the caller passes is wrong for its name, not the file that takes it.
-        call = subject.recipe.wrapper.span
-        where = Where(file, call.line, call.column)
-        return finding_of(rule, defect, where, subject.recipe.syntax.line(call.line), keep_fix=False)
-    if recipe is not subject.recipe and defect.at is not None:
-        file = os.path.normpath(
-            os.path.join(os.path.dirname(file), os.path.relpath(recipe.path, subject.recipe.path.parent))
-        )
-    line = defect.at.line if defect.at else 0
-    where = Where(file, line, defect.at.column if defect.at else 0)
-    fix_is_here = recipe is subject.recipe
-    return finding_of(rule, defect, where, recipe.syntax.line(line) if line else "", keep_fix=fix_is_here)
+        where = Where(subject.file, call.span.line, call.span.column)
+        return finding_of(rule, defect, where, subject.recipe.syntax.line(call.span.line), keep_fix=False)
+    if defect.at is None:
+        return finding_of(rule, defect, Where(subject.file), "", keep_fix=recipe is subject.recipe)
+    where = Where(subject.shown(recipe), defect.at.line, defect.at.column)
+    return finding_of(
+        rule, defect, where, recipe.syntax.line(defect.at.line), keep_fix=recipe is subject.recipe
+    )
 
 
 def finding_of(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:

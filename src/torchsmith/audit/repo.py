@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchsmith.audit.form import Normalizer
@@ -36,6 +37,7 @@ class RecipeFacts:
     fingerprint: str  # equal for recipes that differ in names and prose alone
     torch: str  # of the torch section that a companion embeds, where it has one
     by_hand: bool = True  # written by a person, whose text tells the line
+    uses: frozenset[str] = frozenset()  # files that its paths lead to
 
     def of(self, name: str, file: str, catalog: Catalog) -> RecipeFacts:
         """The same for a recipe that differs from this one in its cell alone."""
@@ -52,6 +54,7 @@ class Repo:
     catalog: Catalog
     torch: Mapping[str, str]
     pages: tuple[Path, ...] = ()
+    git: Mapping[str, bool] = field(default_factory=dict)  # files, as shown, and whether git knows them
 
     def show(self, path: Path) -> str:
         inner = path.relative_to(self.root).as_posix()
@@ -81,4 +84,13 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
         else "",
         torch=hashlib.sha256(torch.encode()).hexdigest() if torch else "",
         by_hand=subject.asked is None and subject.header is None,
+        uses=frozenset(_used(subject)),
     )
+
+
+def _used(subject: Subject) -> Iterator[str]:
+    for recipe in subject.recipe.files:
+        for said in recipe.paths:
+            target = recipe.path.parent / said.value
+            if target.is_file():
+                yield os.path.normpath(os.path.join(os.path.dirname(subject.shown(recipe)), said.value))

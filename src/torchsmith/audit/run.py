@@ -24,6 +24,7 @@ from torchsmith.matrix.variant import package_name
 from torchsmith.nix.parse import canonical_text
 from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.checkout import Repository, discover, workspace_of
+from torchsmith.workspace.git import seen_files
 from torchsmith.workspace.load import Workspace
 
 WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
@@ -260,7 +261,9 @@ def _repo_findings(
         if not folder.whole:
             continue
         known = tuple(sorted(facts.get(folder.root, ()), key=lambda one: one.name))
-        repo = Repo(folder.root, folder.shown, known, context.catalog, sections, folder.pages)
+        files = seen_files(folder.root, ".") if any(one.uses for one in known) else None
+        git = {folder.show(folder.root / file): tracked for file, tracked in (files or {}).items()}
+        repo = Repo(folder.root, folder.shown, known, context.catalog, sections, folder.pages, git)
         for rule in rules_of("text", "repo"):
             if not context.choice.wants(rule.id):
                 continue

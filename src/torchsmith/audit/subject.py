@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from torchsmith.audit.finding import Sure
 from torchsmith.catalog import CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin
 from torchsmith.matrix import Flavor
 from torchsmith.recipe.header import Owner, owner_of
-from torchsmith.recipe.read import Bound, Said, Span, Value
+from torchsmith.recipe.read import Bound, Recipe, Said, Span, Value
 from torchsmith.workspace.release import ReadRecipe
 
 
@@ -48,6 +49,13 @@ class Subject(ReadRecipe):
         if not self.code.isascii():
             start, end = len(self.code[:start].encode()), len(self.code[:end].encode())
         return self.body.syntax.span_at(start, end)
+
+    def shown(self, recipe: Recipe) -> str:
+        """How findings name a file that this one leads to."""
+        if recipe is self.recipe:
+            return self.file
+        away = os.path.relpath(recipe.path, self.recipe.path.parent)
+        return os.path.normpath(os.path.join(os.path.dirname(self.file), away))
 
     def bound(self, name: str) -> tuple[Bound, ...]:
         return self.body.bound(name)

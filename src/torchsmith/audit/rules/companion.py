@@ -19,8 +19,9 @@ def _own(subject: Subject, kind: str) -> list[Override]:
 
 @rule("TS701", "companion that is not the pair of its torch")
 def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
-    """Each torch release has one torchvision and one torchaudio that are built and tested with it. Another
-    one fails at import, or later."""
+    """Each torch release has one torchvision and one torchaudio that are built and tested with it, and their
+    wheels ask for no other. A source asks for no release, and another one may well work (torchvision 0.24 and
+    0.25 have the same operators in C++): in recipes of other hands it is a note."""
     if not subject.companion or subject.line is None or subject.variant is None or subject.variant.flavor:
         return
     wanted = subject.line.version_of(subject.variant.package.name)
@@ -39,6 +40,7 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
                 f" which is {wanted}",
                 said.span,
                 fix=fix,
+                sure=subject.convention,
             )
     # The pairs of nixpkgs itself, each with a recipe of its own, are nobody's mistake.
     apart = subject.torch_from_elsewhere
@@ -47,7 +49,7 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
             f"the pin's {subject.variant.package} {native} is built with torch"
             f" {subject.line.torch}, whose pair is {wanted}",
             hint="give it the version and src of its pair",
-            sure=LIKELY if subject.convention else None,
+            sure=subject.convention,
         )
 
 

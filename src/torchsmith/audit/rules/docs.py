@@ -15,7 +15,7 @@ from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Span
 
 COUNT = re.compile(
-    r"(?<![\w./:+-])(?:[Aa]ll |[Tt]otal(?: of|:)? )?(\d{1,4}) (?:total )?"
+    r"(?<![\w./:+(-])(?:[Aa]ll |[Tt]otal(?: of|:)? )?(\d{1,4}) (?:total )?"
     r"(?:PyTorch |TorchVision |TorchAudio )?(variants|recipes|builds|packages)\b"
 )
 # A number is about all of them where the line says so, and about a part where it names one.
@@ -28,6 +28,7 @@ PART = re.compile(
     re.IGNORECASE,
 )
 SHORT = 4  # words of a line that says nothing else
+SENTENCE = re.compile(r"[^\s][^\n]*?(?:[.;!?](?=\s)|$)", re.MULTILINE)
 ELSEWHERE = re.compile(r"\b(branch|checkout)\b", re.IGNORECASE)
 NAME = re.compile(r"\b[a-z][\w-]*?-python3\d+-[\w-]+(?:\.\d\w*)?")
 
@@ -48,9 +49,10 @@ def _package(repo: Repo) -> Package | None:
 @rule("TS961", "count that contradicts the recipes", WARNING, sure=LIKELY, over="repo")
 def counts_are_right(repo: Repo) -> Iterator[Defect]:
     """A page that says how many variants there are says how many recipes lie there."""
-    counts = {len([one for one in repo.recipes if one.variant]), len(repo.recipes)}
-    for file, text in _pages(repo):
-        for found in COUNT.finditer(text) if repo.recipes else ():
+    variants = [one for one in repo.recipes if one.variant]
+    counts = {len(variants), len(repo.recipes)}
+    for file, text in _pages(repo) if variants else ():
+        for found in COUNT.finditer(text):
             line = text[text.rfind("\n", 0, found.start()) + 1 : text.find("\n", found.end())]
             if int(found[1]) not in counts and _of_all(line, repo):
                 yield Defect(
@@ -109,13 +111,14 @@ def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:
 
 @rule("TS963", "false hardware claim in a page", WARNING, sure=LIKELY, over="repo")
 def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
-    """A line that names one GPU architecture and a part names a part that has it."""
+    """A sentence that names one GPU architecture and a part names a part that has it."""
     words = vocabulary(repo.catalog)
     for file, text in _pages(repo):
-        for match in re.finditer(r"[^\n]+", text):
-            found = list(claims_in(match[0], repo.catalog))
+        for match in SENTENCE.finditer(text):
+            found = claims_in(match[0], repo.catalog)
             sms = {one.value for one in found if one.kind == "sm"}
-            if len(sms) != 1:
+            named = {one["sm"] for one in words.pattern.finditer(match[0]) if one["sm"]}
+            if len(sms) != 1 or len(named) != 1:
                 continue
             sm = next(iter(sms))
             for one in found:

@@ -147,6 +147,22 @@ class Recipe:
         passed = self._fields(given) if given is not None else {}
         return Wrapper(self.syntax.text(argument[0]), passed, self.syntax.span(body))
 
+    @property
+    def files(self) -> tuple[Recipe, ...]:
+        """This file and those that it leads to."""
+        return (self, *(self.inner.files if self.inner else ()))
+
+    @cached_property
+    def paths(self) -> tuple[Said[str], ...]:
+        """Path literals, but for defaults that the caller replaces."""
+        found = []
+        for node in filter(self._alive, self.syntax.captures.get("path", ())):
+            formal = node.parent
+            name = formal.child_by_field_name("name") if formal and formal.type == "formal" else None
+            if name is None or self.syntax.text(name) not in self.given:
+                found.append(Said(self.syntax.text(node), self.syntax.span(node)))
+        return tuple(found)
+
     @cached_property
     def comments(self) -> tuple[Said[str], ...]:
         found = []

@@ -96,11 +96,15 @@ class Syntax:
 
     @cached_property
     def bound_names(self) -> set[str]:
-        """Names that the file binds anywhere: as an attribute, an argument, or by inheriting."""
+        """Names that the file binds anywhere: in a let or a recursive set, as an argument, by inheriting."""
         from tree_sitter import QueryCursor
 
-        query = """(binding (attrpath . (identifier) @name)) (formal (identifier) @name)
-        (function_expression (identifier) @name) (inherit_from (inherited_attrs (identifier) @name))"""
+        scopes = " ".join(
+            f"({scope} (binding_set (binding (attrpath . (identifier) @name))))"
+            for scope in ("let_expression", "rec_attrset_expression", "let_attrset_expression")
+        )
+        query = f"""{scopes} (formal . (identifier) @name) (function_expression (identifier) @name)
+        (inherit_from (inherited_attrs (identifier) @name))"""
         found = QueryCursor(_query(query)).captures(self.tree.root_node).get("name", [])
         return {self.text(node) for node in found}
 
