@@ -20,30 +20,22 @@ from torchsmith.build.events import Event
 from torchsmith.catalog import Catalog, Pin, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli import (
-    align_view,
     artifact_view,
     build_plan_view,
     build_run,
     cover_view,
     eval_view,
-    facts_view,
-    farm_view,
-    generate_view,
-    graph_view,
     hash_run,
     line_view,
     matrix_view,
     package_view,
     pick_view,
-    pin_view,
     plan_view,
-    publish_view,
     record_view,
     rehearse_run,
 )
 from torchsmith.cli.health import DoctorDocument
-from torchsmith.cli.verbs.diff_drv import DiffDocument
-from torchsmith.cli.verbs.impact import ImpactDocument
+from torchsmith.cli.verbs import align, diff_drv, facts, farm, generate, graph, impact, pin, publish
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageDocument
@@ -81,23 +73,23 @@ DOCUMENTS: dict[str, Any] = {
     "host": HostFacts,
     "pick": pick_view.PickDocument,
     "cover": cover_view.CoverDocument,
-    "generate": generate_view.GeneratedDocument,
+    "generate": generate.GeneratedDocument,
     "audit": AuditDocument,
     "plan": plan_view.PlanDocument,
     "apply": plan_view.AppliedDocument,
-    "align": align_view.AlignmentDocument,
-    "align --create": align_view.CreatedDocument,
+    "align": align.AlignmentDocument,
+    "align --create": align.CreatedDocument,
     "line list": line_view.LinesDocument,
     "line add": line_view.AddedLineDocument,
     "package list": package_view.PackagesDocument,
     "package add, package remove": package_view.PackageChangeDocument,
-    "pin": pin_view.PinDocument,
+    "pin": pin.PinDocument,
     "eval": eval_view.EvalDocument,
     "eval --values": eval_view.ValuesDocument,
-    "graph": graph_view.GraphDocument,
+    "graph": graph.GraphDocument,
     "page": PageDocument,
-    "diff-drv": DiffDocument,
-    "impact": ImpactDocument,
+    "diff-drv": diff_drv.DiffDocument,
+    "impact": impact.ImpactDocument,
     "build --dry-run": build_plan_view.BuildPlanDocument,
     "build --simulate": build_run.SimulationDocument,
     "build": Event,
@@ -105,13 +97,13 @@ DOCUMENTS: dict[str, Any] = {
     "history": record_view.HistoryDocument,
     "diagnose": Diagnosis,
     "fix-hashes": hash_run.HashDocument,
-    "farm check": farm_view.FarmDocument,
+    "farm check": farm.FarmDocument,
     "verify": artifact_view.VerifyDocument,
     "test": Trial,
     "compare": BuildComparison,
     "rehearse": rehearse_run.RehearseDocument,
-    "publish": publish_view.PublishDocument,
-    "facts": facts_view.FactsDocument,
+    "publish": publish.PublishDocument,
+    "facts": facts.FactsDocument,
     "doctor": DoctorDocument,
 }
 

@@ -17,6 +17,7 @@ from torchsmith.build.machine import Share
 from torchsmith.build.plan import BuildPlan
 from torchsmith.cli.build_plan_view import print_plan
 from torchsmith.cli.build_view import LiveView
+from torchsmith.cli.paint import write
 from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.edge.problem import Problem
 from torchsmith.record import Expected
@@ -88,10 +89,9 @@ def test_the_end_is_told_with_its_day() -> None:
     assert cut("abc", 4) == "abc"
 
 
-def test_recipes_stand_before_what_they_need() -> None:
-    console = Console(file=io.StringIO(), width=200)
-    print_plan(console, plan(job("magma"), job(NAME, recipes=(NAME,))))
-    text = cast("Any", console.file).getvalue()
+def test_recipes_stand_before_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(plan(job("magma"), job(NAME, recipes=(NAME,))), write)
+    text = capsys.readouterr().out
     assert text.index(NAME) < text.index("magma")
 
 

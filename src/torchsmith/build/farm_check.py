@@ -6,9 +6,10 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import msgspec
 
 from torchsmith.build.farm import Builder
 from torchsmith.catalog import Catalog
@@ -31,17 +32,17 @@ MARK = "==torchsmith=="
 Ask = Callable[[Sequence[str]], Finished]
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What a builder answered, and what is wrong with it in words."""
+class BuilderRow(msgspec.Struct, frozen=True):
+    """A builder as it answered, and what is wrong with it in words."""
 
-    builder: Builder
-    faults: tuple[str, ...] = ()
+    builder: str
+    ok: bool
+    faults: tuple[str, ...]
     system: str = ""
     nix: str = ""
     free_gb: float = 0.0
     memory_gb: float = 0.0
-    isas: frozenset[str] = field(default_factory=frozenset)
+    isas: tuple[str, ...] = ()
 
 
 def ssh_command(builder: Builder, remote: str, env: Mapping[str, str] | None = None) -> list[str]:
@@ -93,18 +94,19 @@ def _unreachable(done: Finished) -> str:
     return f"cannot be reached: {said.splitlines()[-1] if said else f'ssh ended with {done.code}'}"
 
 
-def check_builder(builder: Builder, catalog: Catalog, question: Ask = _ask) -> Checked:
+def check_builder(builder: Builder, catalog: Catalog, question: Ask = _ask) -> BuilderRow:
     """Try one builder."""
     answers, why = ask(builder, question)
     if why:
-        return Checked(builder, (why,))
+        return BuilderRow(builder.name, False, (why,))
     machine = answers.get("machine", "").strip()
     nix = answers.get("nix", "").strip()
     free, memory = _free_gb(answers.get("disk", "")), _memory_gb(answers.get("memory", ""))
     runs = isas_of(answers.get("cpu", ""), catalog, f"{machine}-linux")
     systems = {f"{machine}-linux", *_setting(answers.get("features", ""), "extra-platforms")}
-    faults = list(_faults(builder, systems, nix, free, answers.get("features", ""), runs))
-    return Checked(builder, tuple(faults), f"{machine}-linux", nix, free, memory, runs)
+    faults = tuple(_faults(builder, systems, nix, free, answers.get("features", ""), runs))
+    isas = tuple(sorted(runs))
+    return BuilderRow(builder.name, not faults, faults, f"{machine}-linux", nix, free, memory, isas)
 
 
 def _faults(

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import msgspec
 from rich.table import Table
-from rich.text import Text
 
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.compare import Comparison
 from torchsmith.artifact.report import KindRow, Report
 from torchsmith.cli.console import out
+from torchsmith.cli.paint import paint, write
 from torchsmith.edge.process import find, run
 
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}
@@ -34,7 +34,7 @@ class VerifyDocument(msgspec.Struct, frozen=True):
 def print_report(report: Report) -> None:
     """What is in it, whom it serves, and whether that is what was promised."""
     console = out()
-    console.print(Text(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", style="bold"))
+    write(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", "bold")
     table = _facts()
     for label, value in _rows(report):
         if value:
@@ -44,9 +44,8 @@ def print_report(report: Report) -> None:
         console.print(_gpu_table(report))
     if len(report.gpu_by_library) > 1:
         console.print(_library_table(report))
-    for check in _demangled(report.checks):
-        console.print(_line(check), soft_wrap=True)
-    console.print(_verdict(report))
+    print_checks(_demangled(report.checks))
+    write(*_verdict(report))
 
 
 def _facts() -> Table:
@@ -143,31 +142,30 @@ def _demangled(checks: Sequence[Check]) -> list[Check]:
     ]
 
 
-def _line(check: Check) -> Text:
-    mark, style = MARKS[check.status]
-    line = Text.assemble((f"{mark} ", style), (f"{check.id}: ", "bold"), check.text)
-    if check.hint:
-        line.append(f"\n    {check.hint}", style="cyan")
-    return line
+def print_checks(checks: Sequence[Check], indent: str = "") -> None:
+    """A line each, and what to do below it."""
+    for check in checks:
+        mark, style = MARKS[check.status]
+        write(f"{indent}{paint(mark, style)} {paint(f'{check.id}:', 'bold')} {check.text}")
+        if check.hint:
+            write(f"{indent}    {check.hint}", "cyan")
 
 
-def _verdict(report: Report) -> Text:
+def _verdict(report: Report) -> tuple[str, str]:
     if not report.ok:
-        return Text(f"not right: {report.variant or report.path}", style="bold red")
+        return f"not right: {report.variant or report.path}", "bold red"
     if report.variant and not report.verified:
         left = ", ".join(check.id for check in report.checks if check.status == "unjudged")
-        return Text(
-            f"not verified: nothing is wrong in what was judged, but not all was ({left})", style="yellow"
-        )
+        return f"not verified: nothing is wrong in what was judged, but not all was ({left})", "yellow"
     if report.variant:
-        return Text(f"it is what {report.variant} promises", style="bold green")
-    return Text("nothing is wrong; name a variant (--variant NAME) to check its promises", style="green")
+        return f"it is what {report.variant} promises", "bold green"
+    return "nothing is wrong; name a variant (--variant NAME) to check its promises", "green"
 
 
 def print_comparison(comparison: Comparison) -> None:
     """What one artifact saves over another."""
     console = out()
-    console.print(Text(f"against {comparison.other}", style="bold"))
+    write(f"against {comparison.other}", "bold")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("part")
     for name in ("this", "other", "saved"):
@@ -188,4 +186,4 @@ def print_comparison(comparison: Comparison) -> None:
             facts.add_row(label, ", ".join(names))
     console.print(facts)
     for difference in comparison.differences:
-        console.print(difference, markup=False)
+        write(difference)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast, get_args
 
 import msgspec
-from rich.text import Text
 
 from torchsmith.build.farm import Builder
 from torchsmith.build.farm_check import ask_isas
@@ -18,9 +18,11 @@ from torchsmith.build.simulation import Simulated
 from torchsmith.build.start import BackendName, BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_plan_view import plan_document, print_broken, print_plan, print_simulation
 from torchsmith.cli.build_view import watching
-from torchsmith.cli.by_name import SHOWN, command, next_steps
-from torchsmith.cli.console import err, out, print_json
+from torchsmith.cli.by_name import SHOWN, next_steps
+from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
+from torchsmith.cli.next_step import command
+from torchsmith.cli.paint import paint, some, tell, write
 from torchsmith.cli.verified import looked_at
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record import Record
@@ -74,11 +76,11 @@ def carry_out(
         if as_json:
             print_json(plan_document(plan))
         else:
-            print_plan(out(), plan)
+            print_plan(plan, write)
         ready.check()
         return not plan.broken
     if not as_json:
-        print_plan(err(), plan)
+        print_plan(plan, tell)
     ready.check()
     with watching(plan, err(), as_json=as_json, slots=ready.limits().total) as view:
         finished = ready.run(view.tell)
@@ -90,37 +92,26 @@ def carry_out(
 
 
 def _print_end(ready: Prepared, finished: RunSummary) -> None:
-    console, request = err(), ready.request
+    request = ready.request
     for name, found in finished.failed.items():
-        print_diagnosis(console, found, name)
-        _print_users(ready, name)
-        console.print(f"  {command('log', name, workspace=request.workspace)}", style="dim", markup=False)
+        print_diagnosis(found, name, tell)
+        # The recipes that a failed source, or another build that is no recipe, was for.
+        if users := recipes_above(ready.plan.jobs, name):
+            tell(paint("  for    ", "cyan", sys.stderr) + some(users, SHOWN))
+        tell(f"  {command('log', name, workspace=request.workspace)}", "dim")
     if finished.skipped:
-        console.print(
-            f"not tried, because what they need failed: {', '.join(finished.skipped)}", soft_wrap=True
-        )
+        tell(f"not tried, because what they need failed: {', '.join(finished.skipped)}")
     for name, why in finished.wrong.items():
-        console.print(Text(f"{name} is built, and not what its name says: {why}", "red"), soft_wrap=True)
+        tell(f"{name} is built, and not what its name says: {why}", "red")
     there = f"; {len(finished.settled)} recipes were there or fetched" if finished.settled else ""
-    console.print(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done{there}")
+    tell(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done{there}")
     names = [name for job in ready.plan.jobs if job.name in finished.done for name in job.recipes]
     right = [name for name in (*names, *finished.settled) if name not in finished.wrong]
     org, looked = ready.workspace.settings.org, request.verify
     for line in next_steps(ready.folder / "results", right, request.workspace, org, verified=looked):
-        console.print(Text(line), soft_wrap=True)
+        tell(line)
     if finished.state == "stopped":
-        words = command("build", "--resume", workspace=request.workspace)
-        console.print(Text(f"stopped; {words} goes on"), soft_wrap=True)
-
-
-def _print_users(ready: Prepared, failed: str) -> None:
-    """The recipes that a failed source, or another build that is no recipe, was for."""
-    users = recipes_above(ready.plan.jobs, failed)
-    if users:
-        more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
-        console = err()
-        words = Text("  for    ", style="cyan").append(f"{', '.join(users[:SHOWN])}{more}", style="default")
-        console.print(words, soft_wrap=True)
+        tell(f"stopped; {command('build', '--resume', workspace=request.workspace)} goes on")
 
 
 def show_simulation(
@@ -135,7 +126,7 @@ def show_simulation(
         raise Problem(
             "a simulation needs derivations, which only Nix gives", hint="--backend nix", exit=Exit.LACKING
         )
-    print_broken(err(), plan)
+    print_broken(plan, tell)
     if not plan.graph.recipes:
         raise Problem("no recipe evaluates, so there is nothing to simulate", exit=Exit.NOT_RIGHT)
     jobs = simulated_jobs(plan.graph, workspace.catalog)
@@ -149,7 +140,7 @@ def show_simulation(
         print_json(SimulationDocument(rows))
     else:
         basis = f"{len(past)} builds on record, else the catalog's" if past else "the catalog's estimates"
-        print_simulation(out(), rows, len(jobs), basis)
+        print_simulation(rows, len(jobs), basis)
 
 
 def drawable(svg: Path | None, *, simulate: bool) -> None:

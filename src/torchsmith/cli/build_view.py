@@ -29,22 +29,12 @@ from torchsmith.build.events import (
     Tick,
 )
 from torchsmith.build.plan import BuildPlan
-from torchsmith.cli.remaining import Remaining, cut, moment
+from torchsmith.cli.remaining import Remaining, cut, duration, moment
 
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 ORDER = ("done", "running", "waiting", "failed", "skipped")
 NAMED = 24  # columns that a name needs to be told from others: CUDA, GPU and instruction set
 MARKS = {"done": "✓", "failed": "✗", "skipped": "-"}
-
-
-def duration(seconds: float) -> str:
-    """`2 h 05 min`, `3 min 20 s`, `4 s`."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
-    if whole >= 60:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole} s"
 
 
 class View(Protocol):

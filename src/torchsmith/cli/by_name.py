@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.build.start import state_folder
+from torchsmith.cli.next_step import command
 from torchsmith.edge.problem import Exit, Problem, did_you_mean
 from torchsmith.record import Record, open_record
 from torchsmith.workspace.load import Workspace
@@ -70,12 +71,6 @@ def last_log(record: Record, name: str) -> Path:
     return log
 
 
-def command(*words: str, workspace: Path | None) -> str:
-    """A command of ours as a person can copy it, for the workspace that was named."""
-    where = ["-w", str(workspace)] if workspace else []
-    return shlex.join(["torchsmith", *words, *where])
-
-
 def next_steps(
     results: Path, names: Sequence[str], workspace: Path | None, org: str = "", *, verified: bool = False
 ) -> list[str]:
@@ -87,11 +82,8 @@ def next_steps(
     lines += [f"  {results / name} -> {(results / name).readlink()}" for name in there[:SHOWN]]
     lines += [f"  and {len(there) - SHOWN} more in {results}"] if len(there) > SHOWN else []
     lines.append("next:")
-    steps = [["verify", there[0]], ["test", there[0]], *([["publish", *names_or_all(there)]] if org else [])]
+    # Of several, publish tells itself which are ready.
+    publish = [["publish", *(there if len(there) == 1 else ())]] if org else []
+    steps = [["verify", there[0]], ["test", there[0]], *publish]
     lines += [f"  {command(*words, workspace=workspace)}" for words in steps[verified:]]
     return lines
-
-
-def names_or_all(names: Sequence[str]) -> Sequence[str]:
-    """One name as it is; of several, publish tells itself which are ready."""
-    return names if len(names) == 1 else ()

@@ -10,7 +10,7 @@ STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": 
 
 def print_description(cell: Description) -> None:
     """A cell's facts, a row each."""
-    write(paint(cell.name, "bold"))
+    write(cell.name, "bold")
     columns([row for row in _rows(cell) if row[1]], ("cyan",))
     for warning in cell.warnings:
         say(f"▲ {warning}", "yellow")

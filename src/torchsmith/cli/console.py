@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from torchsmith.cli.paint import paint, write
+from torchsmith.cli.paint import paint, tell
 from torchsmith.edge.problem import Problem
 
 if TYPE_CHECKING:
@@ -38,20 +38,13 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, width=_width(sys.stderr))
 
 
-def say(text: str, style: str = "") -> None:
-    """One line of an answer, just as it is: nothing in it is markup, and no terminal's width breaks it."""
-    write(paint(text, style))
-
-
-def warn(text: str) -> None:
-    """One line for the person who watches."""
-    write(paint(text, "yellow", sys.stderr), sys.stderr)
-
-
-def print_json(document: object, *, format: int | None = 1) -> None:
-    """A document as JSON on stdout, with the number of its format; docs/json.md describes each."""
+def print_json(document: object, kind: type | None = None, *, format: int | None = 1) -> None:
+    """A document as JSON on stdout, with the number of its format; docs/json.md describes each. Of a report
+    that says more than its document, `kind` is what to tell."""
     import msgspec
 
+    if kind is not None:
+        document = msgspec.convert(document, kind, from_attributes=True, dec_hook=lambda _, value: value)
     if format is not None:
         document = {"format": format, **msgspec.to_builtins(document, enc_hook=str)}
     text = msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2)
@@ -61,9 +54,9 @@ def print_json(document: object, *, format: int | None = 1) -> None:
 def print_problem(problem: Problem) -> None:
     """What is wrong, where, and what to do."""
     place = paint(f"{problem.where}: ", "bold", sys.stderr) if problem.where else ""
-    write(place + paint("error: ", "bold red", sys.stderr) + problem.message, sys.stderr)
+    tell(place + paint("error: ", "bold red", sys.stderr) + problem.message)
     if problem.hint:
-        write(paint("  hint: ", "cyan", sys.stderr) + problem.hint, sys.stderr)
+        tell(paint("  hint: ", "cyan", sys.stderr) + problem.hint)
 
 
 def print_problem_json(problem: Problem) -> None:
@@ -109,4 +102,4 @@ def rounds_bar(words: str) -> Iterator[Callable[[int, int], None]]:
 def say_recovered(words: str) -> None:
     """What a stopped run had left, and what became of it."""
     if words:
-        err().print(words, style="yellow", soft_wrap=True, markup=False)
+        tell(words, "yellow")

@@ -8,7 +8,8 @@ from typing import TypedDict
 
 from rich.table import Table
 
-from torchsmith.cli.console import out, say, warn
+from torchsmith.cli.console import out
+from torchsmith.cli.paint import warn, write
 from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.host.fleet import Fleet
 from torchsmith.matrix import Cell
@@ -31,8 +32,8 @@ def _print_fleet(cover: Cover) -> None:
     """What was read, and what was not."""
     fleet, different = cover.fleet, len(cover.groups)
     entries = "1 entry" if len(fleet.kinds) == 1 else f"{len(fleet.kinds):,} entries"
-    say(f"{_machines(fleet.machines)} in {entries}, {different} of them different")
-    say(f"{len(cover.cells)} candidates")
+    write(f"{_machines(fleet.machines)} in {entries}, {different} of them different")
+    write(f"{len(cover.cells)} candidates")
     _print_unread(fleet)
 
 
@@ -52,8 +53,8 @@ def _print_unread(fleet: Fleet) -> None:
 def _print_plan(plan: FleetPlan, cover: Cover, title: str) -> None:
     """The variants, whom they serve, and what they cost."""
     proof = "proved optimal" if plan.proof.optimal else f"not proved, gap {plan.proof.gap:.2%}"
-    say("")
-    say(f"{title} ({proof} in {plan.proof.seconds:.2f} s)", "bold")
+    write()
+    write(f"{title} ({proof} in {plan.proof.seconds:.2f} s)", "bold")
     table = Table(box=None, pad_edge=False)
     table.add_column("variant", no_wrap=True)
     table.add_column("machines", justify="right")
@@ -61,7 +62,7 @@ def _print_plan(plan: FleetPlan, cover: Cover, title: str) -> None:
     for cell in plan.cells:
         table.add_row(cell.name, *(f"{number:,}" for number in _users(plan, cell)))
     out().print(table)
-    say(
+    write(
         f"{_machines(plan.best + plan.slower)} served: {plan.best:,} as well as possible,"
         f" {plan.slower:,} slower; {_unserved(plan)}"
     )
@@ -69,7 +70,7 @@ def _print_plan(plan: FleetPlan, cover: Cover, title: str) -> None:
     unknown = [one.name for one in cover.packages if any(name.startswith(f"{one}-") for name in bill.unknown)]
     known = ", ".join(one.name for one in cover.packages if one.name not in unknown)
     without = f"; nobody knows those of {', '.join(unknown)}" if unknown else ""
-    say(
+    write(
         f"to build: about {bill.hours:.1f} h one after the other, {bill.build_gb:.0f} GB free while building,"
         f" {bill.store_gb:.1f} GB kept (coarse estimates for {known}{without})"
     )
@@ -81,13 +82,13 @@ def _print_shortcomings(plan: FleetPlan, cover: Cover) -> None:
     lost = sorted((one for one in plan.served if one.cell is None), key=lambda one: -one.demand.machines)
     for title, rows in (("slower", slower), ("not served", lost)):
         if rows:
-            say("")
-            say(title, "bold")
+            write()
+            write(title, "bold")
         for one in rows[:SHOWN]:
             why = cover.why_slower(one) if one.cell else cover.why_unserved(one.demand)
-            say(f"  {one.demand.machines:,} x {one.demand.label}: {why}")
+            write(f"  {one.demand.machines:,} x {one.demand.label}: {why}")
         if len(rows) > SHOWN:
-            say(f"  {len(rows) - SHOWN} more (all of them with --json)")
+            write(f"  {len(rows) - SHOWN} more (all of them with --json)")
     _print_assumed(plan)
 
 
@@ -119,8 +120,8 @@ def _unserved(plan: FleetPlan) -> str:
 
 def _print_curve(plans: Sequence[FleetPlan]) -> None:
     """What each further variant buys."""
-    say("")
-    say("the best plan of each size", "bold")
+    write()
+    write("the best plan of each size", "bold")
     table = Table(box=None, pad_edge=False)
     for name in ("variants", "served", "at their best", "hours", "GB kept"):
         table.add_column(name, justify="right")

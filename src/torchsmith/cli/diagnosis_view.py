@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
+import sys
 
+from torchsmith.cli.paint import Printer, paint, write
 from torchsmith.repair.diagnose import Diagnosis
 
 POLICIES = {
@@ -12,21 +12,19 @@ POLICIES = {
     "retry-fewer-jobs": "torchsmith tries it again with half the compilers",
     "stop": "trying again would not help",
 }
-
-
 SURE = {"certain": "", "likely": "likely", "guess": "a guess: it stands far from the end, or nothing does"}
 
 
-def print_diagnosis(console: Console, found: Diagnosis, name: str = "") -> None:
+def print_diagnosis(found: Diagnosis, name: str = "", line: Printer = write) -> None:
     """The answer first, the evidence after."""
-    head = Text(f"{name}: " if name else "").append(found.title, style="bold red")
+    stream = sys.stdout if line is write else sys.stderr
     sure = f", {SURE[found.sure]}" if SURE[found.sure] else ""
-    console.print(head.append(f"  [{found.kind}{sure}]", style="dim"), soft_wrap=True)
-    rows = [("cause", found.cause), ("cure", found.cure), ("policy", POLICIES[found.policy])]
-    for label, words in rows:
-        console.print(Text(f"  {label:7}", style="cyan").append(words, style="default"), soft_wrap=True)
+    title = (f"{name}: " if name else "") + paint(found.title, "bold red", stream)
+    line(title + paint(f"  [{found.kind}{sure}]", "dim", stream))
+    rows = {"cause": found.cause, "cure": found.cure, "policy": POLICIES[found.policy]}
+    for label, words in rows.items():
+        line(paint(f"  {label:7}", "cyan", stream) + words)
     if found.lines:
-        place = f"around line {found.line_number}" if found.line_number else "the end"
-        console.print(Text(f"  {place}:", style="dim"))
-        for line in found.lines:
-            console.print(Text(f"  │ {line}"), soft_wrap=True)
+        line(f"  around line {found.line_number}:" if found.line_number else "  the end:", "dim")
+        for text in found.lines:
+            line(f"  │ {text}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from rich.text import Text
 
-from torchsmith.cli.console import err, out, print_json
-from torchsmith.nix.embedded import Answer, Values
+from torchsmith.cli.console import print_json
+from torchsmith.cli.paint import paint, some, tell, write
+from torchsmith.nix.embedded import Answer
 from torchsmith.nix.evaluate import EvalResult
 
 NAMED = 3  # recipes with the same failure that are named; the rest is counted
@@ -38,19 +39,10 @@ class EvalDocument(msgspec.Struct, frozen=True):
     recipes: list[EvalRow]
 
 
-class ValuesRow(msgspec.Struct, frozen=True):
-    """A recipe: what it asks for, or why that is not known."""
-
-    name: str
-    file: Path
-    values: Values | UnsetType
-    error: str | UnsetType
-
-
 class ValuesDocument(msgspec.Struct, frozen=True):
     """Recipes as the embedded evaluator sees them."""
 
-    recipes: list[ValuesRow]
+    recipes: Sequence[Answer]
 
 
 def print_results(results: Sequence[EvalResult], *, as_json: bool) -> None:
@@ -62,8 +54,8 @@ def print_results(results: Sequence[EvalResult], *, as_json: bool) -> None:
     width = max((len(result.name) for result in good), default=0)
     for result in good:
         time = "cached" if result.cached else f"{result.seconds:.2f} s"
-        line = Text(f"{result.name:{width}}  ").append(f"{time:>8}  ", style="dim")
-        out().print(line.append(result.evaluated.drv_path if result.evaluated else ""), soft_wrap=True)
+        path = result.evaluated.drv_path if result.evaluated else ""
+        write(f"{result.name:{width}}  {paint(f'{time:>8}  ', 'dim')}{path}")
     print_failures(results)
     builds = len({result.evaluated.drv_path for result in good if result.evaluated})
     cached = sum(result.cached for result in good)
@@ -71,7 +63,7 @@ def print_results(results: Sequence[EvalResult], *, as_json: bool) -> None:
     words = [f"{len(good)} of {len(results)} recipes evaluate to {builds} derivations"]
     words += [f"{cached} cached"] if cached else []
     words += [f"{failed} failed"] if failed else []
-    err().print(", ".join(words))
+    tell(", ".join(words))
 
 
 def print_failures(results: Sequence[EvalResult]) -> None:
@@ -82,10 +74,12 @@ def print_failures(results: Sequence[EvalResult]) -> None:
             place = str(result.cause.where or "")
             causes.setdefault((place, result.cause.message), []).append(result)
     for (place, message), failed in causes.items():
-        names = ", ".join(result.name for result in failed[:NAMED])
-        more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
-        line = Text(f"{place or failed[0].path}: ", style="bold").append("error: ", style="bold red")
-        err().print(line.append(message).append(f" ({names}{more})", style="dim"), soft_wrap=True)
+        names = some([result.name for result in failed], NAMED)
+        _tell_error(place or str(failed[0].path), message + paint(f" ({names})", "dim", sys.stderr))
+
+
+def _tell_error(place: str, words: str) -> None:
+    tell(f"{paint(f'{place}: ', 'bold', sys.stderr)}{paint('error: ', 'bold red', sys.stderr)}{words}")
 
 
 def _row(result: EvalResult) -> EvalRow:
@@ -108,21 +102,13 @@ def _row(result: EvalResult) -> EvalRow:
 def print_values(answers: Sequence[Answer], *, as_json: bool) -> None:
     """What recipes ask for: version, GPU targets, and why something is not known."""
     if as_json:
-        rows = [
-            ValuesRow(one.name, one.path, one.values, UNSET)
-            if one.values
-            else ValuesRow(one.name, one.path, UNSET, one.reason)
-            for one in answers
-        ]
-        print_json(ValuesDocument(rows))
+        print_json(ValuesDocument(answers))
         return
     width = max((len(answer.name) for answer in answers), default=0)
     for answer in answers:
         if answer.values is not None:
             targets = " ".join(answer.values.gpu_targets) or "no GPU"
-            line = Text(f"{answer.name:{width}}  ").append(f"{answer.values.version}  ", style="bold")
-            out().print(line.append(targets), soft_wrap=True)
+            write(f"{answer.name:{width}}  {paint(f'{answer.values.version}  ', 'bold')}{targets}")
     for answer in answers:
         if answer.values is None:
-            line = Text(f"{answer.path}: ", style="bold").append("error: ", style="bold red")
-            err().print(line.append(answer.reason), soft_wrap=True)
+            _tell_error(str(answer.path), answer.reason)

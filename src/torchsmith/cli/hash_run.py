@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from rich.text import Text
 
 from torchsmith.build.start import state_folder
 from torchsmith.cli.console import err, print_json, say_recovered
+from torchsmith.cli.paint import tell, warn
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.store import StoreOptions
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import Record
-from torchsmith.repair.fix_hashes import Correction, HashFixer, Mended
+from torchsmith.repair.fix_hashes import HashFixer, Mended
 from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.load import Workspace
 
@@ -45,7 +45,7 @@ def mend(
     if write:
         record.note_proved(mended.proved)
     if as_json:
-        print_json(_document(mended))
+        print_json(mended, HashDocument)
     else:
         _print(mended, write=write)
     if mended.suspicious and not as_json:
@@ -58,23 +58,17 @@ def mend(
 
 
 def _print(mended: Mended, *, write: bool) -> None:
-    console = err()
     say_recovered(mended.recovered)
     for change in mended.changes:
         sys.stdout.write(change.diff(context=1))
     for one in mended.written:
-        verb = "written" if write else "would be written"
-        console.print(Text(f"{one.holder.where}: {one.got} {verb}, for {_whose(one)}"), soft_wrap=True)
+        whose = one.recipes[0] if len(one.recipes) == 1 else f"{len(one.recipes)} recipes"
+        tell(f"{one.where}: {one.got} {'written' if write else 'would be written'}, for {whose}")
     for one in mended.suspicious:
-        words = f"▲ {one.holder.where}: {one.source} now has {one.got}; {one.suspicion}"
-        console.print(Text(words, style="yellow"), soft_wrap=True)
+        warn(f"▲ {one.where}: {one.source} now has {one.got}; {one.suspicion}")
     for words in (*mended.unplaced, *mended.unchecked):
-        console.print(Text(f"✗ {words}", style="red"), soft_wrap=True)
-    console.print(f"{len(mended.written)} hashes corrected, {len(mended.proved)} sources proved")
-
-
-def _whose(one: Correction) -> str:
-    return one.recipes[0] if len(one.recipes) == 1 else f"{len(one.recipes)} recipes"
+        tell(f"✗ {words}", "red")
+    tell(f"{len(mended.written)} hashes corrected, {len(mended.proved)} sources proved")
 
 
 class CorrectionRow(msgspec.Struct, frozen=True):
@@ -83,7 +77,7 @@ class CorrectionRow(msgspec.Struct, frozen=True):
     file: Path
     where: str
     before: str
-    after: str
+    got: str = msgspec.field(name="after")
     source: str
     recipes: tuple[str, ...]
     suspicion: str
@@ -97,22 +91,3 @@ class HashDocument(msgspec.Struct, frozen=True):
     unplaced: list[str]
     unchecked: list[str]
     proved: dict[str, str]
-
-
-def _document(mended: Mended) -> HashDocument:
-    def rows(found: Sequence[Correction]) -> list[CorrectionRow]:
-        return [
-            CorrectionRow(
-                one.holder.file,
-                str(one.holder.where),
-                one.holder.value,
-                one.got,
-                one.source,
-                one.recipes,
-                one.suspicion,
-            )
-            for one in found
-        ]
-
-    written, suspicious = rows(mended.written), rows(mended.suspicious)
-    return HashDocument(written, suspicious, mended.unplaced, mended.unchecked, mended.proved)

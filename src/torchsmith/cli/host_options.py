@@ -43,6 +43,10 @@ DriverOption = Annotated[str, Option("--driver", help="The NVIDIA driver's versi
 LimitOption = Annotated[
     float, Option("--time-limit", help="Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)
 ]
+PackagesOption = Annotated[
+    list[str] | None,
+    Option("--package", help="The package that is wanted, or several in one cell; else torch."),
+]
 WorkloadOption = Annotated[
     str, Option("--workload", help="What the machine is for: general, training or inference.")
 ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchsmith.catalog import Catalog
-from torchsmith.cli.console import warn
-from torchsmith.cli.paint import columns
+from torchsmith.cli.paint import columns, warn
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.resolve import capability_of, known_isas
 

@@ -8,7 +8,8 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Line, builtin_catalog
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import out, print_json, say
+from torchsmith.cli.console import out, print_json
+from torchsmith.cli.paint import write
 from torchsmith.plan.line import AddedLine
 from torchsmith.workspace.load import Workspace
 
@@ -60,9 +61,9 @@ def print_lines(workspace: Workspace, *, as_json: bool) -> None:
         table.add_row(name, row.torch or "-", *pairs, " ".join(row.pins) or "-", span, str(row.cells or "-"))
     out().print(table)
     if any(row.own for row in rows):
-        say("* this workspace's own")
+        write("* this workspace's own")
     if any(row.torch and not row.pins for row in rows):
-        say("without a nixpkgs: torchsmith line add NAME --torch VERSION --from LINE builds it as another")
+        write("without a nixpkgs: torchsmith line add NAME --torch VERSION --from LINE builds it as another")
 
 
 def _row(line: Line, workspace: Workspace) -> LineRow:
@@ -92,10 +93,10 @@ def print_added(added: AddedLine, *, written: bool, as_json: bool) -> None:
         return
     pairs = ", ".join(f"{name} {version}" for name, version in line.versions.items() if version)
     verb = "wrote" if written else "would write"
-    say(f"{verb} {', '.join(files)}: line {line.name}, torch {line.torch}, {pairs}")
+    write(f"{verb} {', '.join(files)}: line {line.name}, torch {line.torch}, {pairs}")
     if added.to_learn:
-        say(f"hashes that nobody knows yet: {', '.join(added.to_learn)}")
+        write(f"hashes that nobody knows yet: {', '.join(added.to_learn)}")
     if not written:
         return
-    say(f'next: line = "{line.name}" in a [[matrix]] of torchsmith.toml, torchsmith generate,')
-    say("      torchsmith fix-hashes for the hashes, torchsmith eval to prove it")
+    write(f'next: line = "{line.name}" in a [[matrix]] of torchsmith.toml, torchsmith generate,')
+    write("      torchsmith fix-hashes for the hashes, torchsmith eval to prove it")

@@ -8,7 +8,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
 from torchsmith.cli.console import print_json
-from torchsmith.cli.paint import Painted, columns, say, write
+from torchsmith.cli.paint import Painted, by_reason, columns, counted, say, write
 from torchsmith.matrix import Cell, LeftOut, Matrix, pname
 from torchsmith.workspace.load import Workspace
 
@@ -84,9 +84,7 @@ def print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
         left = [LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows]
         print_json(LeftOutDocument(left))
         return
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        found.setdefault("; ".join(str(why) for why in row.reasons), []).append(row.variant.name)
+    found = by_reason(("; ".join(map(str, row.reasons)), row.variant.name) for row in rows)
     for why, names in found.items():
         say(f"{counted(len(names), 'cell')}: {why}", "bold")
         for name in names:
@@ -173,8 +171,3 @@ def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
             warned[str(warning)] = warned.get(str(warning), 0) + 1
     for text, count in warned.items():
         say(f"▲ {counted(count, 'variant')}: {text}", "yellow")
-
-
-def counted(number: int, thing: str) -> str:
-    """1 cell, 44 cells."""
-    return f"{number} {thing}" + ("" if number == 1 else "s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from torchsmith.cli.paint import paint, write
+from torchsmith.cli.paint import paint, tell
 
 
 def quoted(word: str) -> str:
@@ -15,9 +15,14 @@ def quoted(word: str) -> str:
     return shlex.quote(word)
 
 
-def next_step(*words: str, workspace: Path | None = None, why: str = "") -> None:
-    """`next: torchsmith WORDS -w WORKSPACE`, on stderr; no workspace is named where it is this folder."""
+def command(*words: str, workspace: Path | None = None) -> str:
+    """A command of ours as a person can copy it; no workspace is named where it is this folder."""
     here = workspace is None or workspace.absolute() == Path.cwd()
     where = [] if here else ["-w", str(workspace)]
-    command = " ".join(quoted(word) for word in ("torchsmith", *words, *where))
-    write(paint("next: ", "cyan", sys.stderr) + command + (f"   # {why}" if why else ""), sys.stderr)
+    return " ".join(quoted(word) for word in ("torchsmith", *words, *where))
+
+
+def next_step(*words: str, workspace: Path | None = None, why: str = "") -> None:
+    """`next: torchsmith WORDS -w WORKSPACE`, on stderr."""
+    said = command(*words, workspace=workspace)
+    tell(paint("next: ", "cyan", sys.stderr) + said + (f"   # {why}" if why else ""))

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from torchsmith.catalog import Package, builtin_catalog
-from torchsmith.cli.console import err, out, print_json, say, say_recovered
+from torchsmith.cli.console import out, print_json, say_recovered
+from torchsmith.cli.paint import by_reason, some, tell, write
 from torchsmith.plan.package import PackageChange
 from torchsmith.workspace.load import Workspace
 
@@ -97,13 +98,13 @@ def print_change(change: PackageChange, *, added: bool, written: bool, as_json: 
         _say_probes(change)
     for edit in change.edits:
         word = ("wrote", "write") if edit.after is not None else ("deleted", "delete")
-        say(f"{word[0] if written else f'would {word[1]}'} {edit.path}")
+        write(f"{word[0] if written else f'would {word[1]}'} {edit.path}")
     for one in sorted(change.recipes, key=lambda one: f"/{change.name}-" not in one.path)[:SHOWN]:
-        say(f"  {one.kind}  {one.path}")
+        write(f"  {one.kind}  {one.path}")
     if len(change.recipes) > SHOWN:
-        say(f"  … and {len(change.recipes) - SHOWN} more recipes")
+        write(f"  … and {len(change.recipes) - SHOWN} more recipes")
     for one in change.blocked:
-        say(f"  left  {one.path}: {one.why}", "yellow")
+        write(f"  left  {one.path}: {one.why}", "yellow")
     if added:
         _say_cells(change)
 
@@ -111,24 +112,19 @@ def print_change(change: PackageChange, *, added: bool, written: bool, as_json: 
 def _say_probes(change: PackageChange) -> None:
     """What Nix told of the package: its release and needs, or its error."""
     package = change.package
-    said: dict[str, list[str]] = {}
-    for one in change.probes:
-        words = f"Nix refuses: {one.error}" if one.error else f"release {one.version}"
-        said.setdefault(words, []).append(one.cell.variant.cell)
+    said = by_reason(
+        (f"Nix refuses: {one.error}" if one.error else f"release {one.version}", one.cell.variant.cell)
+        for one in change.probes
+    )
     for words, cells in said.items():
-        more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
-        say(f"{package.attr} at {cells[0]}{more}: {words}")
-    say(f"needs {', '.join(package.needs) or 'nothing of the matrix'}")
+        write(f"{package.attr} at {some(cells)}: {words}")
+    write(f"needs {', '.join(package.needs) or 'nothing of the matrix'}")
     ways = [f"{way.by} {way.name} ({way.form})" for way in package.gpu_lists] or ["its torch"]
-    say(f"is told its GPU by {', '.join(ways)}")
+    write(f"is told its GPU by {', '.join(ways)}")
 
 
 def _say_cells(change: PackageChange) -> None:
-    said: dict[str, list[str]] = {}
-    for name, reason in change.left_out.items():
-        said.setdefault(reason, []).append(name)
-    for reason, names in said.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        say(f"left out: {names[0]}{more}: {reason}")
+    for reason, names in by_reason((why, name) for name, why in change.left_out.items()).items():
+        write(f"left out: {some(names)}: {reason}")
     next_step = f"torchsmith eval package:{change.name}" if change.cells else "torchsmith list --left-out"
-    err().print(f"{len(change.cells)} cells have it; next: {next_step}", soft_wrap=True, markup=False)
+    tell(f"{len(change.cells)} cells have it; next: {next_step}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.cli.console import warn
+from torchsmith.cli.paint import warn
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Exit, Problem

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
-CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 NARROW = 80
 
 
@@ -25,14 +25,28 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{codes}m{text}\x1b[0m"
 
 
-def write(text: str = "", stream: TextIO | None = None) -> None:
-    """One line."""
+def write(text: str = "", style: str = "", stream: TextIO | None = None) -> None:
+    """One line of an answer, just as it is: nothing in it is markup, and no terminal's width breaks it."""
     stream = stream or sys.stdout
+    text = paint(text, style, stream)
     try:
         stream.write(text + "\n")
     except UnicodeEncodeError:
         known = stream.encoding or "ascii"
         stream.write(text.encode(known, "replace").decode(known) + "\n")
+
+
+def tell(text: str, style: str = "") -> None:
+    """One line for the person who watches."""
+    write(text, style, sys.stderr)
+
+
+def warn(text: str) -> None:
+    """The same, where it should be seen."""
+    tell(text, "yellow")
+
+
+Printer = Callable[..., None]  # write or tell
 
 
 def width() -> int | None:
@@ -64,7 +78,7 @@ def wrapped(text: str, columns: int | None, indent: int = 0) -> list[str]:
 def say(text: str, style: str = "", indent: int = 0) -> None:
     """A line of an answer; a terminal that is narrower breaks it between words."""
     for line in wrapped(" " * indent + text if indent else text, width(), indent + 2):
-        write(paint(line, style))
+        write(line, style)
 
 
 Painted = str | tuple[str, str]  # a text, or a text and its style
@@ -88,3 +102,22 @@ def columns(rows: Sequence[Sequence[Painted]], styles: Sequence[str] = (), gap: 
         )
         for at, line in enumerate(wrapped(texts[-1], max(room - start, 12) if room else None)):
             write(((head if at == 0 else " " * start) + paint(line, looks[-1])).rstrip())
+
+
+def counted(number: int, thing: str) -> str:
+    """1 cell, 44 cells."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
+def some(names: Sequence[str], most: int = 1) -> str:
+    """The first few of names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def by_reason(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Names by the reason that they have in common, out of pairs of reason and name: told once for all."""
+    found: dict[str, list[str]] = {}
+    for why, name in rows:
+        found.setdefault(why, []).append(name)
+    return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from rich.text import Text
 
-from torchsmith.cli.console import err, out, print_json, say_recovered
+from torchsmith.cli.console import print_json, say_recovered
+from torchsmith.cli.paint import paint, tell, write
 from torchsmith.plan.apply import Applied
 from torchsmith.plan.plan import PHASES, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
@@ -21,22 +22,20 @@ SHOWN = 6  # new files of one phase that are listed one by one
 
 def print_plan(plan: WorkspacePlan) -> None:
     """Phase by phase; every file that exists with its reason, new ones counted."""
-    console = out()
     for phase in PHASES:
         actions = [one for one in plan.changes if plan.phase(one) == phase and not _silent(one)]
         if not actions:
             continue
-        console.print(Text(f"{phase[0].upper()}{phase[1:]}", style="bold"))
+        write(f"{phase[0].upper()}{phase[1:]}", "bold")
         created = [one for one in actions if one.kind == "create"]
         for one in [one for one in actions if one.kind != "create"] + created[:SHOWN]:
             left = "  (left: --adopt takes it)" if one.left else ""
-            line = Text(f"  {one.kind:8}", style=STYLES[one.kind]).append(one.path, style="default")
-            console.print(line, soft_wrap=True)
+            write(paint(f"  {one.kind:8}", STYLES[one.kind]) + one.path)
             if one.kind != "create":
-                console.print(Text(f"          {one.why}{left}", style="dim"), soft_wrap=True)
+                write(f"          {one.why}{left}", "dim")
         if len(created) > SHOWN:
-            console.print(Text(f"          … and {len(created) - SHOWN} more to create", style="dim"))
-    console.print(_counts(plan), soft_wrap=True)
+            write(f"          … and {len(created) - SHOWN} more to create", "dim")
+    write(_counts(plan))
 
 
 def _silent(change: Change) -> bool:
@@ -98,18 +97,16 @@ def print_plan_json(plan: WorkspacePlan) -> None:
 
 def print_applied(applied: Applied) -> None:
     """Commits, counts, and what was left to its owner."""
-    console = err()
     say_recovered(applied.recovered)
     for commit in applied.commits:
-        console.print(f"{commit.repo}: {commit.revision} {commit.message}", soft_wrap=True)
+        tell(f"{commit.repo}: {commit.revision} {commit.message}")
     for one in applied.left:
-        console.print(
-            Text(f"left    {one.path}", style="yellow").append(f"  {one.kind}: {one.why}", style="dim")
-        )
+        why = paint(f"  {one.kind}: {one.why}", "dim", sys.stderr)
+        tell(paint(f"left    {one.path}", "yellow", sys.stderr) + why)
     words = f"{len(applied.done)} files done"
     if applied.left:
         words += f", {len(applied.left)} left to their owner: --adopt takes them over"
-    console.print(f"{applied.plan.root}: {words}", soft_wrap=True)
+    tell(f"{applied.plan.root}: {words}")
 
 
 def print_applied_json(applied: Applied) -> None:

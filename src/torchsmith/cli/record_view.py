@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from rich.text import Text
 
-from torchsmith.cli.build_view import duration
-from torchsmith.cli.by_name import command
-from torchsmith.cli.console import out
+from torchsmith.cli.next_step import command
+from torchsmith.cli.paint import paint, write
+from torchsmith.cli.remaining import duration
 from torchsmith.record import JobRow, RunRow
 
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow", "lost": "yellow", "running": "cyan"}
@@ -36,26 +35,28 @@ def standing(run: RunRow) -> str:
 
 def print_status(run: RunRow | None, jobs: Sequence[JobRow], workspace: Path | None = None) -> None:
     """The run in a line, its jobs, and what to do next."""
-    console = out()
     if run is None:
-        console.print("nothing was built in this workspace yet")
+        write("nothing was built in this workspace yet")
         return
     selection = " ".join(run.selection) or "everything"
-    console.print(
-        f"run {run.id} ({selection}, {run.backend}) of {when(run.started)} {standing(run)}", markup=False
-    )
+    write(f"run {run.id} ({selection}, {run.backend}) of {when(run.started)} {standing(run)}")
     for job in jobs:
-        row = Text(f"{job.state:8}", style=STYLES.get(job.state, "")).append(f"{job.name}", style="default")
         facts = [duration(job.seconds) if job.seconds else "", job.builder, job.error]
-        row.append(f"  {', '.join(filter(None, facts))}" if any(facts) else "", style="dim")
-        console.print(row, soft_wrap=True)
+        write(f"{_state(job)}{job.name}{_facts(facts)}")
         if job.state == "done" and job.outputs and not job.name.endswith(" more"):
-            console.print(Text(f"        {job.outputs[0]}", style="dim"), soft_wrap=True)
+            write(f"        {job.outputs[0]}", "dim")
     counts = Counter(job.state for job in jobs)
-    console.print(", ".join(f"{count} {state}" for state, count in counts.items()))
+    write(", ".join(f"{count} {state}" for state, count in counts.items()))
     if run.state != "done" and not (run.state == "running" and run.alive):
-        words = command("build", "--resume", workspace=workspace)
-        console.print(Text(f"{words} goes on with what is left"), soft_wrap=True)
+        write(f"{command('build', '--resume', workspace=workspace)} goes on with what is left")
+
+
+def _state(job: JobRow) -> str:
+    return paint(f"{job.state:8}", STYLES.get(job.state, ""))
+
+
+def _facts(facts: Sequence[str]) -> str:
+    return paint(f"  {', '.join(filter(None, facts))}", "dim") if any(facts) else ""
 
 
 class StatusDocument(msgspec.Struct, frozen=True):
@@ -74,14 +75,9 @@ class HistoryDocument(msgspec.Struct, frozen=True):
 
 def print_history(rows: Sequence[JobRow]) -> None:
     """A line a build."""
-    console = out()
     if not rows:
-        console.print("no build has ended here yet")
+        write("no build has ended here yet")
     for job in rows:
-        row = Text(f"{when(job.ended or 0)}  ", style="dim")
-        row.append(f"{job.state:8}", style=STYLES.get(job.state, "")).append(
-            f"{duration(job.seconds):>12}  {job.name}"
-        )
         facts = [job.builder and f"on {job.builder}", f"{job.cores} cores" if job.cores else "", job.error]
-        row.append(f"  {', '.join(filter(None, facts))}" if any(facts) else "", style="dim")
-        console.print(row, soft_wrap=True)
+        ended = paint(f"{when(job.ended or 0)}  ", "dim")
+        write(f"{ended}{_state(job)}{duration(job.seconds):>12}  {job.name}{_facts(facts)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import msgspec
-from rich.text import Text
 
 from torchsmith.artifact.check import Check, passed
 from torchsmith.artifact.commands import CompilerUse, read_commands, uses
@@ -21,12 +20,14 @@ from torchsmith.build.rehearsal import (
 )
 from torchsmith.build.run import RunSummary
 from torchsmith.build.start import BuildRequest, Prepared
-from torchsmith.cli.artifact_view import MARKS
+from torchsmith.cli.artifact_view import print_checks
 from torchsmith.cli.build_plan_view import print_broken
 from torchsmith.cli.build_run import prepared
-from torchsmith.cli.build_view import duration, watching
-from torchsmith.cli.console import err, out, print_json
+from torchsmith.cli.build_view import watching
+from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
+from torchsmith.cli.paint import write
+from torchsmith.cli.remaining import duration
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.matrix import Variant
 from torchsmith.record import Past, Record
@@ -91,11 +92,11 @@ def rehearse(
     if as_json:
         print_json(RehearseDocument(reports, failed, dict(chosen.waiting), broken, {}))
     else:
-        print_broken(out(), ready.plan)
+        print_broken(ready.plan, write)
         for report in reports:
             print_rehearsal(report)
         for name, found in failed.items():
-            print_diagnosis(out(), found, name)
+            print_diagnosis(found, name)
         _print_waiting(chosen)
     if finished.state == "stopped":
         raise KeyboardInterrupt
@@ -125,22 +126,21 @@ def _print_planned(
     if as_json:
         print_json(RehearseDocument([], {}, dict(chosen.waiting), broken, planned))
         return
-    console = out()
-    print_broken(console, ready.plan)
+    print_broken(ready.plan, write)
     for name, path in planned.items():
         more = len(chosen.alike[name]) - 1
         words = f" (stands for {more} more that configure alike)" if more else ""
-        console.print(Text(f"{name}{words}"), soft_wrap=True)
-        console.print(Text(f"  {path}", style="dim"), soft_wrap=True)
+        write(f"{name}{words}")
+        write(f"  {path}", "dim")
     _print_waiting(chosen)
     if planned:
         name = next(iter(planned))
-        console.print(Text(f"what differs: torchsmith diff-drv {name} {PREFIX}{name}"), soft_wrap=True)
+        write(f"what differs: torchsmith diff-drv {name} {PREFIX}{name}")
 
 
 def _print_waiting(chosen: Rehearsals) -> None:
     for name, torch in chosen.waiting.items():
-        out().print(Text(f"– {name} waits for {torch}, which is not built", style="yellow"), soft_wrap=True)
+        write(f"– {name} waits for {torch}, which is not built", "yellow")
 
 
 def _report(name: str, ready: Prepared, chosen: Rehearsals) -> RehearsalReport:
@@ -185,29 +185,22 @@ def _write_down(report: RehearsalReport, ready: Prepared) -> None:
 
 def print_rehearsal(report: RehearsalReport) -> None:
     """What a person wants to know before hours are spent."""
-    console, figures, whole = out(), report.figures, report.whole
-    console.print(Text(report.name, style="bold"))
+    figures, whole = report.figures, report.whole
+    write(report.name, "bold")
     if len(report.stands_for) > 1:
-        console.print(f"  stands for {len(report.stands_for)} recipes that configure alike")
-    console.print(
+        write(f"  stands for {len(report.stands_for)} recipes that configure alike")
+    write(
         f"  configured in {figures.configure_seconds:.0f} s; compiled {len(figures.compiled)} of"
-        f" {figures.objects} objects in {figures.compile_seconds:.0f} s ({figures.cpu_seconds:.0f} s of CPU)",
-        soft_wrap=True,
+        f" {figures.objects} objects in {figures.compile_seconds:.0f} s ({figures.cpu_seconds:.0f} s of CPU)"
     )
     kinds = ", ".join(f"{count} {kind}" for kind, count in figures.counts.items())
-    console.print(
+    write(
         f"  the whole ({kinds}) would take about {duration(whole.seconds)} on {whole.cores} cores here,"
-        f" {whole.core_seconds / 3600:.1f} core hours, without linking",
-        soft_wrap=True,
+        f" {whole.core_seconds / 3600:.1f} core hours, without linking"
     )
     for compiler in report.compilers:
-        console.print(Text(f"  {_flags(compiler)}", style="dim"), soft_wrap=True)
-    for check in report.checks:
-        mark, style = MARKS[check.status]
-        line = Text.assemble(("  ", ""), (f"{mark} ", style), (f"{check.id}: ", "bold"), check.text)
-        console.print(
-            line.append(f"\n      {check.hint}" if check.hint else "", style="cyan"), soft_wrap=True
-        )
+        write(f"  {_flags(compiler)}", "dim")
+    print_checks(report.checks, "  ")
 
 
 def _flags(use: CompilerUse) -> str:

@@ -237,18 +237,13 @@ def _reason(words: str) -> str:
     return "it needs more of nixpkgs than the embedded evaluator knows" if vague else words
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A recipe's values, or the reason why they are not known."""
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A recipe: what it asks for, or why that is not known."""
 
     name: str
-    path: Path
-    values: Values | None
-    reason: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return self.values is not None
+    path: Path = msgspec.field(name="file")
+    values: Values | None = None
+    reason: str = msgspec.field(name="error", default="")
 
 
 def ask_all(recipes: Sequence[tuple[str, Path, str]], *, seconds: float = 5.0) -> list[Answer]:
@@ -257,6 +252,6 @@ def ask_all(recipes: Sequence[tuple[str, Path, str]], *, seconds: float = 5.0) -
     with Evaluator(seconds=seconds) as evaluator:
         told = evaluator.values_of(questions)
     return [
-        Answer(name, path, one) if isinstance(one, Values) else Answer(name, path, None, one.reason)
+        Answer(name, path, one) if isinstance(one, Values) else Answer(name, path, reason=one.reason)
         for (name, path, _), one in zip(recipes, told, strict=True)
     ]

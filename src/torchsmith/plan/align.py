@@ -18,7 +18,7 @@ from torchsmith.workspace.wanted import recipe_options
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Unaligned:
     """A recipe that is in no row, and why."""
 
     path: Path
@@ -33,7 +33,7 @@ class Column:
     root: Path
     package: Package
     recipes: dict[str, RecipeFile]
-    left: tuple[Left, ...] = ()
+    left: tuple[Unaligned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Alignment:
         return sum(all(cell in column.recipes for column in self.columns) for cell in self.cells)
 
     @property
-    def left(self) -> list[Left]:
+    def left(self) -> list[Unaligned]:
         return [one for column in self.columns for one in column.left]
 
 
@@ -85,21 +85,23 @@ def _variant(recipe: RecipeFile) -> Variant:
 
 def _column(repository: Repository) -> Column | None:
     found: dict[Package, dict[str, RecipeFile]] = {}
-    left: list[Left] = []
+    left: list[Unaligned] = []
     # Of two names of a cell the one that is spelled as ours counts.
     for recipe in sorted(repository.recipes, key=lambda one: not one.canonical):
         if isinstance(recipe.read, BadName):
-            left.append(Left(recipe.path, recipe.read.what))
+            left.append(Unaligned(recipe.path, recipe.read.what))
             continue
         variant = recipe.read.variant
         first = found.setdefault(variant.package, {}).setdefault(variant.stack, recipe)
         if first is not recipe:
-            left.append(Left(recipe.path, f"{first.attr} is the same cell"))
+            left.append(Unaligned(recipe.path, f"{first.attr} is the same cell"))
     if not found:
         return None
     package = max(found, key=lambda one: len(found[one]))
     for other in found.keys() - {package}:
-        left += [Left(one.path, f"a {other} among recipes of {package}") for one in found[other].values()]
+        left += [
+            Unaligned(one.path, f"a {other} among recipes of {package}") for one in found[other].values()
+        ]
     return Column(repository.shown, repository.root, package, found[package], tuple(left))
 
 

@@ -37,6 +37,18 @@ class Correction:
     recipes: tuple[str, ...]
     suspicion: str = ""
 
+    @property
+    def file(self) -> Path:
+        return self.holder.file
+
+    @property
+    def where(self) -> str:
+        return str(self.holder.where)
+
+    @property
+    def before(self) -> str:
+        return self.holder.value
+
 
 @dataclass
 class Mended:

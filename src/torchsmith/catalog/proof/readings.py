@@ -6,14 +6,15 @@ import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.catalog.axes import CudaVersion, GpuTarget, Platform
+from torchsmith.catalog.axes import BadValue, CudaVersion, GpuTarget, Platform
 from torchsmith.catalog.facts import CudaToolkit
+from torchsmith.catalog.load import Catalog
 from torchsmith.edge.files import cache_dir
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.edge.process import find, run
 
 COMPILERS: dict[Platform, str] = {
@@ -200,6 +201,19 @@ def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
     except ImportError:
         return Absent("archspec is not installed (pip install archspec)")
     return {name: frozenset(target.features) for name, target in archspec.cpu.TARGETS.items()}
+
+
+def chosen_toolkits(catalog: Catalog, words: Sequence[str] | None) -> list[CudaToolkit]:
+    """The toolkits that words name; all of them without words."""
+    if not words:
+        return list(catalog.cuda.values())
+    chosen = []
+    for word in words:
+        try:
+            chosen.append(catalog.cuda[CudaVersion.parse(word)])
+        except (BadValue, KeyError):
+            raise Problem(f"unknown CUDA {word!r}", hint=did_you_mean(word, map(str, catalog.cuda))) from None
+    return chosen
 
 
 def read_tools(

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import msgspec
 
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.paint import paint, tell, warn, write
+from torchsmith.cli.params import Argument, Option
+from torchsmith.plan.align import Alignment, Unaligned
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
+
+
+class AlignmentDocument(msgspec.Struct, frozen=True):
+    """For each cell its name as `cell`, and for each repository whether it has it."""
+
+    cells: list[dict[str, str | bool]]
+    whole: int
+    missing: int
+    left: list[Unaligned]
+
+
+class CreatedDocument(msgspec.Struct, frozen=True):
+    """With --create: the files written, and why others cannot be."""
+
+    written: Sequence[Path]
+    impossible: dict[str, str]
 
 
 def run(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[REPO]...", help="Repositories, or a folder that holds them."),
+        Argument(metavar="[REPO]...", help="Repositories, or a folder that holds them."),
     ] = None,
     workspace: WorkspaceOption = None,
-    create: Annotated[bool, typer.Option("--create", help="Write the recipes that are missing.")] = False,
+    create: Annotated[bool, Option("--create", help="Write the recipes that are missing.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Print the cells of several repositories side by side, and mark what is missing on which side.
@@ -26,17 +46,55 @@ def run(
     The exit code is 1 when something is missing. With [bold]--create[/bold] it is written, of the release
     that its siblings are of; what cannot be built is said, with the reason.
     """
-    from torchsmith.cli import align_view as view
+    from torchsmith.cli.console import print_json
     from torchsmith.plan.align import align, make_missing, write_missing
 
     alignment = align(tuple(paths or (Path(),)), workspace)
     if create:
         made = make_missing(alignment)
-        written = write_missing(made)
-        view.print_created(written, [one for one in made if one.left], as_json=json)
-        if len(written) < len(made):
-            raise typer.Exit(1)
-        return
-    view.print_alignment(alignment, as_json=json)
-    if alignment.missing:
-        raise typer.Exit(1)
+        done = CreatedDocument(write_missing(made), {one.path: one.why for one in made if one.left})
+        print_json(done) if json else _print_created(done)
+        wrong = bool(done.impossible)
+    else:
+        print_json(_document(alignment)) if json else _print_alignment(alignment)
+        wrong = bool(alignment.missing)
+    if wrong:
+        raise SystemExit(1)
+
+
+def _document(alignment: Alignment) -> AlignmentDocument:
+    rows: list[dict[str, str | bool]] = [
+        {"cell": cell, **{column.shown: cell in column.recipes for column in alignment.columns}}
+        for cell in alignment.cells
+    ]
+    return AlignmentDocument(rows, alignment.whole, len(alignment.missing), alignment.left)
+
+
+def _print_alignment(alignment: Alignment) -> None:
+    """One row a cell, one column a repository."""
+    wide = max(len(cell) for cell in alignment.cells) + 2
+    widths = [(column, max(len(column.shown), len("missing")) + 2) for column in alignment.columns]
+    head = "".join(f"{column.shown:{width}}" for column, width in widths)
+    write(f"{'cell':{wide}}{head}status", "bold")
+    for cell in alignment.cells:
+        line = f"{cell:{wide}}"
+        for column, width in widths:
+            there = cell in column.recipes
+            line += f"{'yes':{width}}" if there else paint(f"{'missing':{width}}", "bold red")
+        lacking = [column.shown for column in alignment.columns if cell not in column.recipes]
+        write(line + (f"missing in {', '.join(lacking)}" if lacking else "in all"))
+    repositories = f"{len(alignment.columns)} repositories"
+    hint = "; --create writes what is missing" if alignment.missing else ""
+    tell(f"{alignment.whole} of {len(alignment.cells)} cells are in all {repositories}{hint}")
+    for one in alignment.left:
+        warn(f"in no row: {one.path}: {one.why}")
+
+
+def _print_created(done: CreatedDocument) -> None:
+    """What was written, and what cannot be."""
+    for path in done.written:
+        write(f"create  {path}")
+    for name, why in done.impossible.items():
+        warn(f"cannot  {Path(name).name}  {why}")
+    if done.written:
+        tell("Where a torchsmith.toml rules these repositories, ask for the new cells there too (`include`).")

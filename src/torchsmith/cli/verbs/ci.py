@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -71,17 +72,15 @@ def hydra(
         _give(opened.root, "release.nix", hydra_jobset(opened.select(selectors or []).cells), write)
 
 
-def _give(root: object, name: str, text: str, write: bool) -> None:
-    from pathlib import Path
-
-    from torchsmith.cli.console import err
+def _give(root: Path | None, name: str, text: str, write: bool) -> None:
+    from torchsmith.cli.paint import tell
     from torchsmith.edge.files import write_atomic
     from torchsmith.edge.problem import Problem
 
     if not write:
         sys.stdout.write(text)
         return
-    if not isinstance(root, Path):
+    if root is None:
         raise Problem("there is no workspace to write into", hint="torchsmith init makes one")
     write_atomic(root / name, text)
-    err().print(f"wrote {root / name}", markup=False, soft_wrap=True)
+    tell(f"wrote {root / name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.host_options import WorkloadOption
+from torchsmith.cli.host_options import PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 
@@ -31,10 +31,7 @@ def run(
     must_not: Annotated[
         list[str] | None, Option("--must-not", help="A variant that must not be chosen.")
     ] = None,
-    package: Annotated[
-        list[str] | None,
-        Option("--package", help="The package to cover with, or several in one cell; else torch."),
-    ] = None,
+    package: PackagesOption = None,
     workload: WorkloadOption = "general",
     write: MatrixFileOption = None,
     force: Annotated[bool, Option("--force", help="Replace the file of --write.")] = False,
@@ -49,7 +46,8 @@ def run(
     is 1 where a machine is not served or an entry of the inventory could not be read.
     """
     from torchsmith.cli import cover_view as view
-    from torchsmith.cli.console import print_json, warn
+    from torchsmith.cli.console import print_json
+    from torchsmith.cli.paint import warn
     from torchsmith.host.cover import Cover, Pins, catalog_estimates
     from torchsmith.host.fleet import read_fleet
     from torchsmith.host.matrix_file import write_matrix

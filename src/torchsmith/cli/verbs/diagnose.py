@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.params import Argument
 
 EXAMPLE = "torchsmith diagnose sample"
 
@@ -16,7 +15,7 @@ EXAMPLE = "torchsmith diagnose sample"
 def run(
     log: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="LOG",
             help="A build's log, a job's name, - for standard input, or the word sample.",
             allow_dash=True,
@@ -31,7 +30,7 @@ def run(
     code is 1 when no known error matches. Each verdict says how sure it is.
     """
     from torchsmith.cli.by_name import log_named
-    from torchsmith.cli.console import out, print_json
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.diagnosis_view import print_diagnosis
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import read_text
@@ -45,6 +44,6 @@ def run(
     if json:
         print_json(found)
     else:
-        print_diagnosis(out(), found)
+        print_diagnosis(found)
     if not found.error:
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -51,7 +51,7 @@ def run(
 
         told = ask_all([(recipe.name, recipe.path, recipe.system) for recipe in chosen], seconds=timeout)
         view.print_values(told, as_json=json)
-        failed = any(not answer.ok for answer in told)
+        failed = any(answer.values is None for answer in told)
     else:
         _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, separate=separate)
         results = evaluate(chosen)

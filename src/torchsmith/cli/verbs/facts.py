@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import typer
+import msgspec
 
+from torchsmith.catalog.proof.checks import FactCheck
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.paint import write
+from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith facts --offline"
+STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
+
+
+class FactsDocument(msgspec.Struct, frozen=True):
+    """Every fact that a tool can see, and how many of each kind no tool was asked about."""
+
+    checks: Sequence[FactCheck]
+    not_looked_at: Mapping[str, int]
 
 
 def run(
     cuda: Annotated[
-        list[str] | None, typer.Option("--cuda", help="Check this CUDA release; may be given again.")
+        list[str] | None, Option("--cuda", help="Check this CUDA release; may be given again.")
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Download nothing; use what is cached.")] = False,
+    offline: Annotated[bool, Option("--offline", help="Download nothing; use what is cached.")] = False,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -26,9 +38,8 @@ def run(
     fact is wrong.
     """
     from torchsmith.catalog.proof.checks import check_catalog, not_looked_at
-    from torchsmith.catalog.proof.readings import read_tools
+    from torchsmith.catalog.proof.readings import chosen_toolkits, read_tools
     from torchsmith.cli.console import err, print_json
-    from torchsmith.cli.facts_view import FactsDocument, chosen_toolkits, print_checks
     from torchsmith.workspace.load import open_workspace
 
     catalog = open_workspace(workspace).catalog
@@ -37,10 +48,32 @@ def run(
         readings = read_tools(
             toolkits, download=not offline, watch=lambda what: status.update(f"asking {what}")
         )
-        checks = check_catalog(catalog, readings)
+        proved = FactsDocument(check_catalog(catalog, readings), not_looked_at(catalog))
     if json:
-        print_json(FactsDocument(checks, not_looked_at(catalog)))
+        print_json(proved)
     else:
-        print_checks(checks, not_looked_at(catalog))
-    if any(check.outcome == "wrong" for check in checks):
-        raise typer.Exit(1)
+        _print_checks(proved)
+    if any(check.outcome == "wrong" for check in proved.checks):
+        raise SystemExit(1)
+
+
+def _print_checks(proved: FactsDocument) -> None:
+    """Every fact with its verdict, then the count, and what no tool was asked about."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from torchsmith.cli.console import out
+
+    table = Table(box=None, pad_edge=False, header_style="cyan")
+    table.add_column("fact", max_width=60)
+    table.add_column("source")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("detail")
+    for check in proved.checks:
+        verdict = Text(check.outcome, style=STYLES[check.outcome])
+        table.add_row(Text(check.fact), Text(check.tool), verdict, Text(check.detail))
+    out().print(table)
+    counts = {name: sum(check.outcome == name for check in proved.checks) for name in STYLES}
+    write(", ".join(f"{count} {name}" for name, count in counts.items()))
+    kinds = ", ".join(f"{count} {kind}" for kind, count in proved.not_looked_at.items())
+    write(f"not looked at: {sum(proved.not_looked_at.values())} facts ({kinds})")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
+from torchsmith.build.farm_check import BuilderRow
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.paint import paint, tell, write
 
 EXAMPLE = "torchsmith farm check"
 app = typer.Typer(
@@ -17,6 +21,12 @@ app = typer.Typer(
     help="The builders: machines of torchsmith.toml, or else of /etc/nix/machines.",
     epilog=f"Example: [bold]{EXAMPLE}[/bold]",
 )
+
+
+class FarmDocument(msgspec.Struct, frozen=True):
+    """The builders that were tried."""
+
+    builders: Sequence[BuilderRow]
 
 
 @app.callback()
@@ -41,8 +51,7 @@ def check(
 
     from torchsmith.build.farm import MACHINES, configured
     from torchsmith.build.farm_check import check_builder
-    from torchsmith.cli.console import err, print_json
-    from torchsmith.cli.farm_view import farm_document, print_checked
+    from torchsmith.cli.console import print_json
     from torchsmith.edge.problem import Problem
     from torchsmith.workspace.load import open_workspace
 
@@ -52,12 +61,25 @@ def check(
         raise Problem(f"there is no {machines}")
     builders = configured(rows, machines or MACHINES)
     if not builders:
-        err().print("no builder is configured: Nix builds on this machine alone", markup=False)
+        tell("no builder is configured: Nix builds on this machine alone")
     with ThreadPoolExecutor(8) as pool:
         checked = list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders))
     if json:
-        print_json(farm_document(checked))
+        print_json(FarmDocument(checked))
     else:
-        print_checked(checked)
-    if any(one.faults for one in checked):
-        raise typer.Exit(1)
+        _print_checked(checked)
+    if not all(one.ok for one in checked):
+        raise SystemExit(1)
+
+
+def _print_checked(checked: Sequence[BuilderRow]) -> None:
+    """A line a builder, and a line a fault."""
+    for one in checked:
+        mark = paint("✓ ", "green") if one.ok else paint("✗ ", "bold red")
+        facts = ""
+        if one.system:
+            runs = ", ".join(one.isas) or "no instruction set of the catalog"
+            facts = f"  {one.system}, {one.free_gb:.0f} GB free, {one.memory_gb:.0f} GB memory, runs {runs}"
+        write(mark + one.builder + paint(facts, "dim"))
+        for fault in one.faults:
+            write(f"    {fault}", "red")

@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from torchsmith.cli.options import JsonOption, ProfileOption, WaitOption, WorkspaceOption
+from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Argument, Option
+from torchsmith.workspace.journal import Commit
+
+if TYPE_CHECKING:
+    from torchsmith.workspace.change import Change
+    from torchsmith.workspace.run import GenerateReport
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
+STYLES = {
+    "create": "green",
+    "update": "cyan",
+    "adopt": "magenta",
+    "replace": "magenta",
+    "delete": "red",
+    "blocked": "yellow",
+}
+WORDS = {"keep": "unchanged", "adopt": "adopted", "blocked": "left alone"}  # others take a d
+SHOWN = 12  # changes of one kind that are listed one by one
+
+
+class GeneratedRow(msgspec.Struct, frozen=True):
+    """What becomes of a file."""
+
+    kind: str
+    path: str
+    why: str
+
+
+class GeneratedDocument(msgspec.Struct, frozen=True):
+    """What `generate` wrote, or would write."""
+
+    root: Path
+    written: bool
+    unchanged: int
+    changes: list[GeneratedRow]
+    commits: Sequence[Commit]
 
 
 def run(
@@ -38,7 +76,7 @@ def run(
     Only files that torchsmith wrote, and nobody edited since, are replaced or deleted; everything else is
     reported and left. The exit code is 1 when something was left, or with [bold]--check[/bold] is stale.
     """
-    from torchsmith.cli import generate_view as view
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.options import adopting
     from torchsmith.workspace.run import GenerateRequest, generate
@@ -57,13 +95,52 @@ def run(
         )
     )
     if json:
-        view.print_report_json(report)
+        print_json(_document(report))
     elif diff:
-        view.print_diff(report)
+        sys.stdout.writelines(change.diff() for change in report.changes)
     else:
-        view.print_report(report, check=check, dry_run=dry_run)
+        _print_report(report, check=check, dry_run=dry_run)
         if not (report.blocked or check or dry_run):
             next_step("audit", str(workspace or "."), why="are they right?")
             next_step("build", "--dry-run", workspace=workspace, why="what would it take?")
     if report.blocked or (check and report.pending):
         raise SystemExit(1)
+
+
+def _kind(change: Change) -> str:
+    """What `generate` calls a change: a rewrite updates a file of ours, adopts another's, or is not done."""
+    if change.left:
+        return "blocked"
+    if change.kind == "rewrite":
+        return "update" if change.owner == "ours" else "adopt"
+    return change.kind
+
+
+def _document(report: GenerateReport) -> GeneratedDocument:
+    rows = [GeneratedRow(_kind(one), one.path, one.why) for one in report.changes if one.kind != "keep"]
+    unchanged = len(report.changes) - len(rows)
+    return GeneratedDocument(report.root, report.written, unchanged, rows, report.commits)
+
+
+def _print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None:
+    """Counts, and every file that needs a person."""
+    from torchsmith.cli.console import say_recovered
+
+    line, stream = (write, sys.stdout) if check or dry_run else (tell, sys.stderr)
+    say_recovered(report.recovered)
+    by_kind: dict[str, list[Change]] = {}
+    for change in report.changes:
+        by_kind.setdefault(_kind(change), []).append(change)
+    for kind, style in STYLES.items():
+        changes = by_kind.get(kind, [])
+        listed = changes if kind in ("blocked", "delete", "adopt") or check else changes[:SHOWN]
+        for change in listed:
+            why = "" if kind == "create" else paint(f"  {change.why}", "dim", stream)
+            line(paint(f"{kind:8}", style, stream) + change.path + why)
+        if len(changes) > len(listed):
+            line(f"{'':8}… and {len(changes) - len(listed)} more", "dim")
+    counts = {kind: len(by_kind.get(kind, ())) for kind in ("keep", *STYLES)}
+    words = ", ".join(f"{count} {WORDS.get(kind, f'{kind}d')}" for kind, count in counts.items() if count)
+    line(f"{report.root}: {'' if report.written else 'would be: '}{words}")
+    for commit in report.commits:
+        line(f"{commit.repo}: committed {commit.revision} {commit.message}")

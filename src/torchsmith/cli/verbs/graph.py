@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from torchsmith.cli.nix_options import (
     CacheOption,
@@ -14,9 +18,33 @@ from torchsmith.cli.nix_options import (
     TimeoutOption,
 )
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
+from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Option
 
+if TYPE_CHECKING:
+    from torchsmith.nix.graph import Graph
+
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
+NAMED = 3  # recipes that are named; more are counted
+
+
+class HeavyRow(msgspec.Struct, frozen=True):
+    """A long build and the recipes above it."""
+
+    kind: str
+    name: str
+    drvPath: str
+    shared: bool
+    recipes: tuple[str, ...]
+
+
+class GraphDocument(msgspec.Struct, frozen=True):
+    """What lies below recipes."""
+
+    recipes: Mapping[str, str]  # the derivation of each
+    derivations: int
+    downloads: int
+    heavy: list[HeavyRow]
 
 
 def run(
@@ -37,22 +65,24 @@ def run(
 
     The derivations are put into the Nix store for it; nothing is built.
     """
-    from torchsmith.cli import graph_view as view
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.eval_view import print_failures
     from torchsmith.cli.nix_options import evaluation, open_recipes
     from torchsmith.edge.problem import Problem, did_you_mean
     from torchsmith.nix.graph import graph_of
 
-    if format and format not in view.DRAWINGS:
-        raise Problem(f"unknown format {format!r}", hint=did_you_mean(format, view.DRAWINGS))
+    if format and format not in DRAWINGS:
+        raise Problem(f"unknown format {format!r}", hint=did_you_mean(format, DRAWINGS))
     opened, chosen = open_recipes(recipes, workspace)
     nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, instantiate=True)
     results = evaluate(chosen)
     graph = graph_of(nix, results)
     if format:
-        sys.stdout.write(view.DRAWINGS[format](graph))
+        sys.stdout.write(DRAWINGS[format](graph))
+    elif json:
+        print_json(_document(graph))
     else:
-        view.print_graph(graph, as_json=json)
+        _print_graph(graph)
     if svg is not None:
         from torchsmith.cli.page_run import write_svg
         from torchsmith.page.pictures import graph_picture
@@ -61,3 +91,46 @@ def run(
     print_failures(results)
     if len(graph.recipes) < len(results):
         raise SystemExit(1)
+
+
+def _document(graph: Graph) -> GraphDocument:
+    heavy = [
+        HeavyRow(one.kind, one.derivation.name, one.derivation.path, one.shared, one.users)
+        for one in graph.heavy
+    ]
+    return GraphDocument(graph.recipes, len(graph.users), graph.downloads, heavy)
+
+
+def _print_graph(graph: Graph) -> None:
+    """The long builds, each with the recipes above it, and the sum of everything."""
+    width = max((len(one.derivation.name) for one in graph.heavy), default=0)
+    for one in graph.heavy:
+        users = ", ".join(one.users) if len(one.users) <= NAMED else f"{len(one.users)} recipes"
+        kind = paint(f"{one.kind:7}", "bold")
+        write(f"{kind}{one.derivation.name:{width}}  {paint(f'below {users}', 'dim')}")
+    counts = Counter(one.kind for one in graph.heavy)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    total = f"{len(graph.users)} derivations below {len(graph.recipes)} recipes, {graph.downloads} downloads"
+    tell(f"{total}; long builds: {kinds or 'none'}")
+
+
+def dot(graph: Graph) -> str:
+    """The recipes and the long builds below them, for Graphviz."""
+    lines = ["digraph torchsmith {", "  rankdir=LR;", "  node [shape=box];"]
+    filled = 'label="{}", style=filled'
+    lines += [f'  "{one.derivation.path}" [{filled.format(one.derivation.name)}];' for one in graph.heavy]
+    lines += [f'  "{name}" -> "{one.derivation.path}";' for one in graph.heavy for name in one.users]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def mermaid(graph: Graph) -> str:
+    """The same for a page of Markdown."""
+    numbers = {name: f"r{at}" for at, name in enumerate(graph.recipes)}
+    lines = ["graph LR", *(f'  {number}["{name}"]' for name, number in numbers.items())]
+    for at, one in enumerate(graph.heavy):
+        lines.append(f'  h{at}[("{one.derivation.name}")]')
+        lines += [f"  {numbers[name]} --> h{at}" for name in one.users]
+    return "\n".join(lines) + "\n"
+
+
+DRAWINGS: Mapping[str, Callable[[Graph], str]] = {"dot": dot, "mermaid": mermaid}

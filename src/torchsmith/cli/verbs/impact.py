@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from torchsmith.cli.nix_options import CacheOption, JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.paint import tell, write
+from torchsmith.cli.params import Option
 from torchsmith.plan.impact import Effect
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"
@@ -27,11 +28,11 @@ def run(
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     against: Annotated[
-        str, typer.Option("--against", metavar="REV", help="The git revision to compare with.")
+        str, Option("--against", metavar="REV", help="The git revision to compare with.")
     ] = "HEAD",
     as_is: Annotated[
         bool,
-        typer.Option("--as-is", help="Compare the files as they lie there, not what would be generated."),
+        Option("--as-is", help="Compare the files as they lie there, not what would be generated."),
     ] = False,
     nixpkgs: NixpkgsOption = None,
     jobs: JobsOption = None,
@@ -45,7 +46,7 @@ def run(
     What the workspace asks for now is evaluated beside what a git revision holds: a recipe whose derivation
     is the same need not be built again. The exit code is 1 when a recipe no longer evaluates.
     """
-    from torchsmith.cli.console import err, out, print_json
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.nix_options import evaluation
     from torchsmith.plan.impact import impact, summary
     from torchsmith.workspace.load import open_workspace
@@ -58,9 +59,7 @@ def run(
     else:
         for effect in found:
             if effect.kind != "identical":
-                out().print(
-                    f"{effect.kind:12} {effect.name}  {effect.after or effect.before}", soft_wrap=True
-                )
-        err().print(summary(found))
+                write(f"{effect.kind:12} {effect.name}  {effect.after or effect.before}")
+        tell(summary(found))
     if any(effect.kind == "broken" for effect in found):
-        raise typer.Exit(1)
+        raise SystemExit(1)

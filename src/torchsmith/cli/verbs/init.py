@@ -37,8 +37,8 @@ def run(
     It starts with the profile [bold]real[/bold], in which every cell has a machine that can use it.
     [bold]seed[/bold] is the whole seed plan, [bold]wide[/bold] every cell that hardware and toolkit allow.
     """
-    from torchsmith.cli.console import warn
     from torchsmith.cli.next_step import next_step
+    from torchsmith.cli.paint import warn
     from torchsmith.workspace.start import start_workspace
 
     if existing:
@@ -53,26 +53,21 @@ def run(
 
 def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bool) -> None:
     """A workspace around repositories that are there."""
-    from torchsmith.cli.console import err, say
     from torchsmith.cli.next_step import quoted
+    from torchsmith.cli.paint import by_reason, some, tell, write
     from torchsmith.workspace.derive import derive_workspace, write_derived
 
     derived = derive_workspace(folder, repos, line)
     write_derived(derived, force=force)
     for title, impossible in (("cells that cannot be built", True), ("names that are no cell", False)):
         left = [one for one in derived.left if one.impossible is impossible]
-        by_reason: dict[str, list[str]] = {}
-        for one in left:
-            by_reason.setdefault(one.why, []).append(one.name)
         if left:
-            say(f"left out, {title}: {len(left)}")
-        for why, names in by_reason.items():
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            say(f"  {names[0]}{more}: {why}")
+            write(f"left out, {title}: {len(left)}")
+        for why, names in by_reason((one.why, one.name) for one in left).items():
+            write(f"  {some(names)}: {why}")
     warned = sum(bool(cell.warnings) for cell in derived.cells)
     aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
-    err().print(
+    tell(
         f"wrote {derived.file}: {len(derived.cells)} variants from {derived.recipes} recipes{aside};"
-        f" next: torchsmith plan -w {quoted(str(derived.file.parent))}",
-        soft_wrap=True,
+        f" next: torchsmith plan -w {quoted(str(derived.file.parent))}"
     )

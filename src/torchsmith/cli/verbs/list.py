@@ -49,7 +49,7 @@ def run(
 
             next_step("init", "builds", why="a workspace of your own, to change")
     if not matrix.cells and not left_out:
-        from torchsmith.cli.console import warn
+        from torchsmith.cli.paint import warn
 
         warn("every cell is left out; torchsmith list --left-out says why")
         raise SystemExit(1)

@@ -37,8 +37,9 @@ def run(
     It tells of every cell how it stands, and why: recipe, findings, what it shares, builds and verification.
     Nothing outside the workspace's folder is read, and nothing is built.
     """
-    from torchsmith.cli.console import print_json, say
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.page_run import page_request, with_cover, write_own
+    from torchsmith.cli.paint import write
     from torchsmith.page.collect import collect, pickable
 
     asked = page_request(folder, workspace, profile, nixpkgs, evaluate)
@@ -52,4 +53,4 @@ def run(
 
     text = page(document, asked.workspace.catalog, pickable(asked))
     write_own(output, text, f'content="{GENERATOR} ')
-    say(f"{output}: {len(document.cells)} cells, {len(text.encode()) / 1024:.0f} KiB")
+    write(f"{output}: {len(document.cells)} cells, {len(text.encode()) / 1024:.0f} KiB")

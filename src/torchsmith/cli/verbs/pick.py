@@ -15,6 +15,7 @@ from torchsmith.cli.host_options import (
     GpuOption,
     IsaOption,
     LimitOption,
+    PackagesOption,
     SystemOption,
     WorkloadOption,
 )
@@ -50,10 +51,7 @@ def run(
     gpu: GpuOption = None,
     driver: DriverOption = "",
     time_limit: LimitOption = 10.0,
-    package: Annotated[
-        list[str] | None,
-        Option("--package", help="The package to pick, or several in one cell; else torch."),
-    ] = None,
+    package: PackagesOption = None,
     org: PublisherOption = "",
     manifest: ManifestOption = False,
     explain: Annotated[bool, Option("--explain", help="Say of every candidate why not.")] = False,
@@ -124,7 +122,7 @@ def _adds_to(opened: Workspace) -> Callable[[Variant], str]:
 
 
 def _create(path: Path, answer: Pick, catalog: Catalog) -> None:
-    from torchsmith.cli.console import warn
+    from torchsmith.cli.paint import warn
     from torchsmith.host.matrix_file import write_matrix
     from torchsmith.workspace.load import read_as
 

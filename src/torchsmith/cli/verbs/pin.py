@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import typer
+import msgspec
 
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import AdoptOption, DryRunOption, JsonOption, WaitOption, WorkspaceOption
+from torchsmith.cli.paint import tell, write
+from torchsmith.cli.params import Argument, Option
 from torchsmith.cli.release_options import AudioOption, PairOption, TarballHashOption, VisionOption
+from torchsmith.plan.impact import Effect, summary
+from torchsmith.plan.pin import Proposal
 
 EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
+SHOWN = 5
+
+
+class PinDocument(msgspec.Struct, frozen=True):
+    """A line's move: the facts to write by file, the recipes that follow, and what evaluation says."""
+
+    written: bool
+    facts: Mapping[str, str]
+    recipes: list[str]
+    blocked: list[str]
+    to_learn: Sequence[str]
+    effects: Sequence[Effect] | None
 
 
 def run(
-    line: Annotated[str, typer.Argument(metavar="LINE", help="The line to move, such as 2.10.")],
+    line: Annotated[str, Argument(metavar="LINE", help="The line to move, such as 2.10.")],
     workspace: WorkspaceOption = None,
-    rev: Annotated[str, typer.Option("--rev", help="The nixpkgs revision: 40 digits, or a pin's name.")] = "",
+    rev: Annotated[str, Option("--rev", help="The nixpkgs revision: 40 digits, or a pin's name.")] = "",
     sha256: TarballHashOption = "",
     learn: Annotated[
-        bool, typer.Option("--learn", help="Download the tarball, and state the hash that it has.")
+        bool, Option("--learn", help="Download the tarball, and state the hash that it has.")
     ] = False,
-    tarball: Annotated[str, typer.Option("--tarball", help="With --learn: the address of a mirror.")] = "",
-    torch: Annotated[str, typer.Option("--torch", help="The torch release, such as 2.10.1.")] = "",
+    tarball: Annotated[str, Option("--tarball", help="With --learn: the address of a mirror.")] = "",
+    torch: Annotated[str, Option("--torch", help="The torch release, such as 2.10.1.")] = "",
     torchvision: VisionOption = "",
     torchaudio: AudioOption = "",
     pair: PairOption = None,
-    evaluate: Annotated[bool, typer.Option("--eval", help="Evaluate before and after with Nix.")] = False,
+    evaluate: Annotated[bool, Option("--eval", help="Evaluate before and after with Nix.")] = False,
     nixpkgs: NixpkgsOption = None,
     dry_run: DryRunOption = False,
     adopt: AdoptOption = False,
@@ -40,7 +57,7 @@ def run(
     hash of the nixpkgs tarball is learnt from a download, of the new revision or of those that the line has;
     with [bold]--eval[/bold] Nix says what changes, derivation by derivation.
     """
-    from torchsmith.cli import pin_view as view
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.nix_options import evaluation
     from torchsmith.plan.pin import Move, carry_out, evaluated, learnt, pairs_of, propose
     from torchsmith.workspace.load import open_workspace
@@ -59,6 +76,35 @@ def run(
     else:
         proposal = carry_out(workspace, move, adopt=adopt, wait_seconds=wait)
     effects = evaluated(proposal, ask) if ask else None
-    view.print_proposal(proposal, effects, written=not dry_run, as_json=json)
+    if json:
+        recipes, blocked = ([one.path for one in changes] for changes in (proposal.recipes, proposal.blocked))
+        facts, to_learn = proposal.facts, proposal.to_learn
+        print_json(PinDocument(not dry_run, facts, recipes, blocked, to_learn, effects))
+    else:
+        _print_proposal(proposal, effects, written=not dry_run)
     if dry_run and proposal.blocked:
-        raise typer.Exit(1)
+        raise SystemExit(1)
+
+
+def _print_proposal(proposal: Proposal, effects: Sequence[Effect] | None, *, written: bool) -> None:
+    """Facts, recipes, what is to be learned, and what evaluation says."""
+    from torchsmith.cli.console import say_recovered
+
+    say_recovered(proposal.recovered)
+    for name in proposal.facts:
+        write(f"{'wrote' if written else 'would write'} catalog/{name}.toml")
+    moved = proposal.recipes
+    for one in moved[:SHOWN]:
+        write(f"  {one.kind}  {one.path}")
+    if len(moved) > SHOWN:
+        write(f"  … and {len(moved) - SHOWN} more recipes")
+    for one in proposal.blocked:
+        write(f"  blocked  {one.path}: {one.why}")
+    if proposal.to_learn:
+        write(f"hashes to be learned: {', '.join(proposal.to_learn)}")
+    for effect in effects or ():
+        if effect.kind in ("broken", "still broken"):
+            write(f"  {effect.kind}  {effect.name}: {effect.after}")
+    if effects is not None:
+        write(f"by evaluation: {summary(effects)}")
+    tell(f"{len(moved)} recipes {'moved' if written else 'would move'}")

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
 
-import typer
+import msgspec
 
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.paint import paint, write
+from torchsmith.cli.params import Option
+from torchsmith.publish.publish import PublishedRow
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
+STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
+
+
+class PublishDocument(msgspec.Struct, frozen=True):
+    """How each package stands."""
+
+    packages: Sequence[PublishedRow]
 
 
 def run(
     recipes: Recipes = None,
     org: Annotated[
-        str, typer.Option("--org", "-o", help="The organisation to publish under; else torchsmith.toml's.")
+        str, Option("--org", "-o", help="The organisation to publish under; else torchsmith.toml's.")
     ] = "",
     workspace: WorkspaceOption = None,
-    push: Annotated[bool, typer.Option("--push", help="First commit and push, once a repository.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also publish what is not verified.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, publish nothing.")] = False,
+    push: Annotated[bool, Option("--push", help="First commit and push, once a repository.")] = False,
+    force: Annotated[bool, Option("--force", help="Also publish what is not verified.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Check everything, publish nothing.")] = False,
     nixpkgs: NixpkgsOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -35,7 +47,6 @@ def run(
     from torchsmith.build.start import state_folder, workspace_record
     from torchsmith.cli.console import print_json, say_recovered
     from torchsmith.cli.nix_options import read_trees
-    from torchsmith.cli.publish_view import PublishDocument, print_rows
     from torchsmith.cli.verified import changed_since, verified_by
     from torchsmith.edge.problem import Problem
     from torchsmith.publish.publish import Publisher
@@ -58,6 +69,16 @@ def run(
     if json:
         print_json(PublishDocument(rows))
     else:
-        print_rows(rows)
+        _print_rows(rows)
     if any(row.standing in ("failed", "not verified") for row in rows):
-        raise typer.Exit(1)
+        raise SystemExit(1)
+
+
+def _print_rows(rows: Sequence[PublishedRow]) -> None:
+    """A line a package, then the counts."""
+    for row in rows:
+        words = f"  {row.repo} at {row.revision[:12]}{f': {row.words}' if row.words else ''}"
+        standing = paint(f"{row.standing:18}  ", STYLES.get(row.standing, ""))
+        write(f"{standing}{row.org}/{row.name}{paint(words, 'dim')}")
+    counts = Counter(row.standing for row in rows)
+    write(", ".join(f"{count} {standing}" for standing, count in counts.items()) or "nothing to publish")

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
+from torchsmith.cli.paint import paint, write
+from torchsmith.cli.params import Argument, Option
+
+if TYPE_CHECKING:
+    from torchsmith.artifact.trial import Trial
 
 EXAMPLE = "torchsmith test sample --junit results.xml"
+MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
 
 def run(
     path: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="PATH",
             help="A cell's name, a result link, a store path, a site-packages folder, or the word sample.",
         ),
     ],
     variant: VariantOption = None,
     python: Annotated[
-        Path | None, typer.Option("--python", help="The interpreter to run it with; else its own inputs'.")
+        Path | None, Option("--python", help="The interpreter to run it with; else its own inputs'.")
     ] = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=1, help="Seconds after which it is ended.")
-    ] = 600,
+    timeout: Annotated[float, Option("--timeout", min=1, help="Seconds after which it is ended.")] = 600,
     junit: Annotated[
-        Path | None, typer.Option("--junit", help="Write the results to this file as JUnit XML.")
+        Path | None, Option("--junit", help="Write the results to this file as JUnit XML.")
     ] = None,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
@@ -45,7 +48,6 @@ def run(
     from torchsmith.cli.console import err, print_json
     from torchsmith.cli.options import promised
     from torchsmith.cli.samples import or_sample
-    from torchsmith.cli.trial_view import print_trial
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
 
@@ -60,6 +62,25 @@ def run(
     if json:
         print_json(trial)
     else:
-        print_trial(trial)
+        _print_trial(trial)
     if not trial.ok:
-        raise typer.Exit(1)
+        raise SystemExit(1)
+
+
+def _print_trial(trial: Trial) -> None:
+    """Every step with its outcome, and the sum."""
+    write(trial.variant or trial.path, "bold")
+    facts = trial.facts
+    if facts:
+        cuda = f", CUDA {facts['cuda']}" if facts.get("cuda") else ""
+        python = f"Python {facts['python']}, CPU dispatch {facts['cpu_capability']}"
+        write(f"torch {facts['torch']}{cuda}, {python}")
+    for one in trial.results:
+        mark, style = MARKS[one.outcome]
+        detail = f": {one.detail}" if one.detail else ""
+        write(f"{paint(mark, style)} {one.step}{paint(detail, 'dim' if one.outcome == 'passed' else '')}")
+        if one.hint:
+            write(f"    {one.hint}", "cyan")
+    counts = Counter[str](one.outcome for one in trial.results)
+    text = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MARKS if counts[outcome])
+    write(text, "bold green" if trial.ok else "bold red")
