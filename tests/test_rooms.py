@@ -25,7 +25,7 @@ PLAN: dict[str, set[str]] = {
     "record": {"catalog", "matrix"},
     "repair": {"nix", "workspace"},
     "build": {"nix", "workspace", "record", "repair"},
-    "publish": {"workspace", "record"},
+    "publish": {"nix", "workspace", "record"},
     "artifact": {"catalog", "matrix"},
     "host": {"catalog", "matrix"},
     "page": {"artifact", "audit", "build", "host"},

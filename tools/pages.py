@@ -39,6 +39,7 @@ from torchsmith.cli.verbs import align, diff_drv, facts, farm, generate, graph, 
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageDocument
+from torchsmith.publish.sbom import Bom
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.workspace.pages import table
 from torchsmith.workspace.settings import schema
@@ -102,6 +103,7 @@ DOCUMENTS: dict[str, Any] = {
     "test": Trial,
     "compare": BuildComparison,
     "rehearse": rehearse_run.RehearseDocument,
+    "sbom": Bom,
     "publish": publish.PublishDocument,
     "facts": facts.FactsDocument,
     "doctor": DoctorDocument,
@@ -128,7 +130,8 @@ def json_page() -> str:
 
 JSON_WORDS = """Data goes to stdout, words for people to stderr. Every document is an object with the
 number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
-`build --json` prints an object a line, an event each, without a format. With `--json` an error is a document
+`build --json` prints an object a line, an event each, without a format; `sbom --json` prints CycloneDX,
+whose `specVersion` is its format. With `--json` an error is a document
 too, `{"format": 1, "error": {"message", "hint", "where", "exit"}}`, and stderr has it in words. What nobody
 knows is null or left out."""
 

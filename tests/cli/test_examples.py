@@ -15,7 +15,7 @@ from tests.cli.conftest import Call
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.samples import HERE
 
-ASKING_NIX = ("eval", "graph", "diff-drv", "impact", "build", "rehearse", "fix-hashes")
+ASKING_NIX = ("eval", "sbom", "graph", "diff-drv", "impact", "build", "rehearse", "fix-hashes")
 PROGRAMS = (str(Path(sys.executable).parent), os.environ["PATH"])
 SIGNATURE = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")
 ANYBODY = {f"GIT_{name}": "x@example.invalid" for name in SIGNATURE}

@@ -90,6 +90,7 @@ def evaluation(
     instantiate: bool = False,
     separate: bool = False,
     phases: Mapping[str, str] | None = None,
+    inventory: bool = False,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
     from torchsmith.cli.progress import Bar
@@ -116,6 +117,7 @@ def evaluation(
                 alone=separate,
                 instantiate=instantiate,
                 phases=phases,
+                inventory=inventory,
             )
         return with_means(results)
 

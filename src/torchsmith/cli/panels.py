@@ -24,6 +24,9 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         "verify reads a build on any machine; test runs it here, compare times it",
         ("verify", "test", "compare"),
     ),
-    "Ship": ("page shows where everything stands, publish gives it to others", ("page", "publish")),
+    "Ship": (
+        "page shows where all stands, sbom lists what is in it, publish ships it",
+        ("page", "sbom", "publish"),
+    ),
 }
 VERBS = tuple(verb for _, verbs in PANELS.values() for verb in verbs)

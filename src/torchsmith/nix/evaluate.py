@@ -108,16 +108,18 @@ def evaluate(
     instantiate: bool = False,
     twin: bool = False,
     phases: Mapping[str, str] | None = None,
+    inventory: bool = False,
 ) -> list[EvalResult]:
     """Evaluate recipes; results in the order of the requests.
 
     `addresses` may be downloaded besides nixpkgs at a revision, each whole; nothing else is. `alone` shares
     nothing and takes one process each; `instantiate` also puts the derivations into the store; `twin`
     evaluates recipes of any system as if they were for this machine's, whose sources are the same; `phases`
-    are build phases by name, in place of the recipes' own.
+    are build phases by name, in place of the recipes' own; `inventory` also tells what recipes are made of.
     """
     known_trees = {rev: str(check_tree(path)) for rev, path in (trees or {}).items()}
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
+    identity |= {"inventory": "1"} if inventory else {}
     phases = phases or {}
     memory = _Memory(cache, identity, known_trees, nix if instantiate else None)
     results: dict[str, EvalResult] = {}
@@ -139,17 +141,9 @@ def evaluate(
         else:
             done(EvalResult(request.name, request.path, 0.0, kept, cached=True))
     if pending:
-        run = _Run(
-            nix,
-            known_trees,
-            addresses,
-            limits or WorkerLimits(workers=default_workers()),
-            clock or SystemClock(),
-            alone,
-            instantiate,
-            nix.current_system if twin else "",
-            phases,
-        )
+        limits, clock = limits or WorkerLimits(workers=default_workers()), clock or SystemClock()
+        system = nix.current_system if twin else ""
+        run = _Run(nix, known_trees, addresses, limits, clock, alone, instantiate, system, phases, inventory)
         run.work_off(pending, finish)
     return [results[request.name] for request in requests]
 
@@ -212,6 +206,7 @@ class _Run:
     instantiate: bool
     twin: str
     phases: Mapping[str, str]
+    inventory: bool
 
     def work_off(self, pending: Sequence[Evaluable], finish: Callable[[RecipeOutcome], None]) -> None:
         """Prepare the recipes, plan which go together, and evaluate them."""
@@ -241,6 +236,7 @@ class _Run:
                 self.clock,
                 self.instantiate,
                 self.twin,
+                self.inventory,
             )
             session.write()
             _work_off(session, batches, finish)

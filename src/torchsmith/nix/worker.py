@@ -16,6 +16,7 @@ from torchsmith.edge.clock import Clock
 from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Running
+from torchsmith.nix.component import Component
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.fetch import Download, Tarball, as_nix
 from torchsmith.nix.prepare import SCOPE, Preparation, PreparedRecipe, original
@@ -45,6 +46,7 @@ class Evaluated(msgspec.Struct, frozen=True):
     system: str
     outputs: Mapping[str, str]
     facts: DerivationFacts
+    components: tuple[Component, ...] = ()  # where they were asked for, the package itself first
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Session:
     clock: Clock
     instantiate: bool = False  # also put the derivations into the store
     twin: str = ""  # the system to import every nixpkgs for, in place of what recipes say
+    inventory: bool = False  # also tell of everything that a recipe is made of
 
     def write(self) -> None:
         """Lay out the prepared files."""
@@ -104,7 +107,7 @@ class Session:
             f" trees = {nix_value(self.trees)}; downloads = {as_nix(self.downloads)};"
             f" roots = {nix_value([f'{root}/' for root in self.preparation.readable.roots])};"
             f" shared = {{ {shared} }}; jobs = [ {jobs} ];"
-            f" twin = {nix_value(self.twin or None)}; }}"
+            f" twin = {nix_value(self.twin or None)}; inventory = {nix_value(self.inventory)}; }}"
         )
 
     def _job(self, job: PreparedRecipe, number: int) -> str:

@@ -97,16 +97,18 @@ rec {
   makeBinPath = concatMapStringsSep ":" (pkg: "${getBin pkg}/bin");
   makeLibraryPath = concatMapStringsSep ":" (pkg: "${getLib pkg}/lib");
   maintainers = { };
-  licenses = mapAttrs (shortName: free: { inherit shortName free; }) {
-    asl20 = true;
-    bsd2 = true;
-    bsd3 = true;
-    gpl2Plus = true;
-    gpl3Plus = true;
-    mit = true;
-    issl = false;
-    nvidiaCuda = false;
-    unfree = false;
+  # As nixpkgs states them: what is not free may be redistributed only where it says so.
+  licenses = mapAttrs (shortName: stated: { inherit shortName; free = true; redistributable = stated.free or true; } // stated) {
+    asl20 = { spdxId = "Apache-2.0"; fullName = "Apache License 2.0"; };
+    bsd2 = { spdxId = "BSD-2-Clause"; fullName = "BSD 2-clause \"Simplified\" License"; };
+    bsd3 = { spdxId = "BSD-3-Clause"; fullName = "BSD 3-clause \"New\" or \"Revised\" License"; };
+    gpl2Plus = { spdxId = "GPL-2.0-or-later"; fullName = "GNU General Public License v2.0 or later"; };
+    gpl3Plus = { spdxId = "GPL-3.0-or-later"; fullName = "GNU General Public License v3.0 or later"; };
+    mit = { spdxId = "MIT"; fullName = "MIT License"; };
+    issl = { fullName = "Intel Simplified Software License"; url = "https://software.intel.com/en-us/license/intel-simplified-software-license"; free = false; };
+    nvidiaCuda = { shortName = "CUDA EULA"; fullName = "CUDA Toolkit End User License Agreement (EULA)"; url = "https://docs.nvidia.com/cuda/eula/index.html#cuda-toolkit-supplement-license-agreement"; free = false; };
+    nvidiaCudaRedist = licenses.nvidiaCuda // { redistributable = true; };
+    unfree = { fullName = "Unfree"; free = false; };
   };
   platforms = rec {
     linux = [ "x86_64-linux" "aarch64-linux" ];

@@ -95,7 +95,7 @@ let
           pname = "cuda${self.cudaMajorMinorVersion}-${pname}";
           inherit version outputs;
           meta = {
-            license = lib.licenses.nvidiaCuda;
+            license = [ lib.licenses.nvidiaCudaRedist ];
           }
           // lib.optionalAttrs (noOrin final version) { platforms = [ "x86_64-linux" ]; };
         }

@@ -17,6 +17,25 @@ in
   writeShellScript = name: text: final.writeText name "#!/bin/bash\n${text}";
   symlinkJoin = { name, paths, postBuild ? "" }: stdenv.mkDerivation { inherit name paths postBuild; };
 
+  mkShell = { packages ? [ ], ... }: stdenv.mkDerivation { name = "nix-shell"; nativeBuildInputs = packages; installPhase = "mkdir $out"; };
+
+  # As nixpkgs has it: the result is a program that writes an archive for `docker load`; here with one layer.
+  dockerTools.streamLayeredImage =
+    { name, tag, config }:
+    stdenv.mkDerivation {
+      name = "stream-${name}";
+      about = final.writeText "${name}-config.json" (builtins.toJSON { inherit config; architecture = lib.head (lib.splitString "-" stdenv.system); os = "linux"; });
+      exportReferencesGraph = [ "graph" (final.writeText "${name}-contents" (lib.concatStringsSep "\n" (config.Cmd or [ ]))) ];
+      image = "${name}:${tag}";
+      program = ./stream-image.py;
+      installPhase = ''
+        grep ^/ "$NIX_BUILD_TOP/graph" | sort -u > paths
+        printf '#!/bin/bash\nexec python3 %s %s %s %s\n' "$program" "$image" "$about" "$(tr '\n' ' ' < paths)" > $out
+        chmod +x $out
+      '';
+      fixupPhase = ":"; # the result is a file
+    };
+
   cmake = plain "cmake" "4.1.2" { };
   ninja = plain "ninja" "1.13.1" { };
   which = plain "which" "2.23" { };
@@ -32,7 +51,7 @@ in
   libjpeg_turbo = plain "libjpeg-turbo" "3.1.2" { outputs = [ "out" "dev" ]; };
   numactl = plain "numactl" "2.0.18" { };
   ccache = plain "ccache" "4.12" { };
-  openssl = plain "openssl" "3.6.0" { outputs = [ "out" "dev" ]; };
+  openssl = plain "openssl" "3.6.0" { outputs = [ "out" "dev" ]; meta.license = lib.licenses.asl20; };
   sox = plain "sox" "14.4.2" { };
   zlib = plain "zlib" "1.3.1" { };
   libuv = plain "libuv" "1.51.0" { };
@@ -44,6 +63,7 @@ in
     stdenv.mkDerivation {
       pname = "openblas";
       version = "0.3.30";
+      meta.license = lib.licenses.bsd3;
       inherit blas64 singleThreaded;
       passthru = { inherit blas64; };
     }

@@ -10,7 +10,7 @@ import msgspec
 
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import paint, write
+from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Option
 from torchsmith.publish.publish import PublishedRow
 
@@ -82,3 +82,8 @@ def _print_rows(rows: Sequence[PublishedRow]) -> None:
         write(f"{standing}{row.org}/{row.name}{paint(words, 'dim')}")
     counts = Counter(row.standing for row in rows)
     write(", ".join(f"{count} {standing}" for standing, count in counts.items()) or "nothing to publish")
+    if counts["published"]:
+        tell(
+            "builds stay in the store while .torchsmith/results links them, and in a cache (build --cache)"
+            " until somebody deletes them; Flox keeps what was published as the organisation's plan says"
+        )

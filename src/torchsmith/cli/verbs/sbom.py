@@ -1,0 +1,91 @@
+"""`torchsmith sbom`: what a cell is made of, and under which terms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchsmith.cli.nix_options import (
+    CacheOption,
+    JobsOption,
+    MemoryOption,
+    NixpkgsOption,
+    Recipes,
+    TimeoutOption,
+)
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.paint import paint, tell, write
+
+if TYPE_CHECKING:
+    from torchsmith.nix.inventory import Inventory
+    from torchsmith.publish.sbom import Terms
+
+NAMED = 6  # packages under a free licence that are named; the rest is counted
+EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith sbom -w b sm120 avx512"
+
+
+def run(
+    recipes: Recipes = None,
+    workspace: WorkspaceOption = None,
+    nixpkgs: NixpkgsOption = None,
+    jobs: JobsOption = None,
+    memory: MemoryOption = 2.0,
+    timeout: TimeoutOption = 300.0,
+    cache: CacheOption = True,
+    json: JsonOption = False,
+) -> None:
+    """List the packages that go into recipes, with versions and licences; --json prints CycloneDX.
+
+    Nix evaluates the recipes and tells name, version and licence of every input for the host, and of theirs.
+    Where all results are in the store, it is what they really hold. Terms that are not free, CUDA's among
+    them, come first. The exit code is 1 where a recipe does not evaluate.
+    """
+    from torchsmith.cli.console import print_json
+    from torchsmith.cli.eval_view import print_failures
+    from torchsmith.cli.nix_options import evaluation, open_recipes
+    from torchsmith.nix.inventory import take_stock
+    from torchsmith.publish.sbom import cyclonedx
+
+    opened, chosen = open_recipes(recipes, workspace)
+    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, inventory=True)
+    results = evaluate(chosen)
+    failed = [result for result in results if not result.ok]
+    inventory = take_stock(nix, results)
+    title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"
+    if json and not failed:
+        print_json(cyclonedx(inventory, title), format=None)
+    elif inventory.components:
+        _print_terms(inventory, title)
+    print_failures(failed)
+    if failed:
+        raise SystemExit(1)
+
+
+def _print_terms(inventory: Inventory, title: str) -> None:
+    """Licences, those that are not free first and with all of their packages."""
+    from torchsmith.publish.sbom import terms
+
+    listed = terms(inventory)
+    for one in listed:
+        _print_license(one)
+    packages, bound = len(inventory.components) + len(inventory.strangers), sum(one.bound for one in listed)
+    basis = "what the results in the store hold" if inventory.built else "inputs by evaluation, nothing built"
+    words = f"{title}: {packages} packages, {len(listed)} licences, {bound} of them not free ({basis})"
+    tell(words)
+    if bound:
+        told = (
+            "read terms that are not free before you hand on a result or an image; --json has every package"
+        )
+        tell(told, "yellow")
+
+
+def _print_license(one: Terms) -> None:
+    license, stated = one.license, ""
+    if one.bound:
+        allowed = "may be redistributed" if license.redistributable else "no right to redistribute is stated"
+        stated = paint(f"  not free; nixpkgs: {allowed}", "red")
+    write(f"{len(one.packages):5}  {paint(license.title, 'bold red' if one.bound else 'bold')}{stated}")
+    if one.bound and license.url:
+        write(f"       {license.url}")
+    shown = one.packages if one.bound else one.packages[:NAMED]
+    more = f" and {len(one.packages) - len(shown)} more" if len(shown) < len(one.packages) else ""
+    write(f"       {', '.join(shown)}{more}", "dim")

@@ -1,0 +1,165 @@
+"""The bill of materials of recipes as CycloneDX, out of what Nix told; and which terms come with it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from urllib.parse import quote
+from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
+
+from torchsmith import __version__
+from torchsmith.nix.component import Component, License
+from torchsmith.nix.derivation import name_of
+from torchsmith.nix.inventory import Inventory
+
+UNKNOWN = License(full_name="no licence stated")
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A property: a name and its value."""
+
+    name: str
+    value: str
+
+
+class BomLicense(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A licence by its SPDX identifier, or by name where it has none."""
+
+    id: str | None = None
+    name: str | None = None
+    url: str | None = None
+
+
+class LicenseChoice(msgspec.Struct, frozen=True):
+    """CycloneDX' place of a licence."""
+
+    license: BomLicense
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """An address outside."""
+
+    type: str
+    url: str
+
+
+class BomComponent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A package."""
+
+    type: str
+    name: str
+    ref: str = msgspec.field(name="bom-ref")
+    version: str | None = None
+    purl: str | None = None
+    licenses: list[LicenseChoice] = []
+    externalReferences: list[Reference] = []
+    properties: list[Named] = []
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """What wrote the document."""
+
+    components: list[BomComponent]
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What the document is about, and how its contents were found."""
+
+    tools: Tools
+    component: BomComponent
+    properties: list[Named]
+
+
+class Dependency(msgspec.Struct, frozen=True):
+    """What a component is made of."""
+
+    ref: str
+    dependsOn: list[str]
+
+
+class Bom(msgspec.Struct, frozen=True):
+    """A CycloneDX document; its specVersion is its format."""
+
+    bomFormat: str
+    specVersion: str
+    serialNumber: str
+    version: int
+    metadata: Metadata
+    components: list[BomComponent]
+    dependencies: list[Dependency]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A licence and the packages under it."""
+
+    license: License
+    packages: tuple[str, ...]
+
+    @property
+    def bound(self) -> bool:
+        """Whether handing results on needs a look at the terms."""
+        return self.license.free is False
+
+
+def terms(inventory: Inventory) -> list[Terms]:
+    """Every licence with its packages: terms that bind first, then the most used."""
+    found: dict[License, set[str]] = defaultdict(set)
+    for one in inventory.components:
+        for license in one.licenses or (UNKNOWN,):
+            found[license].add(_words(one))
+    for path in inventory.strangers:
+        found[UNKNOWN].add(name_of(path))
+    listed = [Terms(license, tuple(sorted(names))) for license, names in found.items()]
+    return sorted(listed, key=lambda one: (not one.bound, -len(one.packages), one.license.title))
+
+
+def cyclonedx(inventory: Inventory, title: str) -> Bom:
+    """The document. It holds no clock: the same derivations give the same bytes."""
+    roots = dict(inventory.roots)
+    by_drv = {one.drv_path: one for one in inventory.components}
+    about = BomComponent("application", title, f"torchsmith:{title}")
+    packages = [_component(one) for one in inventory.components]
+    packages += [BomComponent("library", name_of(path), path) for path in inventory.strangers]
+    basis = "what built results hold" if inventory.built else "inputs for the host, by evaluation"
+    return Bom(
+        bomFormat="CycloneDX",
+        specVersion="1.5",
+        serialNumber=f"urn:uuid:{uuid5(NAMESPACE_URL, ' '.join((basis, *sorted(roots.values()))))}",
+        version=1,
+        metadata=Metadata(
+            Tools([BomComponent("application", "torchsmith", "torchsmith", __version__)]),
+            about,
+            [Named("torchsmith:basis", basis)],
+        ),
+        components=packages,
+        dependencies=[
+            Dependency(about.ref, sorted(set(roots.values()) & by_drv.keys())),
+            *(Dependency(one.drv_path, sorted(set(one.inputs) & by_drv.keys())) for one in by_drv.values()),
+        ],
+    )
+
+
+def _component(one: Component) -> BomComponent:
+    name, version = one.pname or one.name, one.version
+    purl = f"pkg:nix/{quote(name, safe='')}" + (f"@{quote(version, safe='')}" if version else "")
+    return BomComponent(
+        "library",
+        name,
+        one.drv_path,
+        version,
+        purl,
+        [LicenseChoice(_license(license)) for license in one.licenses or ()],
+        [Reference("website", one.homepage)] if one.homepage else [],
+        [Named("nix:drv_path", one.drv_path), *(Named("nix:output_path", path) for path in one.outputs)],
+    )
+
+
+def _license(one: License) -> BomLicense:
+    return BomLicense(id=one.spdx, url=one.url) if one.spdx else BomLicense(name=one.title, url=one.url)
+
+
+def _words(one: Component) -> str:
+    return f"{one.pname} {one.version}" if one.pname and one.version else one.name
