@@ -530,6 +530,7 @@ def companion_wheel(folder: Path, tag: str, *needed: str) -> Path:
     [
         ("linux_x86_64", "libjpeg.so.8", "note"),
         ("linux_x86_64", "libc10.so", "right"),
+        ("manylinux_2_28_x86_64", "libgomp.so.1", "right"),  # as torchaudio's: torch has it
         ("manylinux_2_28_x86_64", "libjpeg.so.8", "wrong"),
     ],
 )

@@ -28,6 +28,7 @@ class LibraryNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required: tuple[str, ...]
     optional: tuple[str, ...]
     own: tuple[str, ...]
+    brought: tuple[str, ...]
     system: tuple[str, ...]
     driver: tuple[str, ...]
     cuda: tuple[str, ...]

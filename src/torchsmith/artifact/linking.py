@@ -69,7 +69,7 @@ def _where(needed: str, library: Linked, names: Collection[str], setting: Settin
         return "system"
     if needed.startswith(known().names.driver):
         return "driver"
-    if needed.startswith(known().names.own) and not library.torch:
+    if needed.startswith((*known().names.own, *known().names.brought)) and not library.torch:
         return "elsewhere"  # a companion finds torch's libraries loaded
     if not installed and (library.links.runpath or needed.startswith(known().names.cuda)):
         return "elsewhere"
