@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -371,3 +372,61 @@ def test_every_package_that_is_built_in_has_a_trial_that_python_reads() -> None:
         assert package.trial, package.name
         if not package.trial.isidentifier():
             compile(package.trial, package.name, "exec")
+
+
+def beside(folder: Path, name: str, source: str) -> Path:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text(source)
+    return folder
+
+
+def test_the_torch_that_a_companion_runs_with_may_lie_anywhere(tmp_path: Path) -> None:
+    path = beside(tmp_path / "site", "torchsde", "")
+    package(tmp_path / "torch", standin.TORCH)
+    interpreter = interpreter_for(path, CATALOG, Path(sys.executable))
+    interpreter = replace(interpreter, folders=(*interpreter.folders, tmp_path / "torch"))
+    trial = try_out(path, interpreter, None, CATALOG, 30)
+    assert step(trial, "import torchsde").outcome == "passed"
+    assert [one.step for one in trial.results if "under test" in one.step] == [
+        "torchsde is the one under test"
+    ]
+
+
+SESSION = """
+import sys
+def get_available_providers(): return ["CUDAExecutionProvider", "CPUExecutionProvider"]
+class InferenceSession:
+    def __init__(self, model, providers): self.providers = providers
+    def get_providers(self): return self.providers
+    def run(self, outputs, inputs):
+        weights, bias = [[1.0, -2.0], [0.5, 3.0], [-1.5, 2.0]], [0.25, -0.5]
+        sums = [
+            [sum(a * w[j] for a, w in zip(row, weights)) + bias[j] for j in (0, 1)]
+            for row in inputs["x"]]
+        made = [[max(0.0, one) for one in row] for row in sums]
+        return [sys.modules["numpy"].array(made)]
+"""
+NUMBERS = """
+float32 = "float32"
+class array(list):
+    def __init__(self, rows, dtype=None): super().__init__(rows)
+    def tolist(self): return list(self)
+"""
+DRIVER = "int cuInit(int f) { return 0; } int cuDeviceGetCount(int *n) { *n = 1; return 0; }"
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_package_without_torch_is_tried_on_the_drivers_gpus(
+    wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SESSION.replace("max(0.0, ", "max(0.5, ") if wrong else SESSION
+    path = beside(beside(tmp_path / "site", "numpy", NUMBERS), "onnxruntime", source)
+    (tmp_path / "driver.c").write_text(DRIVER)
+    library = tmp_path / "libcuda.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "driver.c"], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    trial = try_out(path, interpreter_for(path, CATALOG, Path(sys.executable)), None, CATALOG, 30)
+    for place, provider in (("the CPU", "CPUExecutionProvider"), ("GPU 0", "CUDAExecutionProvider")):
+        found = step(trial, f"onnxruntime's trial on {place}")
+        assert found.outcome == ("failed" if wrong else "passed"), found
+        assert wrong or provider in found.detail

@@ -71,6 +71,8 @@ def _where(needed: str, library: Linked, names: Collection[str], setting: Settin
         return "driver"
     if needed.startswith((*known().names.own, *known().names.brought)) and not library.torch:
         return "elsewhere"  # a companion finds torch's libraries loaded
+    if needed.startswith(known().names.cuda) and not library.torch and not library.links.runpath:
+        return "elsewhere"  # torch, or the program, has loaded CUDA's libraries before
     if not installed and (library.links.runpath or needed.startswith(known().names.cuda)):
         return "elsewhere"
     if PurePosixPath(library.name).name.startswith(known().names.optional):

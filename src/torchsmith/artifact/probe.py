@@ -4,6 +4,7 @@ Only the standard library and the package itself are imported here. A step annou
 so that a crash can be told from the step that caused it.
 """
 
+import ctypes
 import importlib
 import json
 import math
@@ -245,6 +246,16 @@ def compiled_targets(torch: Any) -> list[str]:
     return str(torch._C._cuda_getArchFlags()).split()
 
 
+def gpus_of_driver() -> int:
+    """How many GPUs the driver has, where no torch can say."""
+    count = ctypes.c_int(0)
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        return 0 if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) else count.value
+    except (OSError, AttributeError):
+        return 0
+
+
 OPERATIONS = {"vision_ops": ("operators", vision_ops), "audio_transform": ("transforms", audio_transform)}
 
 
@@ -287,9 +298,10 @@ class Probe:
     def run(self, packages: list[dict[str, Any]]) -> None:
         own = [package for package in packages if package["module"] != "torch"]
         if not any(package["torch"] for package in packages):
-            self.companions(
-                None, [package for package in own if self.load(package["module"])], "cpu", "the CPU"
-            )
+            loaded = [package for package in own if self.load(package["module"]) is not None]
+            self.companions(None, loaded, "cpu", "the CPU")
+            for index in range(gpus_of_driver()):
+                self.companions(None, loaded, f"cuda:{index}", f"GPU {index}")
             return
         torch = self.load("torch")
         if torch is None:

@@ -105,18 +105,24 @@ def try_out(
     path: Path, interpreter: Interpreter, variant: Variant | None, catalog: Catalog, limit: float
 ) -> Trial:
     """Run the variant's package, or all that are there, in a child process that cannot take us along."""
-    packages = [variant.package] if variant else packages_at(interpreter.folders, catalog)
-    asked = [_asked(package) for package in packages]
+    asked = [_asked(package) for package in _under_test(interpreter, variant, catalog)]
     argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), json.dumps(asked)]
     done = watch(argv, timeout=limit, env=interpreter.environment(dict(os.environ)))
     return interpret(path, interpreter, done, variant, catalog)
 
 
+def _under_test(interpreter: Interpreter, variant: Variant | None, catalog: Catalog) -> list[Package]:
+    return [variant.package] if variant else packages_at(interpreter.folders, catalog)
+
+
 def _asked(package: Package) -> dict[str, Any]:
     """What the child is told of a package."""
-    module = package.modules[0] if package.modules else package.attr.rpartition(".")[2].replace("-", "_")
     torch = package.is_torch or package.needs_torch
-    return {"name": package.name, "module": module, "trial": package.trial, "torch": torch}
+    return {"name": package.name, "module": _module(package), "trial": package.trial, "torch": torch}
+
+
+def _module(package: Package) -> str:
+    return package.modules[0] if package.modules else package.attr.rpartition(".")[2].replace("-", "_")
 
 
 def interpret(
@@ -130,7 +136,8 @@ def interpret(
     results = [_result(event, catalog) for event in events if event["event"] == "end"]
     if not events or events[-1]["event"] != "done":
         results.append(_ending(events, done, catalog))
-    results += [*_place(path, files, variant), *_promises(facts, gpus, variant, catalog)]
+    own = {_module(package) for package in _under_test(interpreter, variant, catalog)}
+    results += [*_place(path, files, own), *_promises(facts, gpus, variant, catalog)]
     return Trial(
         path=str(path),
         variant=variant.name if variant else "",
@@ -195,14 +202,17 @@ def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> S
     )
 
 
-def _place(path: Path, files: list[str], variant: Variant | None) -> Iterator[StepResult]:
+def _place(path: Path, files: list[str], modules: set[str]) -> Iterator[StepResult]:
     """That the package under test was run, and not another one of the same name."""
-    for file in files[-1:] if variant else files:
-        inside = Path(file).resolve().is_relative_to(path.resolve())
+    for file in map(Path, files):
+        name = file.parent.name if file.name == "__init__.py" else file.name.partition(".")[0]
+        if name not in modules:
+            continue  # the torch that it runs with may lie anywhere
+        inside = file.resolve().is_relative_to(path.resolve())
         yield StepResult(
-            f"{Path(file).parent.name} is the one under test",
+            f"{name} is the one under test",
             "passed" if inside else "failed",
-            file,
+            str(file),
             "" if inside else "another of that name comes first: try --python with a bare interpreter",
         )
 
