@@ -16,6 +16,7 @@ settings.load_profile("torchsmith")
 
 # A part is there when all of its commands are; `make test` installs them where it may.
 PARTS = {
+    "ninja": ("ninja", "gcc"),
     "chromium": ("chromium",),
     "cross-gcc": ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++"),
     "ssh": ("sshd", "ssh", "ssh-keygen"),

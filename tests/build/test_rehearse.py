@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,11 @@ from torchsmith.build.rehearsal import (
     SampledUnit,
     configure_key,
     makespan,
+    read_figures,
     whole_build,
 )
 from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.process import run
 from torchsmith.nix.derivation import Derivation, Output
 from torchsmith.record import open_record
 
@@ -195,3 +200,35 @@ def test_trouble_makers_do_not_speak_for_their_kind() -> None:
     plain = figures({"CUDA": 257}, {"CUDA": [10.0, 20.0]})
     with_trouble = figures({"CUDA": 257}, {"CUDA": [10.0, 20.0]}, named=300.0)
     assert whole_build(with_trouble, 16).core_seconds == whole_build(plain, 16).core_seconds
+
+
+CONFIGURE = """
+mkdir -p build/CMakeFiles/Try
+printf 'rule r\\n command = echo made > $out\\nbuild x: r\\n' > build/CMakeFiles/Try/build.ninja
+(cd build/CMakeFiles/Try && ninja && grep -q made x)  # as CMake tries whether a compiler works
+printf 'rule cc\\n command = cc -c $in -o $out\\nbuild a.o: cc ../a.c\\nbuild b.o: cc ../b.c\\n' > build.txt
+mv build.txt build/build.ninja
+(cd build && ninja -t restat build.ninja)
+"""
+
+
+@pytest.mark.needs("ninja")
+def test_what_cmake_tries_while_it_configures_is_no_tree_to_rehearse(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.c").write_text(f"int {name};\n")
+    sample = {
+        "configure": f"set -e\n{CONFIGURE}",
+        "tree": "build",
+        "dispatched": "",
+        "draw": 1,
+        "objects": [],
+    }
+    (tmp_path / "sample.json").write_text(json.dumps(sample))
+    (tmp_path / "out").mkdir()
+    environment = {**os.environ, "NIX_BUILD_TOP": str(tmp_path), "NIX_BUILD_CORES": "1"}
+    child = files("torchsmith.build") / "rehearse_child.py"
+    words = [sys.executable, str(child), "sample.json", "out", "0"]
+    done = run(words, cwd=tmp_path, env=environment, timeout=60)
+    assert done.code == 0, done.stderr
+    told = read_figures(tmp_path / "out")
+    assert (told.objects, len(told.compiled)) == (2, 1)

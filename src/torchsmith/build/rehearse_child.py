@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 # Stands in for ninja while setuptools builds extensions: notes the tree, lays an empty object in the place of
-# each, so that the next extension comes to its turn too.
+# each, so that the next extension comes to its turn too. What CMake tries while it configures is the real one's.
 STAND_IN = """#!{python}
 import json, os, shutil, subprocess, sys
-if "--version" in sys.argv:
-    os.execv({ninja!r}, [{ninja!r}, "--version"])
+if "--version" in sys.argv or "-t" in sys.argv or "/CMakeFiles/" in os.getcwd():
+    os.execv({ninja!r}, [{ninja!r}, *sys.argv[1:]])
 trees = {trees!r}
 os.makedirs(trees, exist_ok=True)
 kept = os.path.join(trees, str(len(os.listdir(trees))) + ".ninja")
