@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.measure import Row
+from bench.measure import Row, Timing
 
 # One module a capability; each has `rows()`.
 MODULES = ("startup", "generate", "evaluate", "host", "artifact", "auditing", "farm", "load", "page")
@@ -32,8 +32,7 @@ def main(chosen: list[str]) -> int:
     for row in rows:
         bound = "at most" if row.better == "lower" else "at least"
         met = "yes" if row.met else "no"
-        ours, theirs = f"{_time(row.ours.median)} ±{row.ours.spread:.0%}", _time(row.theirs.median)
-        theirs += f" ±{row.theirs.spread:.0%}"
+        ours, theirs = _shown(row.ours, row.unit), _shown(row.theirs, row.unit)
         table.add_row(row.what, row.rival, ours, theirs, f"{row.ratio:.2f}x", f"{bound} {row.goal:g}x", met)
     Console().print(table)
     for row in rows:
@@ -46,8 +45,11 @@ def main(chosen: list[str]) -> int:
     return 0
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+def _shown(timing: Timing, unit: str) -> str:
+    median, spread = timing.median, f" ±{timing.spread:.0%}" if len(timing.seconds) > 1 else ""
+    if unit == "MB":
+        return f"{median:.2f} MB{spread}"
+    return (f"{median * 1000:.1f} ms" if median < 1 else f"{median:.2f} s") + spread
 
 
 def _machine() -> dict[str, str]:
@@ -65,6 +67,7 @@ def _data(row: Row) -> dict[str, object]:
         "ours_seconds": row.ours.seconds,
         "theirs_seconds": row.theirs.seconds,
         "note": row.note,
+        "unit": row.unit,
     }
 
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Row:
     goal: float
     better: str  # "lower": ours / rival at most the goal; "higher": rival / ours at least the goal
     note: str = ""
+    unit: Literal["s", "MB"] = "s"  # of both
 
     @property
     def ratio(self) -> float:

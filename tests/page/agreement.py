@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from tests.host.machines import Known, corpus
@@ -19,6 +18,7 @@ from torchsmith.host.document import to_document
 from torchsmith.host.facts import merge
 from torchsmith.host.pick import find_workload, pick
 from torchsmith.host.read_report import read_report
+from torchsmith.page.html import mine_script
 from torchsmith.page.rules import pick_rules
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -73,7 +73,7 @@ def by_command_line(asked: Asked) -> dict[str, Any]:
     }
 
 
-SCRIPT = (files("torchsmith.page") / "assets" / "mine.js").read_text()
+SCRIPT = mine_script()
 # The answer of the script, with the same keys.
 ASK = (
     "(given) => { "

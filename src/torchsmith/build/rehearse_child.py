@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 # Stands in for ninja while setuptools builds extensions: notes the tree, lays an empty object in the place of
-# each, so that the next extension comes to its turn too. What CMake tries while it configures is the real one's.
+# each, so that the next extension comes to its turn too. What CMake tries meanwhile is left to the real one.
 STAND_IN = """#!{python}
 import json, os, shutil, subprocess, sys
 if "--version" in sys.argv or "-t" in sys.argv or "/CMakeFiles/" in os.getcwd():

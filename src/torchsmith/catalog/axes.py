@@ -9,6 +9,10 @@ from torchsmith.edge.value import frozen
 
 Platform = Literal["x86_64-linux", "aarch64-linux"]
 Form = Literal["", "a", "f"]
+# How values are written; the page reads them in a browser by the same patterns (page/rules.py).
+CAPABILITY = r"(\d{1,2})\.(\d)"
+ARCHITECTURE = r"(?:sm_?|compute_)?(\d{2,3})"
+DRIVER = r"\d{1,4}(?:\.\d{1,4}){0,3}"
 
 
 class BadValue(ValueError):
@@ -99,10 +103,10 @@ class Sm:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        dotted = re.fullmatch(r"(\d{1,2})\.(\d)", text)
+        dotted = re.fullmatch(CAPABILITY, text)
         if dotted:
             return cls(int(dotted[1]) * 10 + int(dotted[2]))
-        found = _match(r"(?:sm_?|compute_)?(\d{2,3})", text, "a GPU architecture such as sm120")
+        found = _match(ARCHITECTURE, text, "a GPU architecture such as sm120")
         return cls(int(found[1]))
 
 
@@ -135,5 +139,5 @@ class DriverVersion:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        _match(r"\d{1,4}(?:\.\d{1,4}){0,3}", text, "a driver version such as 580.65.06")
+        _match(DRIVER, text, "a driver version such as 580.65.06")
         return cls(tuple(int(part) for part in text.split(".")))

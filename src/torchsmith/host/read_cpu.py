@@ -36,6 +36,7 @@ SYSTEM_MARKS = (
     ("armv7l-linux", ("vfpv3",)),
     ("armv7l-linux", ("thumb",)),
 )
+ARM_CORE = "aarch64-linux"  # the system of an ARM core that names no features and is no old one
 # Labels of lscpu and /proc/cpuinfo that number a CPU: the first three must be there.
 LSCPU_ID = ("vendor id", "cpu family", "model", "stepping")
 CPUINFO_ID = ("vendor_id", "cpu family", "model", "stepping")
@@ -89,7 +90,7 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
         arm = re.search(PATTERNS["arm core"], text, re.MULTILINE)
         old = re.search(PATTERNS["old arm core"], text, re.MULTILINE)
         notes.append(Note(source, "names no CPU features (no flags or Features line)"))
-        return HostFacts(system=said("aarch64-linux" if arm and not old else "", source), notes=tuple(notes))
+        return HostFacts(system=said(ARM_CORE if arm and not old else "", source), notes=tuple(notes))
     sets = {core.features or frozenset() for core in described}
     features = frozenset.intersection(*sets)
     if len(sets) > 1:

@@ -7,6 +7,7 @@ import html
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said, sm_said
@@ -38,16 +39,43 @@ BY_FORM = (
     ("memory.total", r"\d+ MiB"),
     ("pci.bus_id", r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:.*"),
 )
+
+
+def _column(label: str) -> str:
+    return rf"^\s*{label}\s*:[ \t]*(.*)$"
+
+
+def _tag(name: str) -> str:
+    return rf"<{name}>([^<]*)</{name}>"
+
+
 # The page reads reports in a browser by the same patterns (page/rules.py).
+SHAPES = (  # of nvidia-smi's output, the first that fits; else it is a table of commas
+    ("none", r"No devices were found"),
+    ("xml", r"<nvidia_smi_log"),
+    ("query", r"NVSMI LOG|^\s*Product Name\s+:"),
+    ("list", r"^GPU \d+: "),
+    ("table", r"NVIDIA-SMI"),
+)
 PATTERNS = {
-    "query": r"^\s*Product Name\s+:",
-    "list": r"^GPU \d+: ",
     "query gpu": r"^GPU [0-9A-Fa-f]{4,8}:",
-    "attached": r"^Attached GPUs\s+:\s*(\d+)",
+    "query place": r"[^\n]*",
+    "query attached": _column("Attached GPUs"),
+    "query driver": _column("Driver Version"),
+    "query name": _column("Product Name"),
+    "query generation": _column("Product Architecture"),
     "query memory": r"^\s*FB Memory Usage\s*\n\s*Total\s+:\s*(\d+) MiB",
     "query mig": r"^\s*MIG Mode\s*\n\s*Current\s+:\s*(\S+)",
     "xml gpu": r"<gpu\b",
+    "xml place": r"[^>]*",
+    "xml attached": _tag("attached_gpus"),
+    "xml driver": _tag("driver_version"),
+    "xml name": _tag("product_name"),
+    "xml generation": _tag("product_architecture"),
     "xml memory": r"<fb_memory_usage>\s*<total>(\d+) MiB",
+    "xml mig": _tag("current_mig"),
+    "file name": _column("Model"),
+    "file place": _column("Bus Location"),
     "address": r"([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b",
     "unit": r"\s*\[.*\]$",
     "list gpu": r"GPU \d+: (.+?)(?: \(UUID.*)?$",
@@ -66,93 +94,44 @@ def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
     if re.search(ABSENT_TOOL, text):
         note = Note(source, "is not installed there: taken as a machine without an NVIDIA GPU")
         return HostFacts(gpus=Fact((), source), notes=(note,))
-    if "No devices were found" in text:
-        return HostFacts(gpus=Fact((), source))
-    if "<nvidia_smi_log" in text:
-        return read_xml(text, source)
-    if "NVSMI LOG" in text or re.search(PATTERNS["query"], text, re.MULTILINE):
-        return read_query(text, source)
-    if re.search(PATTERNS["list"], text, re.MULTILINE):
-        return read_list(text, source)
-    if "NVIDIA-SMI" in text:
-        return read_table(text, source)
-    return read_csv(text, source)
+    shape = next((name for name, pattern in SHAPES if re.search(pattern, text, re.MULTILINE)), "csv")
+    return _READERS[shape](text, source)
 
 
-def read_query(text: str, source: str = "nvidia-smi -q") -> HostFacts:
-    """`nvidia-smi -q`: a header, then a section for each GPU."""
-    head, *sections = re.split(PATTERNS["query gpu"], text, flags=re.MULTILINE)
-    return _described(
-        sections, _query_gpu, _after("Attached GPUs", head), _after("Driver Version", head), source
-    )
-
-
-def _described(
-    sections: list[str],
-    read: Callable[[str, str, list[Note]], GpuFacts],
-    attached: str,
-    driver: str,
-    source: str,
-) -> HostFacts:
-    """A machine out of its GPUs' sections and what the header announces."""
+def read_described(form: str, text: str, source: str) -> HostFacts:
+    """`nvidia-smi -q`, plain or XML: a header, then a section for each GPU; a cut one as far as it goes."""
+    head, *sections = re.split(PATTERNS[f"{form} gpu"], text, flags=re.MULTILINE)
     notes: list[Note] = []
-    gpus = tuple(read(section, source, notes) for section in sections)
+    gpus = tuple(_described_gpu(form, section, source, notes) for section in sections)
+    attached = _value(f"{form} attached", head)
     if attached.isdigit() and int(attached) != len(gpus):
         notes.append(Note(source, f"announces {attached} GPUs and describes {len(gpus)}: the rest is cut"))
     return HostFacts(
-        driver=driver_said(driver, source, notes),
+        driver=driver_said(_value(f"{form} driver", head), source, notes),
         gpus=Fact(gpus, source) if gpus or attached == "0" else None,
         notes=tuple(notes),
     )
 
 
-def _query_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
-    address = section.split("\n", 1)[0].strip()
+def _described_gpu(form: str, section: str, source: str, notes: list[Note]) -> GpuFacts:
+    address = _address(re.match(PATTERNS[f"{form} place"], section)[0])  # type: ignore[index]
     # MIG instances have a section of the same name inside; the whole GPU is the largest.
-    memory = re.findall(PATTERNS["query memory"], section, re.MULTILINE)
-    mig = re.search(PATTERNS["query mig"], section, re.MULTILINE)
-    name, generation = _after("Product Name", section), _after("Product Architecture", section)
+    memory = re.findall(PATTERNS[f"{form} memory"], section, re.MULTILINE)
+    name, mig = _value(f"{form} name", section), _value(f"{form} mig", section)
     if not name:
         notes.append(Note(source, f"gives no name for the GPU at {address or 'an unknown address'}"))
     return GpuFacts(
         name=said(name, source),
-        generation=said(generation, source),
-        memory_mib=Fact(max(map(int, memory)), source) if memory else None,
-        mig=Fact(mig[1] == "Enabled", source) if mig and not _ABSENT.match(mig[1]) else None,
-        address=_address(address),
-    )
-
-
-def read_xml(text: str, source: str = "nvidia-smi -q -x") -> HostFacts:
-    """`nvidia-smi -q -x`, read by its tags so that a cut one is read as far as it goes."""
-    head, *sections = re.split(PATTERNS["xml gpu"], text)
-    return _described(sections, _xml_gpu, _tag("attached_gpus", head), _tag("driver_version", head), source)
-
-
-def _xml_gpu(section: str, source: str, notes: list[Note]) -> GpuFacts:
-    name, generation = _tag("product_name", section), _tag("product_architecture", section)
-    memory = re.findall(PATTERNS["xml memory"], section)
-    mig = _tag("current_mig", section)
-    if not name:
-        notes.append(Note(source, "gives no name for a GPU"))
-    return GpuFacts(
-        name=said(name, source),
-        generation=said(generation, source),
+        generation=said(_value(f"{form} generation", section), source),
         memory_mib=Fact(max(map(int, memory)), source) if memory else None,
         mig=Fact(mig == "Enabled", source) if mig else None,
-        address=_address(section.partition(">")[0]),
+        address=address,
     )
 
 
-def _tag(name: str, text: str) -> str:
-    found = re.search(rf"<{name}>([^<]*)</{name}>", text)
+def _value(pattern: str, text: str) -> str:
+    found = re.search(PATTERNS[pattern], text, re.MULTILINE)
     value = html.unescape(found[1]).strip() if found else ""
-    return "" if _ABSENT.match(value) else value
-
-
-def _after(label: str, text: str) -> str:
-    found = re.search(rf"^\s*{label}\s+:[ \t]*(.*)$", text, re.MULTILINE)
-    value = found[1].strip() if found else ""
     return "" if _ABSENT.match(value) else value
 
 
@@ -269,8 +248,16 @@ def read_driver_file(text: str, source: str = "/proc/driver/nvidia/version") -> 
 
 def read_driver_gpu(text: str, source: str = "/proc/driver/nvidia/gpus") -> GpuFacts:
     """One GPU's information file, which the kernel module keeps."""
-    name = _after("Model", text.replace("Model:", "Model :"))
     return GpuFacts(
-        name=said(name, source),
-        address=_address(_after("Bus Location", text.replace("Bus Location:", "Bus Location :"))),
+        name=said(_value("file name", text), source), address=_address(_value("file place", text))
     )
+
+
+_READERS: dict[str, Callable[[str, str], HostFacts]] = {
+    "none": lambda text, source: HostFacts(gpus=Fact((), source)),
+    "xml": partial(read_described, "xml"),
+    "query": partial(read_described, "query"),
+    "list": read_list,
+    "table": read_table,
+    "csv": read_csv,
+}

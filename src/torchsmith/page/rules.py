@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchsmith.catalog import Catalog, CudaToolkit, Isa, Package
-from torchsmith.catalog.axes import DriverVersion, GpuTarget
+from torchsmith.catalog.axes import ARCHITECTURE, CAPABILITY, DRIVER, DriverVersion, GpuTarget
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs, isa_runs
 from torchsmith.host import read_apple, read_cpu, read_nvidia, read_pci, read_report
 from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
@@ -72,36 +72,43 @@ def pick_rules(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
 
 def _reports() -> dict[str, Any]:
     """How reports are known and read."""
-    nvidia = {name: js_pattern(pattern) for name, pattern in read_nvidia.PATTERNS.items()}
-    cpu = {name: js_pattern(pattern) for name, pattern in read_cpu.PATTERNS.items()}
-    pci = {name: js_pattern(pattern) for name, pattern in read_pci.PATTERNS.items()}
     return {
-        "forms": [[form.tool, js_pattern(form.pattern)] for form in read_report.FORMS],
+        "forms": _patterns((form.tool, form.pattern) for form in read_report.FORMS),
         "known": read_report.KNOWN,
         "clusters": [js_pattern(pattern) for pattern in read_report.CLUSTERS],
+        "colours": js_pattern(read_report.COLOURS),
         "mark": [MARK, FORMAT],
+        "capability": js_pattern(CAPABILITY),
+        "architecture": js_pattern(ARCHITECTURE),
+        "driver": js_pattern(DRIVER),
         "machines": read_cpu.MACHINES,
         "marks": [sorted(read_cpu.X86_MARKS), sorted(read_cpu.ARM_MARKS)],
         "makers": js_pattern(read_cpu.MAKERS),
         "systems": read_cpu.SYSTEM_MARKS,
+        "arm_core": read_cpu.ARM_CORE,
         "lscpu_id": read_cpu.LSCPU_ID,
         "cpuinfo_id": read_cpu.CPUINFO_ID,
         "cpuinfo_part": read_cpu.CPUINFO_PART,
         "no_cpu_names": read_cpu.NO_NAMES,
-        "cpu": cpu,
-        "nvidia": nvidia,
-        "pci": pci,
-        "other_gpus": read_pci.OTHERS,
+        "cpu": dict(_patterns(read_cpu.PATTERNS.items())),
+        "shapes": _patterns(read_nvidia.SHAPES),
+        "nvidia": dict(_patterns(read_nvidia.PATTERNS.items())),
         "cut_table": read_nvidia.CUT_TABLE,
-        "colours": js_pattern(read_report.COLOURS),
         "failures": read_nvidia.FAILURES,
         "absent_tool": js_pattern(read_nvidia.ABSENT_TOOL),
         "absent": js_pattern(read_nvidia.ABSENT, multiline=False),
         "columns": read_nvidia.COLUMNS,
         "no_names": read_nvidia.NO_NAMES,
-        "by_form": [[label, js_pattern(pattern)] for label, pattern in read_nvidia.BY_FORM],
-        "apple_arm": read_apple.ARM,
+        "by_form": _patterns(read_nvidia.BY_FORM),
+        "pci": dict(_patterns(read_pci.PATTERNS.items())),
+        "other_gpus": read_pci.OTHERS,
+        "apple": dict(_patterns(read_apple.PATTERNS.items())),
+        "macs": [read_apple.SYSTEMS, read_apple.ARM, read_apple.MAKER],
     }
+
+
+def _patterns(named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(name, js_pattern(pattern)) for name, pattern in named]
 
 
 def _gpu(number: int, catalog: Catalog) -> dict[str, Any]:
