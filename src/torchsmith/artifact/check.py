@@ -21,6 +21,8 @@ class Check:
 
 def megabytes(size: int) -> str:
     """A size for people."""
+    if size < 1 << 10:
+        return f"{size} bytes"
     if size < 1 << 20:
         return f"{size / 1024:.0f} KiB"
     return f"{size / (1 << 20):.0f} MiB" if size < 10 << 30 else f"{size / (1 << 30):.1f} GiB"

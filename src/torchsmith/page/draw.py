@@ -15,6 +15,7 @@ COLOURS = ("a", "b", "c", "d4", "e", "f")
 LETTER = 7.0  # the width of a letter at 12 pixels, widely counted
 BOLD = 8.0
 ROW = 22
+WIDTH, NARROW = 760, 350  # of pictures, and on a phone
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +81,28 @@ class BarRow:
     about: str = ""
 
 
-def bars(title: str, rows: Sequence[BarRow], width: int = 760) -> Picture:
-    """Horizontal bars, each with its words; what is hollow differs by its form and not by colour alone."""
-    label = min(280.0, max((len(row.label) for row in rows), default=0) * LETTER + 12)
+def bars(title: str, rows: Sequence[BarRow], width: int = WIDTH) -> Picture:
+    """Horizontal bars, each with its words; what is hollow differs by its form and not by colour alone.
+    In a narrow picture a label stands above its bar."""
+    above = width <= NARROW
+    label = 0 if above else min(280.0, max((len(row.label) for row in rows), default=0) * LETTER + 12)
     words = max((len(row.words) for row in rows), default=0) * LETTER + 12
     room = max(60.0, width - label - words)
     most = max((row.value for row in rows), default=0) or 1
     parts: list[Markup] = []
-    for number, row in enumerate(rows):
-        y = number * ROW + 2
+    y = 2
+    for row in rows:
         length = room * row.value / most
         colour = f"l{row.colour} hollow" if row.hollow else row.colour
-        parts.append(write(label - 6, y + 14, clipped(row.label, label - 12), "end"))
+        if above and row.label:
+            parts.append(write(0, y + 14, clipped(row.label, width)))
+            y += ROW - 6
+        elif row.label:
+            parts.append(write(label - 6, y + 14, clipped(row.label, label - 12), "end"))
         parts.append(box(label, y + 3, length, ROW - 8, colour, row.about))
         parts.append(write(label + length + 6, y + 14, row.words, "dim"))
-    return Picture(title, width, len(rows) * ROW + 6, Markup("".join(parts)))
+        y += ROW
+    return Picture(title, width, y + 4, Markup("".join(parts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +194,7 @@ def curve(
     series: Sequence[Series],
     x_words: str,
     labels: Sequence[tuple[float, str]] = (),
-    width: int = 760,
+    width: int = WIDTH,
 ) -> Picture:
     """Lines over a common axis, each with its name at its end; `labels` stand below the axis."""
     height, left, top, bottom = 300, 70, 14, 256

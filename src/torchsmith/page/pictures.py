@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from torchsmith.artifact.check import megabytes
 from torchsmith.artifact.gpu import TargetRow
 from torchsmith.artifact.report import Report
 from torchsmith.build.schedule import Schedule, Task
@@ -15,6 +16,7 @@ from torchsmith.nix.graph import Graph
 from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
 from torchsmith.page.draw import (
     COLOURS,
+    WIDTH,
     BarRow,
     DrawnJob,
     DrawnLink,
@@ -25,11 +27,12 @@ from torchsmith.page.draw import (
     gantt,
     sharing,
 )
-from torchsmith.page.stories import duration, mebibytes
+from torchsmith.page.stories import duration
 
 STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}
 SEVERITIES = {"error": "e", "warning": "c", "note": "f"}
 MOST_ROWS = 60
+DATE = 120  # pixels that a date below an axis needs
 
 
 def graph_picture(graph: Graph) -> Picture:
@@ -98,12 +101,12 @@ def cover_points(plans: Sequence[FleetPlan], machines: int) -> PageCover:
     return PageCover(machines, tuple(points))
 
 
-def cover_curve(cover: PageCover) -> Picture:
+def cover_curve(cover: PageCover, width: int = WIDTH) -> Picture:
     """What each further variant buys: machines that are served, and served as well as possible."""
     served = Series("served", [(size, all_) for size, all_, _ in cover.points])
     best = Series("at their best", [(size, best) for size, _, best in cover.points])
     words = f"variants; machines served by the best plan of each size, of {cover.machines:,}"
-    return curve(words, [served, best], words)
+    return curve(words, [served, best], words, width=width)
 
 
 def used_rows(rows: Sequence[TargetRow], gpu: Gpu, catalog: Catalog) -> list[TargetRow]:
@@ -129,16 +132,16 @@ def verify_picture(report: Report, catalog: Catalog) -> Picture:
         if service.verdict == "no" or gpu is None:
             continue
         used = sum(row.size for row in used_rows(report.gpu, gpu, catalog))
-        words = f"uses {mebibytes(used)}, not {mebibytes(total - used)}"
+        words = f"uses {megabytes(used)}, not {megabytes(total - used)}"
         rows.append(BarRow(f"{service.sm} {gpu.title}", used, words, "b"))
     rows += list(_code_rows([(f"{row.kind} {row.target}", row.size) for row in report.gpu]))
-    title = f"{mebibytes(total)} of GPU code: what each GPU uses, and what there is"
+    title = f"{megabytes(total)} of GPU code: what each GPU uses, and what there is"
     return bars(title, rows)
 
 
 def _code_rows(targets: Sequence[tuple[str, int]], used: Sequence[str] = ()) -> Iterator[BarRow]:
     for target, size in targets:
-        yield BarRow(target, size, mebibytes(size), "a" if target in used else "f", hollow=target not in used)
+        yield BarRow(target, size, megabytes(size), "a" if target in used else "f", hollow=target not in used)
 
 
 def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
@@ -149,20 +152,20 @@ def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
     return PageSizes(targets, tuple(f"{row.kind} {row.target}" for row in used))
 
 
-def sizes_picture(document: PageDocument) -> Picture:
+def sizes_picture(document: PageDocument, width: int = WIDTH) -> Picture:
     """The GPU code of every verified build: what its GPU uses, and what it carries besides."""
     rows = []
     for cell in document.cells:
         if cell.sizes:
             total = sum(cell.sizes.targets.values())
             used = sum(size for target, size in cell.sizes.targets.items() if target in cell.sizes.used)
-            rows.append(BarRow(cell.name, used, f"{mebibytes(used)} used", "b"))
+            rows.append(BarRow(cell.name, used, f"{megabytes(used)} used", "b"))
             if total > used:
-                rows.append(BarRow("", total - used, f"{mebibytes(total - used)} unused", "f", hollow=True))
-    return bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS])
+                rows.append(BarRow("", total - used, f"{megabytes(total - used)} unused", "f", hollow=True))
+    return bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS], width)
 
 
-def findings_picture(document: PageDocument) -> Picture:
+def findings_picture(document: PageDocument, width: int = WIDTH) -> Picture:
     """How often each rule spoke."""
     counts: dict[tuple[str, str, str], int] = {}
     for one in document.findings:
@@ -174,10 +177,10 @@ def findings_picture(document: PageDocument) -> Picture:
         )
         for (severity, rule, title), count in counts.items()
     ]
-    return bars("findings by rule", rows[:MOST_ROWS])
+    return bars("findings by rule", rows[:MOST_ROWS], width)
 
 
-def history_picture(history: Sequence[PageRevision]) -> Picture:
+def history_picture(history: Sequence[PageRevision], width: int = WIDTH) -> Picture:
     """How many recipes there were after each commit, a line each repository."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for one in history:
@@ -188,7 +191,7 @@ def history_picture(history: Sequence[PageRevision]) -> Picture:
     spread = [
         at
         for place, at in enumerate(shown)
-        if place == 0 or at - shown[place - 1] > 0.15 * (shown[-1] - shown[0])
+        if place == 0 or at - shown[place - 1] > DATE / width * (shown[-1] - shown[0])
     ]
     labels = [(at, time.strftime("%Y-%m-%d", time.gmtime(at))) for at in spread]
-    return curve("recipes after each commit", series, "recipes after each commit", labels)
+    return curve("recipes after each commit", series, "recipes after each commit", labels, width)

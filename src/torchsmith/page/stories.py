@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 
+from torchsmith.artifact.check import megabytes
 from torchsmith.catalog import Catalog
 from torchsmith.page.document import STATES, PageBuild, PageCell, PageDocument
 from torchsmith.page.markup import Child, Markup, tag
@@ -58,7 +59,7 @@ def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
     if cell.sizes:
         total = sum(cell.sizes.targets.values())
         used = sum(size for target, size in cell.sizes.targets.items() if target in cell.sizes.used)
-        yield "GPU code", f"{mebibytes(total)}, of which its GPU uses {mebibytes(used)}"
+        yield "GPU code", f"{megabytes(total)}, of which its GPU uses {megabytes(used)}"
 
 
 def _build(build: PageBuild) -> str:
@@ -78,13 +79,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s" if seconds >= 1 else "less than 1 s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def mebibytes(size: int) -> str:
-    """A size as people say it."""
-    if size < 2**20:
-        return f"{size / 2**10:.0f} KiB"
-    return f"{size / 2**20:.0f} MiB" if size >= 10 * 2**20 else f"{size / 2**20:.1f} MiB"
 
 
 def _findings(cell: PageCell, document: PageDocument) -> Markup | None:

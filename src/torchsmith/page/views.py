@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from torchsmith.catalog import Catalog
 from torchsmith.page.document import PageDocument, SharedBuild
+from torchsmith.page.draw import NARROW, WIDTH, Picture
 from torchsmith.page.markup import Child, Markup, tag
 from torchsmith.page.pictures import (
     cover_curve,
@@ -30,21 +32,18 @@ def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
             [scrolled(run_picture(run).inline(), f"Run {run.id}") for run in document.runs],
         )
     if document.findings:
-        picture = scrolled(findings_picture(document).inline(), "Findings by rule, drawn")
+        picture = drawn(partial(findings_picture, document), "Findings by rule")
         yield "findings", "Findings", (picture, _findings(document))
     shared = [one for one in document.shared if len(one.users) > 1]
     if shared:
         yield "shared", "Shared builds", _shared(shared)
     if any(cell.sizes for cell in document.cells):
-        yield "sizes", "GPU code", scrolled(sizes_picture(document).inline(), "GPU code, drawn")
+        yield "sizes", "GPU code", drawn(partial(sizes_picture, document), "GPU code")
     if document.cover:
-        yield "cover", "Cover", scrolled(cover_curve(document.cover).inline(), "Cover, drawn")
+        yield "cover", "Cover", drawn(partial(cover_curve, document.cover), "Cover")
     if len({one.at for one in document.history}) > 1:
-        yield (
-            "history",
-            "History",
-            (scrolled(history_picture(document.history).inline(), "History, drawn"), _history(document)),
-        )
+        picture = drawn(partial(history_picture, document.history), "History")
+        yield "history", "History", (picture, _history(document))
 
 
 def _mine(catalog: Catalog) -> Child:
@@ -91,15 +90,15 @@ def _history(document: PageDocument) -> Markup:
         tag(
             "tr",
             tag("td", time.strftime("%Y-%m-%d", time.gmtime(one.at))),
-            tag("td", tag("code", one.revision)),
+            tag("td", tag("code", one.revision), class_="spare"),
             tag("td", f"{one.repository}: " if one.repository else None, one.subject, class_="what"),
             tag("td", f"+{one.added} ~{one.changed} -{one.deleted}", class_="number"),
             tag("td", str(one.recipes), class_="number"),
         )
         for one in sorted(document.history, key=lambda one: -one.at)[:RECENT]
     ]
-    names = ("date", "commit", "what", "changes", "recipes")
-    head = tag("tr", [tag("th", word, scope="col") for word in names])
+    names = {"date": None, "commit": "spare", "what": None, "changes": None, "recipes": None}
+    head = tag("tr", [tag("th", word, scope="col", class_=kind) for word, kind in names.items()])
     return scrolled(tag("table", tag("thead", head), tag("tbody", rows), class_="rows"), "Latest commits")
 
 
@@ -116,6 +115,12 @@ def _findings(document: PageDocument) -> Markup:
     ]
     head = tag("tr", [tag("th", word, scope="col") for word in ("how bad", "rule", "what", "places")])
     return scrolled(tag("table", tag("thead", head), tag("tbody", rows), class_="rows"), "All findings")
+
+
+def drawn(picture: Callable[[int], Picture], label: str) -> Markup:
+    """A picture in two widths, of which the style shows the one that the screen has room for."""
+    phone = tag("div", picture(NARROW).inline(), class_="phone")
+    return tag("div", phone, scrolled(picture(WIDTH).inline(), f"{label}, drawn"), class_="drawn")
 
 
 def scrolled(content: Markup, label: str) -> Markup:
