@@ -71,36 +71,43 @@ def line(points: str, class_: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A bar: its label, its length, what to write behind it; a hollow one counts for less."""
+    """A bar: its label, its length, what to write behind it; its rest is hollow."""
 
     label: str
     value: float
     words: str
     colour: str = "a"
-    hollow: bool = False
-    about: str = ""
+    rest: float = 0.0
 
 
-def bars(title: str, rows: Sequence[BarRow], width: int = WIDTH) -> Picture:
-    """Horizontal bars, each with its words; what is hollow differs by its form and not by colour alone.
-    In a narrow picture a label stands above its bar."""
+def bars(title: str, rows: Sequence[BarRow | str], width: int = WIDTH) -> Picture:
+    """Horizontal bars, each with its words, and headings; what is hollow differs by its form and not by
+    colour alone. In a narrow picture a label stands above its bar."""
+    own = [row for row in rows if isinstance(row, BarRow)]
     above = width <= NARROW
-    label = 0 if above else min(280.0, max((len(row.label) for row in rows), default=0) * LETTER + 12)
-    words = max((len(row.words) for row in rows), default=0) * LETTER + 12
+    label = 0 if above else min(280.0, max((len(row.label) for row in own), default=0) * LETTER + 12)
+    words = max((len(row.words) for row in own), default=0) * LETTER + 12
     room = max(60.0, width - label - words)
-    most = max((row.value for row in rows), default=0) or 1
+    most = max((row.value + row.rest for row in own), default=0) or 1
     parts: list[Markup] = []
     y = 2
     for row in rows:
-        length = room * row.value / most
-        colour = f"l{row.colour} hollow" if row.hollow else row.colour
-        if above and row.label:
+        if isinstance(row, str):
+            y += 8 if parts else 0
+            parts.append(write(0, y + 16, row, "head"))
+            y += ROW + 6
+            continue
+        if above:
             parts.append(write(0, y + 14, clipped(row.label, width)))
             y += ROW - 6
-        elif row.label:
+        else:
             parts.append(write(label - 6, y + 14, clipped(row.label, label - 12), "end"))
-        parts.append(box(label, y + 3, length, ROW - 8, colour, row.about))
-        parts.append(write(label + length + 6, y + 14, row.words, "dim"))
+        length, rest = room * row.value / most, room * row.rest / most
+        if row.value:
+            parts.append(box(label, y + 3, length, ROW - 8, row.colour))
+        if row.rest:
+            parts.append(box(label + length, y + 3, rest, ROW - 8, "lf hollow"))
+        parts.append(write(label + length + rest + 6, y + 14, row.words, "dim"))
         y += ROW
     return Picture(title, width, y + 4, Markup("".join(parts)))
 

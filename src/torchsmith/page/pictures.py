@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from torchsmith.artifact.check import megabytes
 from torchsmith.artifact.gpu import TargetRow
@@ -124,24 +124,20 @@ def used_rows(rows: Sequence[TargetRow], gpu: Gpu, catalog: Catalog) -> list[Tar
 
 
 def verify_picture(report: Report, catalog: Catalog) -> Picture:
-    """For every GPU that a build serves, how much of its GPU code that GPU uses; the rest is hollow."""
+    """For every GPU that a build serves, how much of its GPU code that GPU uses (the rest is hollow); and
+    what there is."""
     total = sum(row.size for row in report.gpu)
-    rows = []
+    rows: list[BarRow | str] = [f"What a GPU uses of {megabytes(total)} of GPU code"]
     for service in report.services:
         gpu = catalog.gpus.get(service.sm)
         if service.verdict == "no" or gpu is None:
             continue
         used = sum(row.size for row in used_rows(report.gpu, gpu, catalog))
         words = f"uses {megabytes(used)}, not {megabytes(total - used)}"
-        rows.append(BarRow(f"{service.sm} {gpu.title}", used, words, "b"))
-    rows += list(_code_rows([(f"{row.kind} {row.target}", row.size) for row in report.gpu]))
-    title = f"{megabytes(total)} of GPU code: what each GPU uses, and what there is"
-    return bars(title, rows)
-
-
-def _code_rows(targets: Sequence[tuple[str, int]], used: Sequence[str] = ()) -> Iterator[BarRow]:
-    for target, size in targets:
-        yield BarRow(target, size, megabytes(size), "a" if target in used else "f", hollow=target not in used)
+        rows.append(BarRow(f"{service.sm} {gpu.title}", used, words, "b", total - used))
+    rows.append("What there is")
+    rows += [BarRow(f"{row.kind} {row.target}", row.size, megabytes(row.size)) for row in report.gpu]
+    return bars(f"{megabytes(total)} of GPU code: what each GPU uses, and what there is", rows)
 
 
 def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
@@ -159,9 +155,8 @@ def sizes_picture(document: PageDocument, width: int = WIDTH) -> Picture:
         if cell.sizes:
             total = sum(cell.sizes.targets.values())
             used = sum(size for target, size in cell.sizes.targets.items() if target in cell.sizes.used)
-            rows.append(BarRow(cell.name, used, f"{megabytes(used)} used", "b"))
-            if total > used:
-                rows.append(BarRow("", total - used, f"{megabytes(total - used)} unused", "f", hollow=True))
+            words = f"{megabytes(used)} used" + (f", {megabytes(total - used)} not" if total > used else "")
+            rows.append(BarRow(cell.name, used, words, "b", total - used))
     return bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS], width)
 
 
