@@ -21,7 +21,7 @@ A_LIBRARY = 50  # functions that show any level, before a library is judged by i
 WORDS: dict[CodeGroup, str] = {
     "c++": "C++ units",
     "cuda": "host halves of CUDA units",
-    "unplaced": "functions of no known unit",
+    "unplaced": "unknown units",
     "shared": "functions shared with dispatched units",
     "runtime": "the compiler's run time",
     "assembly": "assembly",
