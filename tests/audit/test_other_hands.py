@@ -142,3 +142,20 @@ def test_a_page_is_told_what_it_says_of_the_recipes_and_nothing_else(
     assert {one.split()[0] for one in spoken(judged(tmp_path), tmp_path)} == wanted
     (folder / PLAIN.name).rename(folder / "something.nix")  # packages of another kind are not ours to count
     assert "TS961" not in {one.rule for one in judged(tmp_path).findings}
+
+
+WHOLE_SET = """let pkgs = import (builtins.fetchTarball {
+  url = "https://github.com/NixOS/nixpkgs/archive/1111111111111111111111111111111111111111.tar.gz";
+}) {
+  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "10.0" ]; };
+  overlays = [ (final: prev: { cudaPackages = final.cudaPackages_12_9; }) ];
+};
+in pkgs.python312Packages.vllm.overrideAttrs (old: { pname = "vllm"; })
+"""
+
+
+@pytest.mark.parametrize("end", ["arm64", ""])
+def test_a_package_set_for_one_gpu_needs_no_torch_of_its_own(end: str, tmp_path: Path) -> None:
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    (folder / f"vllm-python312-cuda12_9-sm100-{end}.nix".replace("-.", ".")).write_text(WHOLE_SET)
+    assert spoken(judged(tmp_path), tmp_path) == set()

@@ -106,6 +106,12 @@ class Subject(ReadRecipe):
         return {name: said for one in self.body.imports for name, said in one.config.items()}
 
     @property
+    def configured(self) -> bool:
+        """Whether the package set itself is told the architectures, and all of it is built for them."""
+        said = self.config.get("cudaCapabilities")
+        return said is not None and said.value != []
+
+    @property
     def at_its_pin(self) -> bool:
         """Whether what is known of the line's build holds: it was found at one pin, and holds at that one."""
         return self.pin is not None and (not self.body.pins or self.said_pin is self.pin)

@@ -187,12 +187,14 @@ def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
 def description_is_set(subject: Subject) -> Iterator[Defect]:
     """Without a description of its own a variant goes by nixpkgs' words, which fit every variant; a
     changelog that is not set again is that of the pin's release."""
-    variant, build = subject.variant, subject.build
-    if variant is None or build is None or subject.wraps_nightly:
+    variant = subject.variant
+    if variant is None or subject.wraps_nightly:
         return
     times = 2 if subject.embeds_torch and not variant.flavor and not subject.convention else 1
     if len(subject.bound("description")) < times:
         yield Defect("meta.description is not set", sure=subject.convention)
+    if subject.build is None:
+        return
     if len(subject.bound("longDescription")) < times:
         yield Defect("meta.longDescription is not set", severity=NOTE)
     versions = [one for one in subject.bound("src") if not variant.flavor]

@@ -59,6 +59,8 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
     whose torch that is); without that it is built with the pin's, for other GPUs and CPUs."""
     if not subject.companion or "torch" in subject.body.scoped:
         return
+    if subject.configured and not (subject.isa and subject.isa.flags):
+        return  # all of the package set is built for that GPU, and the name asks no more of it
     told = _own(subject, "override")
     if subject.seen and not any("torch" in one.arguments for one in told):
         yield Defect("the companion is not told its torch", told[0].span if told else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.audit.rule import ERROR, NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import ERROR, LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Isa
 from torchsmith.recipe.read import FlagList, Said, Unknown
@@ -111,9 +111,13 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
     compiles = subject.variant is None or subject.variant.package.cpu_flags
     times = 2 if subject.embeds_torch and compiles else 1
     for variable, what in (("CXXFLAGS", "C++"), ("CFLAGS", "C")):
-        if variables.count(variable) < times:
+        count = variables.count(variable)
+        if count < times:
             whose = "torch or its companion" if times > 1 else "the build"
-            yield Defect(f"{variable} of {whose} does not get the flags: {what} code is built without them")
+            # Other hands may mean the torch below by the name, and that one has them.
+            sure = LIKELY if count and subject.convention else None
+            words = f"{variable} of {whose} does not get the flags: {what} code is built without them"
+            yield Defect(words, sure=sure)
 
 
 @rule("TS503", "flags for the machine that builds")

@@ -129,7 +129,7 @@ def target_is_set(subject: Subject) -> Iterator[Defect]:
     gpu = subject.gpu
     if gpu is None or subject.wraps_nightly or not subject.brings_torch:
         return
-    if subject.torch_from_elsewhere or _configured(subject):
+    if subject.torch_from_elsewhere or subject.configured:
         return
     if subject.style == "scratch":
         if not any(mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets):
@@ -152,12 +152,6 @@ def target_is_set(subject: Subject) -> Iterator[Defect]:
                 yield Defect(
                     "gpuTargets names several architectures, the name one", said.span, severity=WARNING
                 )
-
-
-def _configured(subject: Subject) -> bool:
-    """Whether the package set itself is told the architectures, and all of it is built for them."""
-    said = subject.config.get("cudaCapabilities")
-    return said is not None and said.value != []
 
 
 @rule("TS406", "the attribute `pytorch`")
@@ -242,7 +236,7 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
     gpu, variant = subject.gpu, subject.variant
     if gpu is None or variant is None or subject.wraps_nightly or not subject.brings_torch:
         return
-    if _configured(subject):
+    if subject.configured:
         return
     passed = [
         one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []

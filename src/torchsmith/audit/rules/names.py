@@ -31,11 +31,11 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
     try:
         read_name(subject.name, subject.catalog)
     except BadName as problem:
-        # A target or a suffix that we do not know may be right: darwin, rocm, a folder's library.
+        # What we do not know may be right (darwin, rocm, a folder's library), and so may a shorter name.
         words = subject.name.split("-")
-        typo = _package_of(first) not in packages or (len(words) > 2 and re.match(r"cuda|cpu|sm\d", words[2]))
-        words_ = f"{subject.name} is not a variant's name: {problem.what}"
-        yield Defect(words_, hint=problem.hint, sure=None if typo else GUESS)
+        ours = len(words) > 2 and re.match(r"cuda|cpu|sm\d", words[2]) and problem.column <= len(subject.name)
+        sure = None if ours or _package_of(first) not in packages else GUESS
+        yield Defect(f"{subject.name} is not a variant's name: {problem.what}", hint=problem.hint, sure=sure)
 
 
 @rule("TS102", "old spelling of a file name", WARNING)
