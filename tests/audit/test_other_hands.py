@@ -28,6 +28,11 @@ CHANGED: Mapping[str, tuple[dict[str, str], set[str]]] = {
         },
         {"TS601", "TS602", "TS603", "TS605"},
     ),
+    "words about other builds": (
+        {'with AVX-512";': 'with AVX-512. For small batches use avx512vnni, for BF16 another.";'},
+        set(),
+    ),
+    "the default of its major": ({"cudaPackages_12_9": "cudaPackages_12"}, {"TS304"}),  # 12.8 at that pin
     "a default that nothing binds": (
         {"{ pkgs ? import <nixpkgs> {} }": "{ cudaSet ? cudaPackages }"},
         {"TS805"},
@@ -131,6 +136,9 @@ def test_files_that_git_does_not_know_are_told_where_recipes_that_it_knows_read_
         ("The fat one runs on any GPU from T4 to RTX 5090. Pascal (SM61) is left out.", set()),
         ("All 7 variants are built from source", {"TS961"}),
         ("**From wheels (7 packages)**", set()),
+        ("In practice: 7 recipes × 3 Pythons = **21 total builds**", set()),
+        ("| `pytorch-python313-cuda12_9-sm90-avx2` | AVX2 |", {"TS962"}),
+        ("| `pytorch-python313-cuda12_9-sm90-avx2` | AVX2 | to create |", set()),
     ],
 )
 def test_a_page_is_told_what_it_says_of_the_recipes_and_nothing_else(
@@ -154,7 +162,7 @@ in pkgs.python312Packages.vllm.overrideAttrs (old: { pname = "vllm"; })
 """
 
 
-@pytest.mark.parametrize("end", ["arm64", ""])
+@pytest.mark.parametrize("end", ["arm64", "", "avx2-tuned"])
 def test_a_package_set_for_one_gpu_needs_no_torch_of_its_own(end: str, tmp_path: Path) -> None:
     (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
     (folder / f"vllm-python312-cuda12_9-sm100-{end}.nix".replace("-.", ".")).write_text(WHOLE_SET)

@@ -22,7 +22,8 @@ APART = re.compile(
     r"|exclud(?:e|es|ing)|added in|introduced in|only on|only with"
     r"|comes only|(?<!\bor )(?<!\band )other|builds? on|as \w+ as"
     r"|(?:use|choose|consider|prefer|pick|try)(?! this| it))\b|n't\b)"
-    r"(?:(?!\bfor\b)[^.;:]){0,60}$",
+    r"(?:(?!\bfor\b)[^.;:]){0,60}$"
+    r"|\b(?:use|choose|consider|prefer|pick|try)(?! this| it)\b[^.;:]{1,60}, (?:or )?for $",
     re.IGNORECASE,
 )
 # What a part of it requires is no claim about the whole, but the driver that is required is.
@@ -142,7 +143,7 @@ def _pattern(
         rf"|\b(?P<cpu>{_longest_first(cpus)})(?![\w])"
         rf"|\b(?P<part>{_longest_first(parts)})(?![\w-])"
         rf"|(?<!Grace )\b(?P<generation>{_longest_first(generations)})\b"
-        rf"|\b(?P<isa>{_longest_first(isas)})(?![\w.])"
+        rf"|\b(?P<isa>{_longest_first(isas)})(?!\w|[.-]\d)"
         rf"|(?<![\w/.-])(?P<feature>{_longest_first(features)})(?![\w/.-]*\w)"
         r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
         rf"|\b(?P<package>{_longest_first(word for word in packages if word != TORCH)})"

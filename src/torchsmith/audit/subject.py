@@ -112,9 +112,18 @@ class Subject(ReadRecipe):
         return said is not None and said.value != []
 
     @property
+    def known_pin(self) -> Pin | None:
+        """The nixpkgs that it is built from, where that is certain: the one it imports, or the one that the
+        catalog's own recipes of its line take. What the package set of another caller holds is not known."""
+        if self.body.pins:
+            return self.said_pin
+        ours = self.convention is None or (self.build is not None and self.build.style == "catalog")
+        return self.pin if ours else None
+
+    @property
     def at_its_pin(self) -> bool:
         """Whether what is known of the line's build holds: it was found at one pin, and holds at that one."""
-        return self.pin is not None and (not self.body.pins or self.said_pin is self.pin)
+        return self.pin is not None and self.known_pin is self.pin
 
     @property
     def isa(self) -> Isa | None:

@@ -27,7 +27,7 @@ def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
     wanted = subject.line.version_of(subject.variant.package.name)
     if not wanted:
         return
-    pin = subject.said_pin or subject.pin
+    pin = subject.known_pin
     native = pin.versions.get(subject.variant.package.name, "") if pin else wanted
     versions = [
         one for override in _own(subject, "overrideAttrs") if (one := override.arguments.get("version"))

@@ -24,12 +24,15 @@ WHOLE = re.compile(
 )
 PART = re.compile(
     r"\b(per|each|every|of the|more|new|added|after|remaining|other|priority|phase|tier|branch(es)?"
-    r"|GPU|CPU|ARM|x86)\b",
+    r"|GPU|CPU|ARM|x86)\b|[×=]",
     re.IGNORECASE,
 )
 SHORT = 4  # words of a line that says nothing else
 SENTENCE = re.compile(r"[^\s][^\n]*?(?:[.;!?](?=\s)|$)", re.MULTILINE)
-ELSEWHERE = re.compile(r"\b(branch|checkout)\b", re.IGNORECASE)
+# A line about another branch, or about what is still to come.
+ELSEWHERE = re.compile(
+    r"\b(branch|checkout|plan(?:ned)?|to ?do|to create|to be|future|pending|not yet|soon)\b", re.IGNORECASE
+)
 NAME = re.compile(r"\b[a-z][\w-]*?-python3\d+-[\w-]+(?:\.\d\w*)?")
 
 

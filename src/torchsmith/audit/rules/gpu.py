@@ -99,7 +99,7 @@ def cuda_compiles_the_target(subject: Subject) -> Iterator[Defect]:
         ours = reason.code not in PTXAS
         if reason.code != CUDNN and (not ours or subject.line):
             yield Defect(reason.text, hint=reason.hint, sure=subject.convention if ours else None)
-    gpu, pin = subject.gpu, subject.said_pin or subject.pin
+    gpu, pin = subject.gpu, subject.known_pin
     if gpu and pin and pin.min_sm and gpu.sm < pin.min_sm and not _without_cudnn(subject):
         words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {gpu.name}"
         yield Defect(words, hint="export USE_CUDNN=0 builds torch without it")

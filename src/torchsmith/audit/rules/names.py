@@ -31,9 +31,10 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
     try:
         read_name(subject.name, subject.catalog)
     except BadName as problem:
-        # What we do not know may be right (darwin, rocm, a folder's library), and so may a shorter name.
+        # What we do not know may be right: darwin, rocm, no instruction set, an ending of their own.
+        at = subject.name[: problem.column - 1].count("-")
         words = subject.name.split("-")
-        ours = len(words) > 2 and re.match(r"cuda|cpu|sm\d", words[2]) and problem.column <= len(subject.name)
+        ours = len(words) > 2 and re.match(r"cuda|cpu|sm\d", words[2]) and at < 4 < len(words)
         sure = None if ours or _package_of(first) not in packages else GUESS
         yield Defect(f"{subject.name} is not a variant's name: {problem.what}", hint=problem.hint, sure=sure)
 

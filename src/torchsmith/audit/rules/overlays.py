@@ -109,17 +109,17 @@ def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
 @rule("TS304", "CUDA of another release")
 def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
     """The package set that the recipe makes its CUDA is the one in the name. `cudaPackages_13` is accepted
-    where the pin's 13 is that release."""
+    where the pin's 13 is that release: the default of the pin is, and else the newest that it has."""
     toolkit, build = subject.toolkit, subject.build
     if toolkit is None:
         return
     best = build.cuda_set or toolkit.attr if build else toolkit.attr
     allowed = {toolkit.attr, best}
-    pin = subject.said_pin or (None if subject.body.pins else subject.pin)
-    major = f"cudaPackages_{toolkit.version.major}"
-    newest = [cuda for cuda in (pin.cudas if pin else ()) if cuda.major == toolkit.version.major]
-    if pin is None or (newest and max(newest) == toolkit.version):
-        allowed.add(major)
+    pin, major = subject.known_pin, toolkit.version.major
+    newest = max((cuda for cuda in (pin.cudas if pin else ()) if cuda.major == major), default=None)
+    default = pin.default_cuda if pin else None
+    if pin is None or (default if default and default.major == major else newest) == toolkit.version:
+        allowed.add(f"cudaPackages_{major}")
     for found in re.finditer(r"cudaPackages_(\d+(?:_\d+)?)\b", subject.code):
         if found[0] not in allowed:
             yield Defect(
@@ -202,9 +202,11 @@ def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
         ):
             continue
         patches = override.arguments.get("patches")
+        sure = None if subject.known_pin else LIKELY  # which patches there are depends on the package set
         if patches is None:
-            yield Defect(
-                "the pin's patches are applied to another source", override.span, hint="patches = [ ];"
-            )
+            words, at = "the pin's patches are applied to another source", override.span
+            yield Defect(words, at, hint="patches = [ ];", sure=sure)
         elif patches.value != []:
-            yield Defect("patches of another version are kept", patches.span, hint="patches = [ ];")
+            yield Defect(
+                "patches of another version are kept", patches.span, hint="patches = [ ];", sure=sure
+            )

@@ -144,7 +144,7 @@ def python_is_the_named_one(subject: Subject) -> Iterator[Defect]:
     variant = subject.variant
     if variant is None or variant.python not in subject.catalog.pythons:
         return
-    pin = subject.said_pin or subject.pin
+    pin = subject.known_pin
     defaults = [one.default_python for one in subject.catalog.pins.values() if one.default_python]
     default = pin.default_python if pin else max(defaults, default=variant.python)
     wanted = {subject.catalog.pythons[variant.python].attr}

@@ -123,9 +123,11 @@ def torch_is_nixpkgs(subject: Subject) -> Iterator[Defect]:
     if variant.flavor and subject.generated:
         return
     found = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
-    severity = WARNING if variant.flavor else None
-    at = subject.span(found) if found else None
-    yield Defect("builds torch from scratch instead of overriding nixpkgs' torch", at, severity=severity)
+    words, at = (
+        "builds torch from scratch instead of overriding nixpkgs' torch",
+        found and subject.span(found),
+    )
+    yield Defect(words, at, severity=WARNING if variant.flavor else None, sure=subject.convention)
 
 
 @rule("TS808", "result of another package")
