@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import platform
+import signal
 import sys
 from pathlib import Path
 
@@ -72,4 +73,5 @@ def _data(row: Row) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its folders go all the same
     sys.exit(main(sys.argv[1:]))

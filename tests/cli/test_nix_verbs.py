@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +57,23 @@ def test_eval_as_json_holds_what_a_program_needs(workspace: Path, call: Call) ->
     assert row["system"] == "x86_64-linux"
     assert set(row["outputs"]) == {"out", "dev", "lib", "cxxdev", "dist"}
     assert row["cached"] is False
+
+
+@pytest.mark.needs("nix")
+def test_what_is_ended_from_outside_leaves_nothing_behind(workspace: Path, tmp_path: Path) -> None:
+    """As by `timeout`, or by CI that has waited long enough."""
+    places = tmp_path / "places"
+    places.mkdir()
+    endless = workspace / "build-pytorch/.flox/pkgs" / f"{AVX2}.nix"
+    endless.write_text("let f = n: f (n + 1); in { ... }: builtins.seq (f 0) null\n")
+    env = {**os.environ, "TMPDIR": str(places)}
+    argv = [sys.executable, "-m", "torchsmith", "eval", str(endless)]
+    with subprocess.Popen(argv, env=env, stderr=subprocess.PIPE, text=True) as child:
+        while child.poll() is None and not list(places.glob("torchsmith-eval-*")):
+            time.sleep(0.01)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(timeout=60) == 130
+    assert list(places.iterdir()) == []
 
 
 @pytest.mark.needs("nix")

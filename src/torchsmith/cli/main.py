@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 from torchsmith.edge.problem import Exit, Problem
@@ -14,6 +15,7 @@ HELP: tuple[list[str], ...] = (["--help"], ["-h"], [])
 def run() -> None:
     """Run the command line; a traceback is only for a bug of ours."""
     words = sys.argv[1:]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was begun is tidied up, as by Ctrl-C
     try:
         try:
             _run(words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -81,7 +80,6 @@ def run(
     from torchsmith.workspace.journal import finish_stopped
 
     drawable(svg, simulate=simulate)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with workspace_record(workspace, read_only=dry_run or simulate) as (opened, record):
         say_recovered(finish_stopped(state_folder(opened).parent, "build"))
         before = asked_before(record, workspace, recipes or (), resume=resume)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Annotated
 
 import typer
@@ -49,7 +48,6 @@ def run(
 
     if not recipes and not every:
         raise Problem("name what to rehearse", hint="names, selectors such as sm120, or --all")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     request = BuildRequest(
         workspace=workspace,
         selectors=tuple(recipes or ()),
