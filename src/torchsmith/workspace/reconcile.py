@@ -99,13 +99,12 @@ class _Reconciler:
 
     def _wanted(self, file: WantedFile) -> Change:
         path = f"{self.root}/{file.path}"
-        missing = Change("create", file.path, "it is missing", after=file.text, recipe=file.is_recipe)
         if file.path.rpartition("/")[0] not in self.folders:
-            return missing
+            return _missing(file)
         try:
             before = read_regular(path).decode()
         except FileNotFoundError:
-            return missing
+            return _missing(file)
         except OSError as error:
             odd = {ELOOP: "it is a link, which is not ours", EISDIR: "it is a folder"}.get(error.errno or 0)
             if odd is None:
@@ -261,6 +260,10 @@ def _free_name(root: Path, path: str) -> str:
 
 def _how_to_adopt(path: str) -> str:
     return f"--adopt {path} replaces it" if path.endswith(".md") else "--adopt takes it over"
+
+
+def _missing(file: WantedFile) -> Change:
+    return Change("create", file.path, "it is missing", after=file.text, recipe=file.is_recipe)
 
 
 def _what_changed(before: str, after: str) -> str:
