@@ -114,9 +114,7 @@ def _file(contents: Contents, name: str, path: Path, size: int) -> None:
     if LIBRARY.search(name):
         contents.libraries.append(Item(name, size, lambda: open_file(path), path.resolve()))
         return
-    if (
-        contents.owners.package_of(name) is not None
-    ):  # of an environment, only what belongs to the packages counts
+    if contents.owners.package_of(name) is not None:  # the rest of an environment does not count
         contents.other_bytes += size
     if TEXTS.search(name):
         with open_file(path) as part:
@@ -142,16 +140,10 @@ def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> C
     for member in members:
         name = printable(member.filename)
         if LIBRARY.search(name):
-            contents.libraries.append(Item(name, member.file_size, _opener(archive, member)))
+            contents.libraries.append(Item(name, member.file_size, partial(open_member, archive, member)))
             continue
         contents.other_bytes += member.file_size
         if TEXTS.search(name):
             _keep(contents, name, partial(read_member, archive, member, MOST_TEXT))
     contents.libraries.sort(key=lambda item: item.name)
     return contents
-
-
-def _opener(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo
-) -> Callable[[], AbstractContextManager[FileSlice]]:
-    return lambda: open_member(archive, member)

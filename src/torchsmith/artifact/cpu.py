@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -11,13 +10,10 @@ from functools import cache
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from torchsmith.artifact import iced
 from torchsmith.artifact.calls import callers_of
 from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of
 from torchsmith.artifact.features import (
-    DATA,
     Look,
     aarch64_uses,
     facts,
@@ -25,6 +21,7 @@ from torchsmith.artifact.features import (
     outline_atomics,
     x86_uses,
 )
+from torchsmith.artifact.tables import Table, read_table
 from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
 
 LONGEST_FUNCTION = 256 << 10
@@ -37,7 +34,7 @@ CodeGroup = Literal["c++", "cuda", "unplaced", "shared", "runtime", "assembly"]
 JUDGED: tuple[CodeGroup, ...] = ("c++", "unplaced", "cuda")  # the most telling first
 
 
-class Dispatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Dispatch(Table, frozen=True):
     """data/dispatch.toml."""
 
     source: str
@@ -50,7 +47,7 @@ class Dispatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def dispatch() -> Dispatch:
-    return msgspec.convert(tomllib.loads((DATA / "dispatch.toml").read_text()), Dispatch)
+    return read_table("dispatch.toml", Dispatch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,7 +303,7 @@ def shared_copies(seen: Inspection, isa: Isa | None) -> Iterator[Check]:
     shared = code.group("shared")
     beyond = sorted(shared.features(code.machine) - allowed)
     if beyond:
-        first = shared.sightings[beyond[0]][0]
+        first = first_of(shared, beyond)
         text = f"shared functions use {', '.join(beyond)} beyond the rest of the code: {spot(first)}"
         hint = (
             "inline copies that the linker took from a dispatched unit; no caller outside dispatch was found"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from torchsmith.artifact.source import ByteSource, Damaged
+from torchsmith.artifact.source import ByteSource, Damaged, printable
 
 ElfMachine = Literal["x86_64", "aarch64"]
 MACHINES: dict[int, ElfMachine] = {62: "x86_64", 183: "aarch64"}
@@ -135,7 +135,10 @@ def _sections(source: ByteSource, at: int, entry: int, count: int, names_index: 
     if not names_index < count:
         raise Damaged(f"its section names are in section {names_index} of {count}")
     rows = list(SECTION.iter_unpack(source.read(at, count * SECTION.size)))
-    names = _checked(source, rows[names_index], "of section names", MOST_STRINGS)
+    place, size = rows[names_index][4:6]
+    if size > MOST_STRINGS:
+        raise Damaged(f"its table of section names claims {size} bytes")
+    names = source.read(place, size)
     return tuple(_section(source, row, names) for row in rows)
 
 
@@ -146,20 +149,16 @@ def _section(source: ByteSource, row: tuple[int, ...], names: bytes) -> Section:
     return Section(name, row[1], row[2], row[3], row[4], row[5], row[6])
 
 
-def _checked(source: ByteSource, row: tuple[int, ...], what: str, most: int) -> bytes:
-    if row[5] > most:
-        raise Damaged(f"its table {what} claims {row[5]} bytes")
-    return source.read(row[4], row[5])
-
-
 def text_at(strings: bytes, at: int, most: int = LONGEST_NAME) -> str:
     """The text that starts at a place of a string table; printable, and not endless."""
     if at >= len(strings):
         raise Damaged(f"a name at {at:#x} lies outside its string table")
+    return printable(_raw_at(strings, at, most).decode("utf-8", "replace"))
+
+
+def _raw_at(strings: bytes, at: int, most: int) -> bytes:
     end = strings.find(b"\0", at, at + most)
-    raw = strings[at : end if end >= 0 else at + most]
-    text = raw.decode("utf-8", "replace")
-    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+    return strings[at : end if end >= 0 else at + most]
 
 
 def links_of(elf: Elf) -> Links:
@@ -195,9 +194,7 @@ class Functions:
         return text_at(self.strings, function.name_at)
 
     def raw_name(self, function: Function) -> bytes:
-        at = function.name_at
-        end = self.strings.find(b"\0", at, at + LONGEST_NAME)
-        raw = self.strings[at : end if end >= 0 else at + LONGEST_NAME]
+        raw = _raw_at(self.strings, function.name_at, LONGEST_NAME)
         self.read += len(raw)
         if self.read > MOST_OVERLAP * len(self.strings) + (1 << 20):
             raise Damaged(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Literal
-
-import msgspec
 
 from torchsmith.artifact import x86
 from torchsmith.artifact.elf import ElfMachine
+from torchsmith.artifact.tables import Table, read_table
 
-DATA = Path(__file__).parent / "data"
 LEGACY_SSE = "sse2"  # in every x86-64 CPU; without VEX it shows a compiler that was not told of AVX
 
 
@@ -36,7 +32,7 @@ class Look:
     lost: bool = False  # some bytes are no instruction, and what follows was not looked at
 
 
-class EncodingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EncodingRule(Table, frozen=True):
     """Instructions of x86-64, by their encoding."""
 
     encoding: str
@@ -58,30 +54,35 @@ class EncodingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Level(Table, frozen=True):
     """Features of which one shows up in code for a set, and how much code tells something by using none."""
 
     features: tuple[str, ...]
     enough: int
 
 
-class X86(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """data/x86.toml."""
+class InstructionFacts(Table, frozen=True):
+    """What is known of an architecture's instructions, however they are told apart."""
 
     source: str
-    baseline: EncodingRule
     evidence: tuple[Level, ...]
     modern: str
     legacy: str
     legacy_words: str
     enough_of: Literal["vector", "any"]
+    implied: dict[str, tuple[str, ...]]
+
+
+class X86(InstructionFacts, frozen=True):
+    """data/x86.toml."""
+
+    baseline: EncodingRule
     rules: tuple[EncodingRule, ...]
     scalar: tuple[EncodingRule, ...]
-    implied: dict[str, tuple[str, ...]]
     iced: dict[str, str]
 
 
-class Word(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Word(Table, frozen=True):
     """Instruction words that have a value under a mask."""
 
     mask: int
@@ -93,27 +94,20 @@ class Word(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return word & self.mask == self.value and not (self.but and self.but.matches(word))
 
 
-class Aarch64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Aarch64(InstructionFacts, frozen=True):
     """data/aarch64.toml."""
 
-    source: str
-    evidence: tuple[Level, ...]
-    modern: str
-    legacy: str
-    legacy_words: str
-    enough_of: Literal["vector", "any"]
     rules: tuple[Word, ...]
-    implied: dict[str, tuple[str, ...]]
 
 
 @cache
 def x86_facts() -> X86:
-    return msgspec.convert(tomllib.loads((DATA / "x86.toml").read_text()), X86)
+    return read_table("x86.toml", X86)
 
 
 @cache
 def aarch64_facts() -> Aarch64:
-    return msgspec.convert(tomllib.loads((DATA / "aarch64.toml").read_text()), Aarch64)
+    return read_table("aarch64.toml", Aarch64)
 
 
 def facts(machine: ElfMachine) -> X86 | Aarch64:

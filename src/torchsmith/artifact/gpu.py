@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from torchsmith.artifact.fatbin import RELOCATABLE, CodeKind, Container
+from torchsmith.artifact.fatbin import RELOCATABLE, CodeKind, Container, FatbinEntry
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
-from torchsmith.catalog.runs import Runs, gpu_code_runs
+from torchsmith.catalog.runs import Code, Runs, gpu_code_runs
 
 NEARLY_ALL = 0.995  # of a library's containers: torch's own wheels lack a target in at most 2 of 568
 
@@ -113,7 +113,7 @@ def service_of(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Servi
     counts = {"native": 0, "jit": 0, "none": 0}
     own = 0
     for container in containers:
-        ways = {_way(entry.kind, entry.target, gpu, catalog) for entry in container.entries}
+        ways = {way_of(entry, gpu, catalog) for entry in container.entries}
         counts["native" if "native" in ways else "jit" if "jit" in ways else "none"] += 1
         own += any(entry.kind == CodeKind.CUBIN and entry.target.sm == gpu.sm for entry in container.entries)
     enough = NEARLY_ALL * len(containers)
@@ -129,11 +129,12 @@ def service_of(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Servi
     return Service(gpu.sm, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
 
 
-def _way(kind: CodeKind, target: GpuTarget, gpu: Gpu, catalog: Catalog) -> str:
-    if kind not in (CodeKind.CUBIN, CodeKind.PTX):
+def way_of(entry: FatbinEntry, gpu: Gpu, catalog: Catalog) -> str:
+    """How a GPU takes a piece of code: native, jit or none."""
+    if entry.kind not in (CodeKind.CUBIN, CodeKind.PTX):
         return "none"
-    code: Literal["cubin", "ptx"] = "cubin" if kind == CodeKind.CUBIN else "ptx"
-    verdict = gpu_code_runs(code, target, catalog.gpus.get(target.sm), gpu)
+    kind: Code = "cubin" if entry.kind == CodeKind.CUBIN else "ptx"
+    verdict = gpu_code_runs(kind, entry.target, catalog.gpus.get(entry.target.sm), gpu)
     return verdict.how if isinstance(verdict, Runs) else "none"
 
 

@@ -15,7 +15,7 @@ from torchsmith.catalog import CudaVersion, Package, PythonVersion
 FLAGS = b"-fvisibility-inlines-hidden"  # in the flags of every PyTorch build
 LONGEST_FLAGS = 64 << 10
 CHUNK = 4 << 20
-ALLOCATED, EXECUTABLE = 2, 4
+ALLOCATED = 2
 
 
 def versions_of(texts: dict[str, str], owners: Owners) -> dict[Package, str]:
@@ -133,7 +133,7 @@ def provided(elf: Elf, links: Links, provider: Provider) -> str:
 def compile_flags(elf: Elf) -> str:
     """The flags that a PyTorch library embeds as text, empty where it has none."""
     for section in elf.sections:
-        wanted = section.flags & ALLOCATED and not section.flags & EXECUTABLE and section.kind != NOBITS
+        wanted = section.flags & ALLOCATED and not section.holds_code and section.kind != NOBITS
         if wanted and section.name.startswith((".rodata", ".lrodata")):
             at = _find(elf.source, section.offset, section.offset + section.size)
             if at >= 0:

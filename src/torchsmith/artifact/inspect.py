@@ -22,7 +22,7 @@ from torchsmith.artifact.identity import (
     released_as,
     versions_of,
 )
-from torchsmith.artifact.known import Owners, Role, known
+from torchsmith.artifact.known import Owners, Role, came_along, known
 from torchsmith.artifact.linking import Linked, Need, Setting, needs_of, strange_paths
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import Catalog, Package, builtin_catalog
@@ -155,10 +155,7 @@ def _anything(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     """Every library of a wheel or folder that holds nothing of ours: what is there can still be listed."""
     if package is not None:
         return []
-    return [
-        (item, "bundled" if any(part.endswith(".libs") for part in item.name.split("/")) else "own")
-        for item in contents.libraries
-    ]
+    return [(item, "bundled" if came_along(item.name) else "own") for item in contents.libraries]
 
 
 def _look(item: Item, role: Role, spaces: OwnSpaces | None) -> Library:

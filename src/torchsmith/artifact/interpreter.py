@@ -79,10 +79,7 @@ def _outputs(path: Path) -> Iterator[Path]:
 def site_folders(root: Path, catalog: Catalog) -> list[Path]:
     """The folders below a root that hold importable packages."""
     found = sorted(root.glob("lib/python3.*/site-packages"))
-    tops = [top for package in catalog.packages.values() for top in package.modules]
-    if not found and any((root / top / "__init__.py").is_file() for top in tops):
-        found = [root]
-    return found
+    return found or ([root] if _packages_in(root, catalog) else [])
 
 
 def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
@@ -137,11 +134,14 @@ def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:
 def packages_at(folders: tuple[Path, ...], catalog: Catalog) -> list[Package]:
     """The packages of the first folder that holds any."""
     for folder in folders:
-        found = [
-            package
-            for package in catalog.packages.values()
-            if any((folder / top / "__init__.py").is_file() for top in package.modules)
-        ]
-        if found:
+        if found := _packages_in(folder, catalog):
             return found
     raise Problem(f"none of {', '.join(one.title for one in catalog.packages.values())} is there")
+
+
+def _packages_in(folder: Path, catalog: Catalog) -> list[Package]:
+    return [
+        package
+        for package in catalog.packages.values()
+        if any((folder / top / "__init__.py").is_file() for top in package.modules)
+    ]

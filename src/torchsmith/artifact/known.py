@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
 
-import msgspec
-
 from torchsmith.artifact.cpu import OwnSpaces
-from torchsmith.artifact.features import DATA
+from torchsmith.artifact.tables import Table, read_table
 from torchsmith.catalog import Catalog, Package
 
 
-class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Provider(Table, frozen=True):
     """A library that may be linked to or linked in."""
 
     library: str
     symbol: str
 
 
-class LibraryNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LibraryNames(Table, frozen=True):
     """Beginnings of library names."""
 
     required: tuple[str, ...]
@@ -34,7 +31,7 @@ class LibraryNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cuda: tuple[str, ...]
 
 
-class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Known(Table, frozen=True):
     """data/libraries.toml."""
 
     source: str
@@ -45,10 +42,15 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def known() -> Known:
-    return msgspec.convert(tomllib.loads((DATA / "libraries.toml").read_text()), Known)
+    return read_table("libraries.toml", Known)
 
 
 Role = Literal["own", "bundled", "other"]
+
+
+def came_along(name: str) -> bool:
+    """Whether a library lies where the tools that make wheels portable put those of others."""
+    return any(part.endswith(".libs") for part in name.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Owners:
             return "own"
         if package is not None:
             return "bundled" if path.name.startswith("lib") else "own"
-        return "bundled" if any(part.endswith(".libs") for part in path.parts) else "other"
+        return "bundled" if came_along(name) else "other"
 
     def spaces_of(self, package: Package | None) -> OwnSpaces:
         """The namespaces of a package's own code, torch's among them, by which its templates are known."""

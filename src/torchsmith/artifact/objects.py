@@ -8,13 +8,13 @@ from pathlib import Path
 
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.commands import ObjectCommand
-from torchsmith.artifact.cpu import cpu_code
+from torchsmith.artifact.cpu import OwnSpaces, cpu_code
 from torchsmith.artifact.elf import read_elf
 from torchsmith.artifact.fatbin import Container, containers_of
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, open_file
-from torchsmith.catalog import Catalog, Sm
+from torchsmith.catalog import Catalog, Isa, Sm
 from torchsmith.matrix.variant import Variant
 
 SHOWN = 3
@@ -25,19 +25,20 @@ def check_objects(
     folder: Path, commands: Sequence[ObjectCommand], variant: Variant, catalog: Catalog
 ) -> list[Check]:
     """What a sample shows of a build: the code in its objects, and the commands of all."""
-    checks = [*_cpu_flags(commands, variant, catalog), *_cpu_code(folder, variant, catalog)]
+    isa, checks = catalog.isas.get(variant.isa), list[Check]()
+    if isa is not None:
+        spaces = Owners.of(catalog).spaces_of(variant.package)
+        checks += [*_cpu_flags(commands, isa), *_cpu_code(folder, isa, spaces)]
     if variant.sm is not None:
-        checks += _gpu_flags(commands, variant.sm)
-        checks += _gpu_code(folder, variant.sm)
-        checks += _host_half(commands, variant, catalog)
+        checks += [*_gpu_flags(commands, variant.sm), *_gpu_code(folder, variant.sm)]
+        checks += _host_half(commands, isa) if isa is not None else ()
     return checks
 
 
-def _cpu_flags(commands: Sequence[ObjectCommand], variant: Variant, catalog: Catalog) -> Iterator[Check]:
+def _cpu_flags(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
     """Every unit of the CPU gets the flags of the instruction set; dispatched ones add their own."""
-    isa = catalog.isas.get(variant.isa)
     plain = [one for one in commands if not one.cuda]
-    if isa is None or not plain:
+    if not plain:
         return
     spellings = [set(isa.flags), *map(set, isa.other_flags)]
     without = [one for one in plain if not any(flags <= set(one.flags) for flags in spellings)]
@@ -52,20 +53,14 @@ def _cpu_flags(commands: Sequence[ObjectCommand], variant: Variant, catalog: Cat
             "the recipe's CXXFLAGS and CFLAGS must be exported before setup.py runs",
         )
     else:
-        yield Check(
-            "cpu-flags",
-            "note",
-            f"{words} reached {len(plain) - len(without)} of {len(plain)} units of the CPU, not"
-            f" {_names(without)}",
-        )
+        reached = f"{len(plain) - len(without)} of {len(plain)} units of the CPU"
+        yield Check("cpu-flags", "note", f"{words} reached {reached}, not {_names(without)}")
 
 
-def _cpu_code(folder: Path, variant: Variant, catalog: Catalog) -> Iterator[Check]:
+def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
     """What the functions of undispatched objects need of a CPU, against the instruction set."""
-    isa = catalog.isas.get(variant.isa)
-    spaces = Owners.of(catalog).spaces_of(variant.package)
     looked, beyond, used = 0, set[str](), set[str]()
-    for path in sorted(folder.rglob("*.o")) if isa is not None else ():
+    for path in sorted(folder.rglob("*.o")):
         if DISPATCHED.search(path.name):
             continue
         try:
@@ -75,15 +70,12 @@ def _cpu_code(folder: Path, variant: Variant, catalog: Catalog) -> Iterator[Chec
             continue  # told where its GPU code is looked for
         looked += sum(tally.functions for tally in code.groups.values())
         needs = {one for tally in code.groups.values() for one in tally.features(code.machine)}
-        assert isa is not None
         beyond |= needs - closure(code.machine, isa.features)
         used |= needs
-    if not looked or isa is None:
-        return
     words = ", ".join(sorted(used)) or "nothing beyond the oldest CPU"
     if beyond:
         yield Check("cpu-code", "wrong", f"the sample needs {', '.join(sorted(beyond))} beyond {isa.name}")
-    else:
+    elif looked:
         yield Check("cpu-code", "right", f"{looked} functions of the sample use {words}, within {isa.name}")
 
 
@@ -129,20 +121,13 @@ def _gpu_code(folder: Path, sm: Sm) -> Iterator[Check]:
         yield Check("gpu-code", "wrong", f"{len(found)} objects hold code for {names}, the name says {sm}")
 
 
-def _host_half(commands: Sequence[ObjectCommand], variant: Variant, catalog: Catalog) -> Iterator[Check]:
+def _host_half(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
     """What nvcc hands to the CPU's compiler: CXXFLAGS do not get there."""
-    isa = catalog.isas.get(variant.isa)
     cuda = [one for one in commands if one.cuda]
-    if isa is None or not cuda:
-        return
-    with_flags = [one for one in cuda if set(isa.flags) <= set(one.host_flags)]
-    if len(with_flags) < len(cuda):
-        yield Check(
-            "host-half",
-            "note",
-            f"the CPU's half of {len(cuda) - len(with_flags)} of {len(cuda)} CUDA units is compiled without"
-            f" {' '.join(isa.flags)}: nvcc gets no CXXFLAGS",
-        )
+    without = [one for one in cuda if not set(isa.flags) <= set(one.host_flags)]
+    if without:
+        text = f"the CPU's half of {len(without)} of {len(cuda)} CUDA units is compiled without"
+        yield Check("host-half", "note", f"{text} {' '.join(isa.flags)}: nvcc gets no CXXFLAGS")
 
 
 def _names(commands: Sequence[ObjectCommand]) -> str:

@@ -256,6 +256,12 @@ def gpus_of_driver() -> int:
         return 0
 
 
+TORCH_OPERATIONS = {
+    "matrix product": matrix_product,
+    "convolution": convolution,
+    "softmax and layer norm": normalized,
+    "linear algebra": linear_algebra,
+}
 OPERATIONS = {"vision_ops": ("operators", vision_ops), "audio_transform": ("transforms", audio_transform)}
 
 
@@ -311,7 +317,8 @@ class Probe:
         torch.backends.cudnn.allow_tf32 = False
         self.step("read its versions", self.facts, torch)
         companions = [package for package in own if self.load(package["module"]) is not None]
-        self.cpu(torch, companions)
+        self.operations(torch, "cpu", "the CPU")
+        self.companions(torch, companions, "cpu", "the CPU")
         self.gpus(torch, companions)
 
     def load(self, name: str) -> Any:
@@ -341,12 +348,9 @@ class Probe:
         )
         return f"torch {torch.__version__}"
 
-    def cpu(self, torch: Any, companions: list[dict[str, Any]]) -> None:
-        self.step("matrix product on the CPU", matrix_product, torch, "cpu")
-        self.step("convolution on the CPU", convolution, torch, "cpu")
-        self.step("softmax and layer norm on the CPU", normalized, torch, "cpu")
-        self.step("linear algebra on the CPU", linear_algebra, torch, "cpu")
-        self.companions(torch, companions, "cpu", "the CPU")
+    def operations(self, torch: Any, device: str, where: str) -> None:
+        for name, operation in TORCH_OPERATIONS.items():
+            self.step(f"{name} on {where}", operation, torch, device)
 
     def companions(self, torch: Any, packages: list[dict[str, Any]], device: str, where: str) -> None:
         """Each by its own operation, by the code that its entry has, or not at all."""
@@ -370,10 +374,7 @@ class Probe:
             device, where = f"cuda:{index}", f"GPU {index}"
             if self.step(f"open {where}", self.device, torch, device) is None:
                 continue
-            self.step(f"matrix product on {where}", matrix_product, torch, device)
-            self.step(f"convolution on {where}", convolution, torch, device)
-            self.step(f"softmax and layer norm on {where}", normalized, torch, device)
-            self.step(f"linear algebra on {where}", linear_algebra, torch, device)
+            self.operations(torch, device, where)
             self.step(f"MAGMA on {where}", magma, torch, device)
             self.companions(torch, companions, device, where)
 

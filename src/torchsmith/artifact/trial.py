@@ -253,8 +253,7 @@ def _arch_list(names: list[str], sm: Sm) -> StepResult:
 
 def _right_gpu(gpu: dict[str, Any], variant: Variant, target: Cuda, catalog: Catalog) -> StepResult:
     """Whether a GPU of this machine is one that the variant is for; which variant is, otherwise."""
-    major, minor = gpu["capability"]
-    here = Sm(int(major) * 10 + int(minor))
+    here = Sm.of_capability(*gpu["capability"])
     step, words = f"{gpu['device']} is the variant's GPU", f"{gpu['name']} is {here}"
     if here == target.sm:
         return StepResult(step, "passed", words)

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from typing import Literal
 
-import msgspec
-
 from torchsmith.artifact.elf import Function
-from torchsmith.artifact.features import DATA
+from torchsmith.artifact.tables import Table, read_table
 
 UnitKind = Literal["c++", "cuda", "runtime", "assembly"]
 UnitPlace = Literal["c++", "cuda", "runtime", "assembly", "dispatched", "foreign", "unknown", "any"]
 OWN: tuple[UnitPlace, ...] = ("c++", "cuda", "dispatched")  # what units of PyTorch's own are
 
 
-class KindPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KindPattern(Table, frozen=True):
     """File names that mean a kind of unit."""
 
     kind: UnitKind
     pattern: str
 
 
-class UnitFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class UnitFacts(Table, frozen=True):
     """data/units.toml."""
 
     source: str
@@ -36,7 +33,7 @@ class UnitFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], UnitKind]]:
-    facts = msgspec.convert(tomllib.loads((DATA / "units.toml").read_text()), UnitFacts)
+    facts = read_table("units.toml", UnitFacts)
     return [(re.compile(row.pattern, re.VERBOSE), row.kind) for row in facts.kinds]
 
 

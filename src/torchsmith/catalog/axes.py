@@ -102,10 +102,14 @@ class Sm:
         return f"{self.major}.{self.minor}"
 
     @classmethod
+    def of_capability(cls, major: int, minor: int) -> Self:
+        return cls(major * 10 + minor)
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         dotted = re.fullmatch(CAPABILITY, text)
         if dotted:
-            return cls(int(dotted[1]) * 10 + int(dotted[2]))
+            return cls.of_capability(int(dotted[1]), int(dotted[2]))
         found = _match(ARCHITECTURE, text, "a GPU architecture such as sm120")
         return cls(int(found[1]))
 

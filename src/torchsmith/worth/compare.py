@@ -13,15 +13,14 @@ from typing import Any, Literal
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.elf import read_elf
 from torchsmith.artifact.fatbin import Container, containers_of
+from torchsmith.artifact.gpu import way_of
 from torchsmith.artifact.known import Owners
 from torchsmith.catalog import Catalog, Gpu, Sm
-from torchsmith.catalog.runs import Runs, gpu_code_runs
 from torchsmith.edge.problem import Problem
 from torchsmith.worth.measure import Key, Measurements, MeasuringPlan, TurnClock, measure
 from torchsmith.worth.statistics import COARSE, RatioOutcome, differing, estimate, fewest_rounds, outcome
 from torchsmith.worth.subject import BuildSubject
 
-CODE: dict[str, Literal["cubin", "ptx"]] = {"cubin": "cubin", "ptx": "ptx"}
 CROWDED = 0.2  # of a core's time that others take
 
 
@@ -205,7 +204,7 @@ def disk_of(folder: Path, gpu: Mapping[str, Any] | None, loaded: int, catalog: C
         for item in contents.libraries:
             with suppress(Problem), item.open() as source:  # what is damaged has no GPU code that runs
                 containers += containers_of(read_elf(source))
-    here = _gpu_here(gpu, catalog)
+    here = catalog.gpus.get(Sm.of_capability(*gpu["capability"])) if gpu else None
     return DiskUse(
         folder=total,
         libraries=sum(item.size for item in contents.libraries),
@@ -215,21 +214,11 @@ def disk_of(folder: Path, gpu: Mapping[str, Any] | None, loaded: int, catalog: C
     )
 
 
-def _gpu_here(gpu: Mapping[str, Any] | None, catalog: Catalog) -> Gpu | None:
-    if gpu is None:
-        return None
-    major, minor = gpu["capability"]
-    return catalog.gpus.get(Sm(int(major) * 10 + int(minor)))
-
-
 def _used(container: Container, gpu: Gpu, catalog: Catalog) -> int:
     """Bytes of the one piece that a GPU takes from a container: the closest machine code, else PTX."""
     fitting = [
         (entry.kind == "cubin", entry.target, entry.size)
         for entry in container.entries
-        if entry.kind in CODE
-        and isinstance(
-            gpu_code_runs(CODE[entry.kind], entry.target, catalog.gpus.get(entry.target.sm), gpu), Runs
-        )
+        if way_of(entry, gpu, catalog) != "none"
     ]
     return max(fitting)[2] if fitting else 0
