@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
 from torchsmith import __version__
 from torchsmith.catalog import Catalog
@@ -40,77 +41,6 @@ def ci_rows(cells: Sequence[Cell], catalog: Catalog) -> list[CiRow]:
     ]
 
 
-WORKFLOW = """\
-# Written by `torchsmith ci github`. Builds every cell of the matrix, a torch and its companions in one job,
-# on a runner whose CPU can run what it builds: label your runners with the instruction sets that they have.
-# Set the variable TORCHSMITH_CACHE to a binary cache (s3://..., ssh://..., file://...) and the secret
-# TORCHSMITH_SIGNING_KEY to its key, and no finished build is repeated.
-name: torchsmith
-
-on:
-  workflow_dispatch:
-  push:
-    branches: [main]
-
-concurrency:
-  group: torchsmith-${{ github.ref }}
-
-permissions: {}
-
-jobs:
-  build:
-    name: ${{ matrix.cell }}
-    permissions:
-      contents: read
-    runs-on: [self-hosted, Linux, "${{ matrix.arch }}", "${{ matrix.isa }}"]
-    timeout-minutes: 1440
-    strategy:
-      fail-fast: false
-      matrix:
-        include:
-@ROWS@    steps:
-      - uses: @checkout@
-        with:
-          persist-credentials: false
-      - uses: @install-nix@
-        with:
-          extra_nix_config: |
-            system-features = big-parallel benchmark nixos-test
-      - uses: @setup-python@
-        with:
-          python-version: "3.13"
-@NOTE@      - run: pip install '@TORCHSMITH@'
-      - name: Generate
-        run: torchsmith generate --check || torchsmith generate --no-git
-      - name: Build
-        env:
-          NAMES: ${{ matrix.names }}
-          CACHE: ${{ vars.TORCHSMITH_CACHE }}
-          SIGNING_KEY: ${{ secrets.TORCHSMITH_SIGNING_KEY }}
-        run: |
-          set -eu
-          set -- $NAMES
-          if [ -n "$CACHE" ]; then set -- "$@" --cache "$CACHE"; fi
-          if [ -n "$SIGNING_KEY" ]; then
-            umask 077
-            key=$(mktemp)
-            trap 'rm -f "$key"' EXIT
-            trap 'exit 130' HUP INT TERM
-            printf '%s' "$SIGNING_KEY" > "$key"
-            set -- "$@" --sign "$key"
-          fi
-          unset SIGNING_KEY
-          torchsmith build --local "$@"
-      - name: Keep the logs
-        if: failure()
-        uses: @upload-artifact@
-        with:
-          name: logs-${{ matrix.cell }}
-          path: .torchsmith/logs
-          include-hidden-files: true
-"""
-
-
 UNPUBLISHED = """\
       # torchsmith is not on PyPI: put its wheel here (python -m build), or set what pip installs in
       # torchsmith.toml, [ci] torchsmith = "git+https://...@COMMIT".
@@ -130,7 +60,8 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "
         f"            isa: {row.isa}\n"
         for row in rows
     )
-    text = WORKFLOW.replace("@NOTE@", "" if torchsmith else UNPUBLISHED)
+    text = files("torchsmith.build").joinpath("workflow.yml").read_text()
+    text = text.replace("@NOTE@", "" if torchsmith else UNPUBLISHED)
     text = text.replace("@TORCHSMITH@", torchsmith or f"./wheels/torchsmith-{__version__}-py3-none-any.whl")
     for name, action in catalog.actions.items():
         text = text.replace(f"@{name}@", action.uses)
@@ -158,9 +89,6 @@ def hydra_jobset(cells: Sequence[Cell]) -> str:
 
 def hydra_spec(address: str, branch: str) -> str:
     """The declarative description of the jobset, for Hydra's project settings."""
-    inputs: Mapping[str, object] = {
-        "builds": {"type": "git", "value": f"{address} {branch}", "emailresponsible": False}
-    }
     spec = {
         "enabled": 1,
         "hidden": False,
@@ -172,6 +100,6 @@ def hydra_spec(address: str, branch: str) -> str:
         "enableemail": False,
         "emailoverride": "",
         "keepnr": 1,
-        "inputs": inputs,
+        "inputs": {"builds": {"type": "git", "value": f"{address} {branch}", "emailresponsible": False}},
     }
     return json.dumps(spec, indent=2) + "\n"
