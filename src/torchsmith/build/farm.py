@@ -73,19 +73,13 @@ def checked_address(address: str, where: Where | None = None) -> str:
     target = full.partition("://")[2]
     try:
         parts = urlsplit(full)
-        port, host = parts.port, parts.hostname
+        wrong = "" if parts.hostname and parts.port != 0 else " names no host"
+        if target.startswith("-") or (parts.hostname or "").startswith("-"):
+            wrong = " begins with a dash, which ssh would take for an option"
     except ValueError as error:
-        raise Problem(
-            f"builder address {address}: {error}", hint="ssh://USER@HOST:PORT", where=where
-        ) from error
-    if target.startswith("-") or (host or "").startswith("-"):
-        raise Problem(
-            f"builder address {address} begins with a dash, which ssh would take for an option",
-            hint="ssh://USER@HOST:PORT",
-            where=where,
-        )
-    if not host or port == 0:
-        raise Problem(f"builder address {address} names no host", hint="ssh://USER@HOST:PORT", where=where)
+        wrong = f": {error}"
+    if wrong:
+        raise Problem(f"builder address {address}{wrong}", hint="ssh://USER@HOST:PORT", where=where)
     return full
 
 

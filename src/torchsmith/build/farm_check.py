@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,6 +28,15 @@ QUESTIONS = {
     "cpu": "cat /proc/cpuinfo",
 }
 MARK = "==torchsmith=="
+# What ssh says, and what that means.
+UNREACHABLE = {
+    "Permission denied": "refuses our key: put the public key into its authorized_keys",
+    "Host key verification failed": "its host key is not known here: connect once with ssh and check it",
+    "Could not resolve hostname": "its name is not known",
+    "Connection refused": "nothing listens there: is sshd running?",
+    "Connection timed out": "cannot be reached",
+    "No route to host": "cannot be reached",
+}
 Ask = Callable[[Sequence[str]], Finished]
 
 
@@ -60,9 +68,9 @@ def _ask(argv: Sequence[str]) -> Finished:
     return run(argv, timeout=TIMEOUT)
 
 
-def ask(builder: Builder, ask: Ask = _ask) -> tuple[dict[str, str], str]:
+def ask(builder: Builder, ask: Ask = _ask, only: Iterable[str] = QUESTIONS) -> tuple[dict[str, str], str]:
     """A builder's answers by question, and why there are none."""
-    script = "; ".join(f"echo {MARK}{name}; {question}" for name, question in QUESTIONS.items())
+    script = "; ".join(f"echo {MARK}{name}; {QUESTIONS[name]}" for name in only)
     argv = ssh_command(builder, script) if builder.address else ["sh", "-c", script]
     done = ask(argv)
     if MARK not in done.stdout:
@@ -79,19 +87,8 @@ def _unreachable(done: Finished) -> str:
     if done.timed_out:
         return "did not answer in time"
     said = done.stderr.strip()
-    for pattern, words in (
-        (r"Permission denied", "refuses our key: put the public key into its authorized_keys"),
-        (
-            r"Host key verification failed",
-            "its host key is not known here: connect once with ssh and check it",
-        ),
-        (r"Could not resolve hostname", "its name is not known"),
-        (r"Connection refused", "nothing listens there: is sshd running?"),
-        (r"Connection timed out|No route to host", "cannot be reached"),
-    ):
-        if re.search(pattern, said):
-            return words
-    return f"cannot be reached: {said.splitlines()[-1] if said else f'ssh ended with {done.code}'}"
+    found = next((words for sign, words in UNREACHABLE.items() if sign in said), "")
+    return found or f"cannot be reached: {said.splitlines()[-1] if said else f'ssh ended with {done.code}'}"
 
 
 def check_builder(builder: Builder, catalog: Catalog, question: Ask = _ask) -> BuilderRow:
@@ -159,12 +156,5 @@ def isas_of(cpuinfo: str, catalog: Catalog, system: str) -> frozenset[str]:
 
 def ask_isas(builder: Builder, catalog: Catalog) -> frozenset[str] | None:
     """The instruction sets of a builder; None where it does not say."""
-    if not builder.address:
-        text = Path("/proc/cpuinfo").read_text()
-        return isas_of(text, catalog, f"{os.uname().machine}-linux") or None
-    argv = ssh_command(builder, "uname -m; cat /proc/cpuinfo")
-    done = _ask(argv)
-    if not done.ok:
-        return None
-    machine, _, text = done.stdout.partition("\n")
-    return isas_of(text, catalog, f"{machine.strip()}-linux") or None
+    answers, _ = ask(builder, only=("machine", "cpu"))
+    return isas_of(answers.get("cpu", ""), catalog, f"{answers.get('machine', '').strip()}-linux") or None
