@@ -99,32 +99,23 @@ def _job(
         return Job(key, f"{first.name}{more}", tuple(paths), OTHER, False, first.system, size=len(paths))
     derivation = graph.derivations[key]
     names = named.get(key, _Names((), None))
-    kind = kind_of(derivation) or OTHER
-    package = TORCH if kind == "torch" else kind
-    gpu = kind not in (OTHER, "torch")
-    isa = repo = ""
-    if names.variant is not None:
-        variant = names.variant
-        package, gpu, isa, repo = (
-            variant.package.name,
-            variant.cuda is not None,
-            variant.isa,
-            variant.package.folder,
-        )
-    return Job(
+    kind, variant = kind_of(derivation) or OTHER, names.variant
+    job = Job(
         key,
         names.names[0] if names.names else derivation.name,
         (key,),
-        package,
-        gpu,
+        TORCH if kind == "torch" else kind,
+        kind not in (OTHER, "torch"),
         derivation.system,
         recipes=names.names,
         outputs=outputs_of(derivation),
         features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
-        isa=isa,
-        repo=repo,
         size=len(paths),
     )
+    if variant is None:
+        return job
+    package, gpu = variant.package, variant.cuda is not None
+    return replace(job, package=package.name, gpu=gpu, isa=variant.isa, repo=package.folder)
 
 
 def recipes_above(jobs: Iterable[Job], name: str) -> list[str]:
@@ -193,23 +184,20 @@ def jobs_of_recipes(
     names = {recipe.name for recipe in recipes}
     jobs = []
     for recipe in recipes:
-        variant = recipe.variant
-        below = (
-            {variant.of(catalog.packages[need]).name for need in variant.package.needs} if variant else set()
+        job = Job(
+            recipe.name,
+            recipe.name,
+            (recipe.attr,),
+            OTHER,
+            False,
+            recipe.system,
+            recipes=(recipe.name,),
+            repo=str(recipe.repo.resolve().relative_to(root.resolve())),
+            stability=stabilities.get(recipe.name, ""),
         )
-        jobs.append(
-            Job(
-                recipe.name,
-                recipe.name,
-                (recipe.attr,),
-                variant.package.name if variant else OTHER,
-                variant is not None and variant.cuda is not None,
-                recipe.system,
-                needs=frozenset(below & names),
-                recipes=(recipe.name,),
-                isa=variant.isa if variant else "",
-                repo=str(recipe.repo.resolve().relative_to(root.resolve())),
-                stability=stabilities.get(recipe.name, ""),
-            )
-        )
+        if variant := recipe.variant:
+            package, gpu = variant.package, variant.cuda is not None
+            needs = frozenset(variant.of(catalog.packages[need]).name for need in package.needs) & names
+            job = replace(job, package=package.name, gpu=gpu, isa=variant.isa, needs=needs)
+        jobs.append(job)
     return _ordered(jobs)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsmith.build.job import Job
 from torchsmith.build.jobs import jobs_of, jobs_of_recipes
 from torchsmith.build.machine import Machine, Share, share_out
 from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import Problem
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import Listener, evaluate, with_means
 from torchsmith.nix.graph import Graph, graph_of
-from torchsmith.nix.store import Outlook, StoreOptions, outlook
+from torchsmith.nix.store import StoreOptions, outlook
 from torchsmith.nix.tool import Nix
 from torchsmith.record import Expected, Past, expect
 from torchsmith.record.estimate import memory_per_core
@@ -81,9 +82,7 @@ def evaluate_recipes(
     )
     with_means(results)
     broken = tuple(
-        Broken(
-            result.name, f"{f'{result.cause.where}: ' if result.cause.where else ''}{result.cause.message}"
-        )
+        Broken(result.name, str(Problem(result.cause.message, where=result.cause.where)))
         for result in results
         if result.cause is not None
     )
@@ -120,32 +119,20 @@ def plan_with_nix(
     graph = evaluation.graph
     found = outlook(nix, list(graph.recipes.values()), options)
     jobs = jobs_of(graph, found.build, catalog)
-    present, fetched = _already(graph, found)
-    return _plan(
-        jobs,
-        catalog,
-        past,
-        machine,
-        means,
+    settled = {name: path for name, path in graph.recipes.items() if path not in found.build}
+    outputs = {
+        name: {output.path for output in graph.derivations[path].outputs.values()}
+        for name, path in settled.items()
+    }
+    return replace(
+        _plan(jobs, catalog, past, machine, means),
         recipes=tuple(graph.recipes),
-        present=present,
-        fetched=fetched,
+        present=tuple(name for name in settled if not outputs[name] & found.fetch),
+        fetched=tuple(name for name in settled if outputs[name] & found.fetch),
         broken=evaluation.broken,
         download_mib=found.download_mib,
         graph=graph,
     )
-
-
-def _already(graph: Graph, found: Outlook) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Recipes that need no build: in the store, and in a cache."""
-    present: list[str] = []
-    fetched: list[str] = []
-    for name, path in graph.recipes.items():
-        if path in found.build:
-            continue
-        outputs = {output.path for output in graph.derivations[path].outputs.values()}
-        (fetched if outputs & found.fetch else present).append(name)
-    return tuple(present), tuple(fetched)
 
 
 def plan_with_flox(
@@ -163,18 +150,14 @@ def plan_with_flox(
     }
     stabilities = {name: build.stability for name, build in builds.items() if build}
     jobs = jobs_of_recipes(recipes, root, stabilities, catalog)
-    return _plan(jobs, catalog, past, machine, means, recipes=tuple(recipe.name for recipe in recipes))
+    plan = _plan(jobs, catalog, past, machine, means)
+    return replace(plan, recipes=tuple(recipe.name for recipe in recipes))
 
 
 def _plan(
-    jobs: Sequence[Job],
-    catalog: Catalog,
-    past: Sequence[Past],
-    machine: Machine,
-    means: Means,
-    **rest: object,
+    jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past], machine: Machine, means: Means
 ) -> BuildPlan:
     per_core = memory_per_core(catalog, [job.work for job in jobs])
     share = share_out(machine, per_core, means.jobs, means.cores, means.memory_gb)
     expected = {job.key: expect(job.work, past, catalog, share.cores) for job in jobs}
-    return BuildPlan(tuple(jobs), expected, share, per_core, **rest)  # type: ignore[arg-type]
+    return BuildPlan(tuple(jobs), expected, share, per_core)
