@@ -9,7 +9,7 @@ from torchsmith.nix.readable import root_of
 from torchsmith.nix.sources import source_hash
 from torchsmith.record import Built
 from torchsmith.workspace.checkout import RecipeFile
-from torchsmith.workspace.git import ask as git
+from torchsmith.workspace.git import head
 
 
 def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
@@ -19,7 +19,7 @@ def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
     for recipe in recipes:
         root = root_of(recipe.path)
         if root not in revisions:
-            revisions[root] = git(root, "rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
-        source = source_hash(recipe.path)
-        found[recipe.name] = Built(name=recipe.name, source=source, revision=revisions[root], outputs=())
+            revisions[root] = head(root)
+        built = Built(name=recipe.name, source=source_hash(recipe.path), revision=revisions[root], outputs=())
+        found[recipe.name] = built
     return found

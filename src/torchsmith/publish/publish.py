@@ -10,10 +10,11 @@ from typing import Literal
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import run
 from torchsmith.edge.secrets import Redact, redactor
-from torchsmith.publish.preconditions import Missing, head, missing
+from torchsmith.publish.preconditions import Missing, missing
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.git import ask as git
+from torchsmith.workspace.git import head
 
 MESSAGE = "Recipes as they are published\n"
 HOUR = 3600.0
@@ -71,7 +72,7 @@ class Publisher:
         stopping = [one for one in found if not (self.push and one.pushable)]
         if stopping:
             raise Problem(
-                "Flox cannot publish yet:\n  " + "\n  ".join(f"{one}; {one.cure}" for one in stopping),
+                "Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)),
                 hint=_hint(stopping),
                 exit=Exit.NOT_RIGHT,
             )

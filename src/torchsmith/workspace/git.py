@@ -95,9 +95,14 @@ def add(repo: Path, paths: Sequence[str]) -> None:
     _git(repo, *quick, "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names)
 
 
+def head(repo: Path) -> str:
+    """The revision that is checked out; empty where nothing is committed."""
+    return ask(repo, "rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
+
+
 def staged(repo: Path, paths: Sequence[str]) -> list[str]:
     """Those of the paths that are staged and not committed."""
-    if ask(repo, "rev-parse", "--verify", "--quiet", "HEAD").code != 0:
+    if not head(repo):
         found = known_files(repo)
     else:
         told = _git(repo, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z")
