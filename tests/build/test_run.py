@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -320,7 +321,7 @@ def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
 
 
 def test_a_log_on_a_full_disk_keeps_its_last_lines_for_the_diagnosis() -> None:
-    with LogFile(Path("/dev/full")) as log:
+    with closing(LogFile(Path("/dev/full"))) as log:
         log.write("building\n")
         log.write(f"{OOM}\n")
     assert log.lost == f"building\n{OOM}\n"

@@ -37,7 +37,7 @@ class After:
     copier: Copies | None = None
 
     def of(self, job: Job, outputs: Sequence[str]) -> Afterwards:
-        """LookAt at a build, then copy it; what does not keep the promise of its name stays here."""
+        """Look at a build, then copy it; what does not keep the promise of its name stays here."""
         done = Afterwards(job)
         try:
             if self.look is not None and outputs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,7 +90,7 @@ class FloxBackend:
 
     def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
         command, env = self.command(job, cores), self._environment(cores)
-        with self._processes.started(command, env, both=True) as running, LogFile(log) as file:
+        with self._processes.started(command, env, both=True) as running, closing(LogFile(log)) as file:
             for line in running.lines(TICK):
                 if line is None:
                     continue

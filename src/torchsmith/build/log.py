@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TextIO
+from typing import TextIO
 
 TAIL = 400  # lines that are remembered, for the diagnosis
 
@@ -42,11 +41,3 @@ class LogFile:
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

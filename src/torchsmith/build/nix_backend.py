@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -63,7 +64,7 @@ class NixBackend:
         reader, watched = LogReader(), _Watched(job, tell, self._missed)
         env = self.nix.environment()
         env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
-        with self._processes.started(self.command(job, cores), env) as running, LogFile(log) as file:
+        with self._processes.started(self.command(job, cores), env) as running, closing(LogFile(log)) as file:
             for line in running.lines(TICK):
                 for event in reader.read(self.redact(line)) if line is not None else ():
                     _write(file, event, job)

@@ -268,7 +268,7 @@ class Run:
             self._failed(job, outcome, seconds)
 
     def _refused(self, job: Job, problem: Problem) -> Outcome:
-        with LogFile(self.log_of(job)) as log:
+        with contextlib.closing(LogFile(self.log_of(job))) as log:
             log.write(f"error: {self.redact(str(problem))}\n")
         return Outcome(False, said=log.lost)
 

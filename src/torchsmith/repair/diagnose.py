@@ -40,6 +40,7 @@ TITLES = {
     "evaluation": "the recipe does not evaluate",
 }
 Class = ErrorClass | Literal["unknown"]
+KnownPatterns = Sequence[tuple[KnownError, re.Pattern[str]]]
 NumberedLine = tuple[int, str]  # its place in the log, and its text without what Nix put before it
 
 
@@ -86,17 +87,14 @@ def diagnose(log: str, errors: Iterable[KnownError]) -> Diagnosis:
         return _told(lines, said)
     body = list(_lines_of(lines, end, drv))
     # Nix' own fetchers speak as a build, and of a lost builder Nix says in the end that the build failed.
-    last = [found for found in (_match(line, of_nix) for line in reversed(body[-2:])) if found]
-    found = last[0] if last else _in_build(body, of_build)
+    found = _last_match(body[-2:], of_nix) or _in_build(body, of_build)
     if found is not None and (found.error or found.kind != "unknown"):
         return _told(lines, found)
-    guess = next((one for one in (_match(line, of_build) for line in reversed(body)) if one), None)
+    guess = _last_match(body, of_build)
     return _told(lines, guess or found or _Found(-1, None), guess=True)
 
 
-def _by_nix(
-    lines: Sequence[str], known: Sequence[tuple[KnownError, re.Pattern[str]]]
-) -> tuple[_Found | None, int, str]:
+def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Found | None, int, str]:
     """What Nix itself gives as the reason, else where its own words begin and which build failed."""
     for index in range(len(lines) - 1, -1, -1):
         text = lines[index].lstrip()
@@ -115,9 +113,7 @@ def _by_nix(
     return None, len(lines), ""
 
 
-def _deeper(
-    found: _Found, before: Iterable[NumberedLine], known: Sequence[tuple[KnownError, re.Pattern[str]]]
-) -> _Found:
+def _deeper(found: _Found, before: Iterable[NumberedLine], known: KnownPatterns) -> _Found:
     """The reason that an entry gives way to, where an earlier line shows it."""
     earlier = list(before)
     for name in found.error.gives_way_to if found.error else ():
@@ -147,9 +143,7 @@ def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[NumberedLine
                 yield index, QUOTED.sub("", lines[index])
 
 
-def _in_build(
-    body: Sequence[NumberedLine], known: Sequence[tuple[KnownError, re.Pattern[str]]]
-) -> _Found | None:
+def _in_build(body: Sequence[NumberedLine], known: KnownPatterns) -> _Found | None:
     """The reason in a build's own lines; a step that cannot succeed outweighs one that may."""
     blocks = list(_failed_steps(body)) or [_tail(body)]
     found = [one for one in (_reason(block, known) for block in blocks) if one is not None]
@@ -179,9 +173,7 @@ def _tail(body: Sequence[NumberedLine]) -> list[NumberedLine]:
     return last[steps[-1] + 1 :] if steps and steps[-1] + 1 < len(last) else last
 
 
-def _reason(
-    block: Sequence[NumberedLine], known: Sequence[tuple[KnownError, re.Pattern[str]]]
-) -> _Found | None:
+def _reason(block: Sequence[NumberedLine], known: KnownPatterns) -> _Found | None:
     """The last known error of a block, else what its lines look like."""
     text = [line for line in block if line[1].strip()]
     for back, line in enumerate(reversed(text)):
@@ -197,10 +189,14 @@ def _reason(
     return _Found(last[-1], None) if last else None
 
 
-def _match(line: NumberedLine, known: Sequence[tuple[KnownError, re.Pattern[str]]]) -> _Found | None:
+def _match(line: NumberedLine, known: KnownPatterns) -> _Found | None:
     """The first entry of the catalog that a line shows."""
     index, text = line
     return next((_Found(index, error, error.kind) for error, pattern in known if pattern.search(text)), None)
+
+
+def _last_match(lines: Sequence[NumberedLine], known: KnownPatterns) -> _Found | None:
+    return next(filter(None, (_match(line, known) for line in reversed(lines))), None)
 
 
 def _told(lines: Sequence[str], found: _Found, *, guess: bool = False) -> Diagnosis:

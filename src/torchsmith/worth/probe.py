@@ -6,6 +6,7 @@ two builds can take turns within milliseconds of each other.
 
 import importlib
 import json
+import math
 import os
 import sys
 import time
@@ -18,10 +19,7 @@ SAMPLED = 16  # numbers of a reference that are told, so that two builds' refere
 
 def numbers(torch: Any, shape: tuple[int, ...], seed: int = 1, distinct: bool = False) -> Any:
     """Numbers in [-0.5, 0.5), the same in every build: made by integer arithmetic, which rounds nothing."""
-    count = 1
-    for side in shape:
-        count *= side
-    index = torch.arange(count, dtype=torch.int64) * 48271 + seed * 7919
+    index = torch.arange(math.prod(shape), dtype=torch.int64) * 48271 + seed * 7919
     prime = 1048573 if distinct else 65537
     return ((index % prime).double() / prime - 0.5).float().reshape(shape)
 
