@@ -16,7 +16,7 @@ import pytest
 from tests.artifact import standin
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for, propagated
 from torchsmith.artifact.junit import junit
-from torchsmith.artifact.trial import StepResult, Trial, interpret, try_out
+from torchsmith.artifact.trial import StepResult, Trial, explain, interpret, try_out
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Finished, run
@@ -124,7 +124,8 @@ def test_a_target_that_was_not_compiled_fails_without_a_gpu() -> None:
 
 def test_a_free_threaded_python_is_another_one() -> None:
     trial = told(FACTS | {"free_threaded": True}, {"event": "done"})
-    assert step(trial, "Python release").detail == "3.13t, the variant's name says 3.13"
+    found = step(trial, "Python release")
+    assert (found.outcome, found.detail.startswith("3.13t")) == ("failed", True)
 
 
 def test_what_a_child_says_is_kept_in_little_memory(tmp_path: Path) -> None:
@@ -200,13 +201,13 @@ def test_lines_that_no_probe_wrote_are_no_results(line: str) -> None:
 def test_an_illegal_instruction_is_explained(tmp_path: Path) -> None:
     trial = tried(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
     assert not trial.ok
-    assert "crashed: SIGILL" in step(trial, "import torch").detail
-    assert "instruction set" in step(trial, "import torch").hint
+    assert "SIGILL" in step(trial, "import torch").detail
+    assert step(trial, "import torch").hint == explain("SIGILL", CATALOG) != ""
 
 
 def test_a_segmentation_fault_is_a_result(tmp_path: Path) -> None:
     trial = tried(tmp_path, "import ctypes; ctypes.string_at(0)")
-    assert "crashed: SIGSEGV" in step(trial, "import torch").detail
+    assert "SIGSEGV" in step(trial, "import torch").detail
 
 
 def test_a_package_that_never_ends_is_ended(tmp_path: Path) -> None:
@@ -215,10 +216,9 @@ def test_a_package_that_never_ends_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_missing_kernel_image_is_explained(tmp_path: Path) -> None:
-    trial = tried(
-        tmp_path, "raise RuntimeError('CUDA error: no kernel image is available for execution on the device')"
-    )
-    assert "The cubins are for another GPU" in step(trial, "import torch").hint
+    words = "CUDA error: no kernel image is available for execution on the device"
+    trial = tried(tmp_path, f"raise RuntimeError({words!r})")
+    assert step(trial, "import torch").hint == explain(words, CATALOG) != ""
 
 
 def test_what_a_package_prints_is_no_result(tmp_path: Path) -> None:
@@ -246,13 +246,13 @@ def test_the_interpreter_of_torchsmith_leaks_nothing_into_the_child(
 def test_the_right_gpu_passes() -> None:
     trial = told(FACTS, gpu("RTX 5090", 12, 0), {"event": "done"})
     assert trial.ok
-    assert step(trial, "the variant's GPU").detail == "RTX 5090 is sm120"
+    assert "sm120" in step(trial, "the variant's GPU").detail
 
 
 def test_a_wrong_gpu_fails_and_names_the_variant_to_use() -> None:
     wrong = step(told(FACTS, gpu("H200", 9, 0), {"event": "done"}), "the variant's GPU")
     assert wrong.outcome == "failed"
-    assert wrong.hint == "use pytorch-python313-cuda13_0-sm90-avx512"
+    assert wrong.hint.endswith("pytorch-python313-cuda13_0-sm90-avx512")
 
 
 def test_a_newer_gpu_of_the_generation_passes_and_learns_of_its_own_variant() -> None:
@@ -264,12 +264,12 @@ def test_a_newer_gpu_of_the_generation_passes_and_learns_of_its_own_variant() ->
     )
     compatible = step(trial, "the variant's GPU")
     assert compatible.outcome == "passed"
-    assert "sm89-avx512 is made for it" in compatible.detail
+    assert "pytorch-python313-cuda13_0-sm89-avx512" in compatible.detail
 
 
 def test_another_cuda_python_or_architecture_fails() -> None:
     trial = told(FACTS | {"cuda": "12.8", "python": "3.12.4", "machine": "aarch64"}, {"event": "done"})
-    assert step(trial, "CUDA release").detail == "12.8, the variant's name says 13.0"
+    assert step(trial, "CUDA release").outcome == "failed"
     assert step(trial, "Python release").outcome == "failed"
     assert step(trial, "CPU architecture").outcome == "failed"
 
@@ -318,7 +318,7 @@ def test_a_python_above_a_nix_package_is_not_its_own(tmp_path: Path) -> None:
     site = package(root / "lib" / "python3.13" / "site-packages", "")
     (root / "nix-support").mkdir()
     for path in (root, site):
-        with pytest.raises(Problem, match="not among the inputs") as caught:
+        with pytest.raises(Problem) as caught:
             interpreter_for(path, CATALOG)
         assert caught.value.exit == Exit.LACKING
 
@@ -330,8 +330,9 @@ def test_a_real_store_path_is_not_run_with_the_machines_python(tmp_path: Path) -
     if "daemon-socket/socket: Permission denied" in added.stderr:
         pytest.skip("this user may not use the machine's Nix store: it is not in the group nix-users")
     assert added.ok, added.stderr
-    with pytest.raises(Problem, match="not among the inputs"):
+    with pytest.raises(Problem) as caught:
         interpreter_for(Path(added.stdout.strip()), CATALOG)
+    assert caught.value.exit == Exit.LACKING
 
 
 def test_a_nix_package_cannot_propagate_the_machine_itself(tmp_path: Path) -> None:
