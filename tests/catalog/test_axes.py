@@ -1,5 +1,7 @@
 """Values of the axes print what they parse."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,5 +40,5 @@ def test_gpus_sort_by_number_and_drivers_by_part() -> None:
 
 @pytest.mark.parametrize("text", ["", "13", "13.x", "sm120", "13.0.1", "-1.0"])
 def test_a_word_that_is_no_cuda_version_is_refused(text: str) -> None:
-    with pytest.raises(BadValue, match="not a CUDA version"):
+    with pytest.raises(BadValue, match=re.escape(repr(text))):
         CudaVersion.parse(text)

@@ -40,7 +40,7 @@ def test_a_line_says_the_release_of_any_package_by_its_name(tmp_path: Path) -> N
     load(tmp_path, '["2.10"]\nmix = "0.5"\ntorchvision = "0.25.9"\n', "lines")
     line = load_catalog(tmp_path).lines["2.10"]
     assert (line.version_of("mix"), line.version_of("torchvision")) == ("0.5", "0.25.9")
-    with pytest.raises(Problem, match="unknown key mux") as caught:
+    with pytest.raises(Problem, match="mux") as caught:
         load(tmp_path, '["2.10"]\nmux = "0.5"\n', "lines")
     assert caught.value.where is not None
     assert caught.value.where.line == 2

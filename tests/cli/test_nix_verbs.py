@@ -44,8 +44,9 @@ def test_eval_prints_a_line_for_each_recipe_and_keeps_the_results(workspace: Pat
     assert first.code == second.code == 0
     assert len(first.out.splitlines()) == 4
     assert all(line.endswith(".drv") for line in first.out.splitlines())
-    assert first.err.splitlines()[0] == "4 of 4 recipes evaluate to 4 derivations"
-    assert second.err.splitlines()[0] == "4 of 4 recipes evaluate to 4 derivations, 4 cached"
+    rows = json.loads(call("eval", "--json").out)["recipes"]
+    assert [row["cached"] for row in rows] == [True] * 4
+    assert len({row["drvPath"] for row in rows}) == 4
 
 
 @pytest.mark.needs("nix")
@@ -89,7 +90,8 @@ def test_a_failing_recipe_is_named_with_its_line_and_the_others_are_printed(
     assert len(result.out.splitlines()) == 3
     assert f"{recipe}:{place + 1}:" in result.err
     assert "error: attribute 'nonsense' missing" in result.err
-    assert "3 of 4 recipes evaluate to 3 derivations, 1 failed" in result.err
+    rows = json.loads(call("eval", "--json").out)["recipes"]
+    assert [row["name"] for row in rows if "error" in row] == [AVX2]
 
 
 def test_values_need_no_nix(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +107,7 @@ def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: 
     for words in (["eval"], ["graph"], ["diff-drv", AVX2, AVX512], ["impact"]):
         result = call(*words)
         assert result.code == 3
-        assert "error: Nix is not installed, and this needs it" in result.err
+        assert "nix-bin" in result.err
         assert result.out == ""
 
 
@@ -122,9 +124,10 @@ def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
 def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
     result = call("diff-drv", AVX2, AVX512)
     assert '-export CXXFLAGS="-mavx2' in result.out
-    assert call("diff-drv", AVX2, AVX2).err.strip() == "the same derivation"
     drv = json.loads(call("eval", "--json", AVX2).out)["recipes"][0]["drvPath"]
-    assert call("diff-drv", drv, AVX2).err.strip() == "the same derivation"
+    for one in (AVX2, drv):
+        told = json.loads(call("diff-drv", one, AVX2, "--json").out)
+        assert (told["a"], told["b"], told["differences"]) == (drv, drv, [])
 
 
 @pytest.mark.needs("nix")
@@ -178,5 +181,5 @@ def test_a_download_that_fails_is_exit_3_with_the_way_out(
     result = call(verb, "-w", str(tmp_path), "--json")
     error = json.loads(result.out)["error"]
     assert (result.code, error["exit"]) == (3, 3)
-    assert error["message"].startswith("cannot download https://github.com/NixOS/nixpkgs/")
+    assert "https://github.com/NixOS/nixpkgs/" in error["message"]
     assert "--nixpkgs" in error["hint"]

@@ -255,7 +255,7 @@ def test_a_recipe_that_does_not_end_is_stopped_and_the_rest_goes_on(write: Write
         write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=WorkerLimits(seconds=5)
     )
     assert results["loop"].cause is not None
-    assert "takes too long: more than 5 s" in results["loop"].cause.message
+    assert "5 s" in results["loop"].cause.message
     assert results["one"].ok
     assert results["two"].ok
 
@@ -268,7 +268,7 @@ def test_a_recipe_that_needs_too_much_memory_fails_alone(write: Write, ask: Ask)
         write(one=torch_recipe(), big=torch_recipe(hungry)), limits=WorkerLimits(1, memory=256 << 20)
     )
     assert results["big"].cause is not None
-    assert "needs more than 0.2 GiB" in results["big"].cause.message
+    assert "0.2 GiB" in results["big"].cause.message
     assert results["one"].ok
 
 
@@ -327,7 +327,7 @@ def test_a_tarball_that_cannot_be_fetched_is_tried_once_for_all(write: Write, as
     assert sum(result.seconds > 0 for result in results.values()) == 1
     for result in results.values():
         assert result.cause is not None
-        assert "cannot download https://127.0.0.1:9/" in result.cause.message
+        assert "https://127.0.0.1:9/" in result.cause.message
 
 
 def test_a_failure_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
@@ -353,9 +353,9 @@ def test_a_tree_can_stand_for_one_revision_alone(write: Write, ask: Ask, tmp_pat
 def test_a_path_that_is_no_nixpkgs_is_refused(part: str, tmp_path: Path, write: Write, ask: Ask) -> None:
     if part:
         (tmp_path / "default.nix").touch()
-    with pytest.raises(Problem, match="is not a nixpkgs tree: it has no") as caught:
+    with pytest.raises(Problem, match=str(tmp_path)) as caught:
         ask(write(one=torch_recipe()), trees={"default": tmp_path})
-    assert "nixpkgs' default.nix" in caught.value.hint
+    assert ("lib/" in caught.value.message) == bool(part)
 
 
 def test_arguments_come_from_a_package_set_as_flox_gives_them(write: Write, ask: Ask) -> None:

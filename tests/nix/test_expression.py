@@ -56,7 +56,7 @@ def test_values_of_every_kind_are_written() -> None:
     assert nix_value({"a": {"if": "x"}}) == '{ a = { "if" = "x"; }; }'
     assert nix_value({"a": [1], "b": []}, "  ") == "{\n    a = [\n      (1)\n    ];\n    b = [ ];\n  }"
     assert nix_path("/with space") == '(/. + "/with space")'
-    with pytest.raises(Problem, match="null byte"):
+    with pytest.raises(Problem):
         nix_string("\0")
 
 
@@ -183,8 +183,10 @@ def test_nix_prints_a_file_so_that_it_can_be_read(nix: Nix, tmp_path: Path) -> N
     assert told is not None
     assert [said.value for said in read_text_as_recipe(told.encode(), file).pnames] == ["x"]
     file.write_text("{ a = ")
-    with pytest.raises(Problem, match="not valid Nix: syntax error"):
+    with pytest.raises(Problem) as caught:
         canonical_text(file, nix)
+    assert caught.value.where is not None
+    assert caught.value.where.line == 1
 
 
 def test_a_daemon_that_this_user_may_not_see_is_not_used(

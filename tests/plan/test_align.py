@@ -75,18 +75,19 @@ def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
         file.unlink()
     reasons = [one.why for one in make_missing(align((apart,))) if one.left]
     assert len(reasons) == 2
-    assert all("nothing tells which torch" in reason for reason in reasons)
+    assert len(set(reasons)) == 1
 
 
 def test_one_repository_cannot_be_aligned(apart: Path) -> None:
-    with pytest.raises(Problem, match="two repositories"):
+    with pytest.raises(Problem) as caught:
         align((apart / "build-pytorch",))
+    assert "torchsmith align" in caught.value.hint
 
 
 def test_the_verb_says_it_and_creates_it(apart: Path) -> None:
     shown = run([PROGRAM, "align", "build-pytorch", "build-torchvision"], cwd=apart)
     assert shown.code == 1
-    assert "missing in build-torchvision" in shown.stdout
+    assert len([line for line in shown.stdout.splitlines() if line.endswith("build-torchvision")]) == 1
     assert json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["missing"] == 2
     assert run([PROGRAM, "align", apart, "--create"]).ok
     assert run([PROGRAM, "align", apart]).ok

@@ -94,13 +94,13 @@ def test_a_change_of_the_workspace_is_told_by_derivation(workspace: Path, nix: N
 
 
 def test_a_revision_that_does_not_exist_is_named(workspace: Path) -> None:
-    with pytest.raises(Problem, match="build-pytorch has no revision nowhere"):
+    with pytest.raises(Problem, match=r"build-pytorch.*nowhere"):
         impact(open_workspace(workspace), workspace, "nowhere", lambda _: [], as_is=True)
 
 
 def test_a_folder_without_git_cannot_be_compared(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(CELLS)
-    with pytest.raises(Problem, match="holds no git repository to compare with"):
+    with pytest.raises(Problem, match=str(tmp_path)):
         impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [], as_is=True)
 
 

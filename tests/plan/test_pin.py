@@ -76,7 +76,7 @@ def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None
     file = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
     file.write_text(file.read_text() + "# mine\n")
     before = texts(workspace)
-    with pytest.raises(Problem, match="would stay on the old pin"):
+    with pytest.raises(Problem, match=file.name):
         carry_out(workspace, Move("2.10", rev=NEW))
     assert texts(workspace) == before
     assert not (workspace / "catalog").exists()
@@ -107,22 +107,23 @@ def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) 
 
 
 def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> None:
-    with pytest.raises(Problem, match=r"has no CUDA 13\.0"):
+    with pytest.raises(Problem, match=r"fe5e41d.* 13\.0"):
         propose(workspace, Move("2.10", rev="fe5e41d"))
-    with pytest.raises(Problem, match=r"pair of torch 2\.10\.9 is not known"):
+    with pytest.raises(Problem, match=r"2\.10\.9"):
         propose(workspace, Move("2.10", torch="2.10.9"))
-    with pytest.raises(Problem, match="is no revision"):
+    with pytest.raises(Problem, match="'main'"):
         propose(workspace, Move("2.10", rev="main"))
-    with pytest.raises(Problem, match="nothing to move"):
+    with pytest.raises(Problem) as caught:
         propose(workspace, Move("2.10"))
-    with pytest.raises(Problem, match="no cell of this workspace"):
+    assert "--rev" in caught.value.hint
+    with pytest.raises(Problem, match=r"line 2\.8"):
         propose(workspace, Move("2.8", rev=NEW))
 
 
 def test_a_file_with_an_entry_of_its_own_is_not_overwritten(workspace: Path) -> None:
     (workspace / "catalog").mkdir()
     (workspace / "catalog/lines.toml").write_text('["2.10".cuda."13.0"]\npin = "6a030d5"\n')
-    with pytest.raises(Problem, match="has an entry of its own"):
+    with pytest.raises(Problem, match=r"catalog/lines\.toml"):
         propose(workspace, Move("2.10", rev=NEW))
 
 

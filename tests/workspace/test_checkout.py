@@ -141,9 +141,9 @@ def test_what_is_not_there_is_named(words: list[str], message: str, workspace: P
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="there is no recipe in") as caught:
+    with pytest.raises(Problem, match=str(tmp_path)) as caught:
         names([], tmp_path)
-    assert "torchsmith generate writes them" in caught.value.hint
+    assert "torchsmith generate" in caught.value.hint
 
 
 @pytest.mark.parametrize(

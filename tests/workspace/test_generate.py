@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.edge.lock import exclusive
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Exit, Problem
 from torchsmith.recipe.header import owner_of
 from torchsmith.workspace.run import GenerateReport, GenerateRequest, generate
 
@@ -172,14 +172,15 @@ def test_a_commit_without_a_committer_says_what_to_set(root: Path, monkeypatch: 
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "user.useConfigOnly")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "true")
-    with pytest.raises(Problem, match="who commits"):
+    with pytest.raises(Problem) as caught:
         run(root, commit=True)
+    assert "git config" in caught.value.hint
 
 
 def test_no_link_leads_outside_the_workspace(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (root / "build-pytorch").symlink_to(outside)
-    with pytest.raises(Problem, match="outside the workspace"):
+    with pytest.raises(Problem, match="build-pytorch"):
         run(root)
     assert list(outside.iterdir()) == []
 
@@ -200,17 +201,20 @@ def test_a_name_in_a_catalog_cannot_lead_outside(root: Path) -> None:
         '["../../../evil"]\ntitle = "x"\nplatform = "x86_64-linux"\nlevel = 1\nflags = []\nmacros = []\n'
         'features = []\nfirst_cpus = []\nsource = "x"\n'
     )
-    with pytest.raises(Problem, match="cannot be part of a file name"):
+    with pytest.raises(Problem, match="evil") as caught:
         run(root)
+    assert caught.value.where is not None
+    assert caught.value.where.line == 1
 
 
 def test_two_runs_at_once_exclude_each_other(root: Path) -> None:
     run(root)
     with (
         exclusive(root / ".torchsmith/lock", what="test"),
-        pytest.raises(Problem, match="in use by another torchsmith"),
+        pytest.raises(Problem, match=str(os.getpid())) as caught,
     ):
         run(root)
+    assert caught.value.exit is Exit.LACKING
     assert kinds(run(root)) == {}
 
 
@@ -269,7 +273,7 @@ def test_a_matrix_without_cells_is_refused_and_deletes_nothing(root: Path) -> No
     run(root)
     text = SMALL.replace("format = 1\n", 'format = 1\nexclude = ["gpu"]\n')
     (root / "torchsmith.toml").write_text(text)
-    with pytest.raises(Problem, match="leaves every cell out") as caught:
+    with pytest.raises(Problem) as caught:
         run(root)
     assert caught.value.exit == 2
     assert (root / RECIPE).is_file()

@@ -149,7 +149,7 @@ def test_a_workspace_may_start_from_single_cells(tmp_path: Path) -> None:
 def test_a_workspace_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
     file = tmp_path / "torchsmith.toml"
     file.write_text("mine")
-    with pytest.raises(Problem, match="there already"):
+    with pytest.raises(Problem, match=str(file)):
         start_workspace(tmp_path, "plan")
     assert file.read_text() == "mine"
     start_workspace(tmp_path, "real", replace=True)

