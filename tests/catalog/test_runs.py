@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.catalog.second import contains as isa_contains
 from torchsmith.catalog import CudaVersion, DriverVersion, Gpu, GpuTarget, Sm, builtin_catalog
-from torchsmith.catalog.runs import Code, Verdict, driver_runs, gpu_code_runs, isa_contains, isa_runs
+from torchsmith.catalog.runs import Code, Verdict, driver_runs, gpu_code_runs, isa_runs
 
 CATALOG = builtin_catalog()
 

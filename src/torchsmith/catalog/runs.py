@@ -68,11 +68,6 @@ def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
     return Runs("native", f"the CPU has all that {isa.name} needs")
 
 
-def isa_contains(wider: Isa, narrower: Isa) -> bool:
-    """Whether every CPU that runs `wider` also runs `narrower`."""
-    return wider.platform == narrower.platform and wider.needs >= narrower.needs
-
-
 def driver_runs(toolkit: CudaToolkit, driver: DriverVersion) -> Verdict:
     """Whether a driver runs programs of a CUDA release."""
     if toolkit.native_driver is not None and driver >= toolkit.native_driver:

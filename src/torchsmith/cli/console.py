@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from torchsmith.cli.paint import paint, tell
@@ -64,39 +62,6 @@ def print_problem_json(problem: Problem) -> None:
     where = str(problem.where) if problem.where else None
     error = {"message": problem.message, "hint": problem.hint, "where": where, "exit": int(problem.exit)}
     print_json({"error": error})
-
-
-@contextmanager
-def reading_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on stderr for bytes that are read; silent where nobody watches."""
-    console = err()
-    if not console.is_terminal:
-        yield lambda what, done, total: None
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=console, transient=True
-    ) as bar:
-        task = bar.add_task("reading")
-        yield lambda what, done, total: bar.update(
-            task, description=what.rsplit("/", 1)[-1], completed=done, total=total
-        )
-
-
-@contextmanager
-def rounds_bar(words: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr for rounds that are measured; silent where nobody watches."""
-    console = err()
-    if not console.is_terminal:
-        yield lambda done, total: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(words)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def say_recovered(words: str) -> None:

@@ -93,7 +93,7 @@ def evaluation(
     inventory: bool = False,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
-    from torchsmith.cli.progress import Bar
+    from torchsmith.cli.progress import steps_bar
     from torchsmith.nix.cache import ResultCache
     from torchsmith.nix.evaluate import default_workers, evaluate, with_means
     from torchsmith.nix.tool import find_nix
@@ -105,7 +105,7 @@ def evaluation(
     kept = ResultCache() if cache else None
 
     def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
-        with Bar(len(requests), "evaluating") as bar:
+        with steps_bar("evaluating", len(requests)) as step:
             results = evaluate(
                 requests,
                 nix,
@@ -113,7 +113,7 @@ def evaluation(
                 addresses=workspace.addresses if workspace else (),
                 limits=limits,
                 cache=kept,
-                tell=lambda result: bar.step(result.name),
+                tell=lambda result: step(result.name),
                 alone=separate,
                 instantiate=instantiate,
                 phases=phases,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+
+if TYPE_CHECKING:
+    import typer
 
 
 class Param:
@@ -26,6 +29,19 @@ def Option(*names: str, **more: Any) -> Any:
 def Argument(**more: Any) -> Any:
     """As typer.Argument."""
     return Param("Argument", (), more)
+
+
+def group(about: str, example: str) -> typer.Typer:
+    """A verb that has verbs of its own."""
+    import typer
+
+    return typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        help=about,
+        epilog=f"Example: [bold]{example}[/bold]",
+    )
 
 
 def params_of(run: Callable[..., None]) -> dict[str, tuple[Any, Any]]:

@@ -1,44 +1,47 @@
-"""A bar on stderr for a person who watches; nothing where nobody does."""
+"""Bars on stderr for a person who watches; nothing where nobody does."""
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from torchsmith.cli.console import err
 
 
-class Bar:
-    """Counts steps towards a total."""
+@contextmanager
+def _bar(words: str, *columns: str) -> Iterator[Callable[..., None]]:
+    """What moves a bar: `update` of rich's Progress, or nothing at all."""
+    console = err()
+    if not console.is_terminal:
+        yield lambda **_: None
+        return
+    from rich import progress
 
-    def __init__(self, total: int, words: str) -> None:
-        self.console = err()
-        self.total, self.words = total, words
-        self._bar = None
-        if self.console.is_terminal and total > 1:
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    shown = [progress.TextColumn("{task.description}"), progress.BarColumn()]
+    shown += [getattr(progress, name)() for name in columns]
+    with progress.Progress(*shown, console=console, transient=True) as bar:
+        yield partial(bar.update, bar.add_task(words))
 
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-            )
-            self._bar = Progress(*columns, console=self.console, transient=True)
-            self._task = self._bar.add_task(words, total=total)
 
-    def __enter__(self) -> Self:
-        if self._bar:
-            self._bar.start()
-        return self
+@contextmanager
+def steps_bar(words: str, total: int) -> Iterator[Callable[[str], None]]:
+    """For steps towards a total, each with its name."""
+    with _bar(words, "MofNCompleteColumn", "TimeElapsedColumn") as update:
+        yield lambda what: update(advance=1, total=total, description=f"{words} {what}")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar:
-            self._bar.stop()
 
-    def step(self, what: str) -> None:
-        """One more is done."""
-        if self._bar:
-            self._bar.update(self._task, advance=1, description=f"{self.words} {what}")
+@contextmanager
+def reading_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """For bytes that are read."""
+    with _bar("reading", "DownloadColumn") as update:
+        yield lambda what, done, total: update(
+            description=what.rsplit("/", 1)[-1], completed=done, total=total
+        )
+
+
+@contextmanager
+def rounds_bar(words: str) -> Iterator[Callable[[int, int], None]]:
+    """For rounds that are measured."""
+    with _bar(words, "MofNCompleteColumn", "TimeRemainingColumn") as update:
+        yield lambda done, total: update(completed=done, total=total)

@@ -28,8 +28,6 @@ class Output:
 
     path: str | None
     hash: str | None = None
-    algorithm: str | None = None
-    recursive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +99,10 @@ def _outputs_used(used: Any) -> tuple[str, ...]:
 
 
 def _output(table: Mapping[str, Any]) -> Output:
-    path = table.get("path")
-    algorithm, method = table.get("hashAlgo"), table.get("method")
-    digest = table.get("hash")
+    path, digest = table.get("path"), table.get("hash")
     if isinstance(digest, dict):  # version 4
-        algorithm, digest = digest.get("algorithm"), digest.get("hash")
-    if isinstance(algorithm, str) and algorithm.startswith("r:"):  # version 1
-        algorithm, method = algorithm[2:], "nar"
-    return Output(_full(path) if path else None, digest, algorithm, method == "nar")
+        digest = digest.get("hash")
+    return Output(_full(path) if path else None, digest)
 
 
 def name_of(path: str) -> str:

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torchsmith.catalog import Catalog, Sm
+from torchsmith.catalog import Catalog, Isa, Sm
 from torchsmith.catalog.facts import LineBuild, Pin
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.ranges import in_range
-from torchsmith.catalog.runs import isa_contains
 from torchsmith.host.parts import gpu_of_name
 
 SECOND: dict[str, Any] = {}
@@ -30,6 +29,11 @@ HAS = {"none": (), "avx": ("avx",), "avx2": ("avx", "avx2"), "avx512": ("avx", "
 HAS["avx512vnni"] = (*HAS["avx512"], "avx512vnni")
 HAS["vnni+bf16"] = (*HAS["avx512vnni"], "avx512bf16")
 HAS |= {"armv8_2": ("armv8_2",), "armv9": ("armv8_2", "armv9")}
+
+
+def contains(wider: Isa, narrower: Isa) -> bool:
+    """Whether every CPU that runs `wider` also runs `narrower`."""
+    return wider.platform == narrower.platform and wider.needs >= narrower.needs
 
 
 def rows(table: str, *, unsourced: bool = False) -> Iterator[dict[str, Any]]:
@@ -109,7 +113,7 @@ def _cpus(catalog: Catalog, unsourced: bool) -> Iterator[str]:
     isas_ = list(catalog.isas.values())
     for wider in isas_:
         for narrower in isas_:
-            if wider != narrower and isa_contains(wider, narrower) and wider.level <= narrower.level:
+            if wider != narrower and contains(wider, narrower) and wider.level <= narrower.level:
                 yield f"{wider.name} holds {narrower.name} and is not above it"
     # BF16 came a generation after VNNI; levels are counted from one on each platform.
     for platform, order in (

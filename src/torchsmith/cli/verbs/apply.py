@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import JsonOption, ProfileOption, WaitOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 
@@ -15,23 +14,19 @@ EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 def run(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="With --adopt: take over these files alone, pages too."),
+        Argument(metavar="[PATH]...", help="With --adopt: take over these files alone, pages too."),
     ] = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; list what would be done.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Write nothing; list what would be done.")] = False,
     adopt: Annotated[
         bool,
-        typer.Option("--adopt", help="Rewrite, replace and delete recipes that are not torchsmith's, too."),
+        Option("--adopt", help="Rewrite, replace and delete recipes that are not torchsmith's, too."),
     ] = False,
-    per_file: Annotated[
-        bool, typer.Option("--per-file", help="A commit for each file, not each phase.")
-    ] = False,
-    commit: Annotated[bool, typer.Option("--commit/--no-commit", help="Commit in each repository.")] = True,
+    per_file: Annotated[bool, Option("--per-file", help="A commit for each file, not each phase.")] = False,
+    commit: Annotated[bool, Option("--commit/--no-commit", help="Commit in each repository.")] = True,
     allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="Go on although something is not committed.")
+        bool, Option("--allow-dirty", help="Go on although something is not committed.")
     ] = False,
     wait: WaitOption = 0.0,
     json: JsonOption = False,
@@ -55,4 +50,4 @@ def run(
     applied = apply_plan(ApplyRequest(workspace, profile, adopt, named, allow_dirty, per_file, commit, wait))
     view.print_applied_json(applied) if json else view.print_applied(applied)
     if applied.left:
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -6,10 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
 
@@ -27,35 +26,33 @@ class Format(StrEnum):
 
 Paths = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[PATH]...", help="Repositories, folders or recipes; selectors pick some of theirs."
-    ),
+    Argument(metavar="[PATH]...", help="Repositories, folders or recipes; selectors pick some of theirs."),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How to print.")]
-SelectOption = Annotated[list[str] | None, typer.Option("--select", help="Only these rules: TS401, or TS4.")]
-IgnoreOption = Annotated[list[str] | None, typer.Option("--ignore", help="Not these rules.")]
-NotesOption = Annotated[bool, typer.Option("--notes", help="Show what could be better, too.")]
+FormatOption = Annotated[Format, Option("--format", "-f", help="How to print.")]
+SelectOption = Annotated[list[str] | None, Option("--select", help="Only these rules: TS401, or TS4.")]
+IgnoreOption = Annotated[list[str] | None, Option("--ignore", help="Not these rules.")]
+NotesOption = Annotated[bool, Option("--notes", help="Show what could be better, too.")]
 ValuesOption = Annotated[
     bool | None,
-    typer.Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed."),
+    Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed."),
 ]
-EvalOption = Annotated[bool, typer.Option("--eval", help="Evaluate derivations with Nix.")]
-FixOption = Annotated[bool, typer.Option("--fix", help="Make the safe fixes; prints them as a diff.")]
-DiffOption = Annotated[bool, typer.Option("--diff", help="Print the safe fixes as a diff and write nothing.")]
+EvalOption = Annotated[bool, Option("--eval", help="Evaluate derivations with Nix.")]
+FixOption = Annotated[bool, Option("--fix", help="Make the safe fixes; prints them as a diff.")]
+DiffOption = Annotated[bool, Option("--diff", help="Print the safe fixes as a diff and write nothing.")]
 BaselineOption = Annotated[
-    Path | None, typer.Option("--baseline", help="A file of known findings, which do not count.")
+    Path | None, Option("--baseline", help="A file of known findings, which do not count.")
 ]
 WriteBaselineOption = Annotated[
-    bool, typer.Option("--write-baseline", help="Write today's findings into --baseline.")
+    bool, Option("--write-baseline", help="Write today's findings into --baseline.")
 ]
 LineOption = Annotated[
-    str | None, typer.Option("--line", help="The torch release of recipes that do not say theirs: 2.9.")
+    str | None, Option("--line", help="The torch release of recipes that do not say theirs: 2.9.")
 ]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Every place, file by file.")]
+VerboseOption = Annotated[bool, Option("--verbose", "-v", help="Every place, file by file.")]
 ExplainOption = Annotated[
-    str | None, typer.Option("--explain", metavar="RULE", help="What a rule is about, and stop.")
+    str | None, Option("--explain", metavar="RULE", help="What a rule is about, and stop.")
 ]
-ProcessesOption = Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 is one a processor.")]
+ProcessesOption = Annotated[int, Option("--jobs", "-j", help="Processes; 0 is one a processor.")]
 
 
 def run(
@@ -117,4 +114,4 @@ def run(
     shown = report if notes else report.without(Severity.NOTE)
     view.print_report(shown, "json" if json else format.value, verbose=verbose)
     if report.of(Severity.ERROR):
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -6,42 +6,38 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
+from torchsmith.cli.params import Option
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --simulate --nixpkgs sample"
 )
 
-
-BackendOption = Annotated[str, typer.Option("--backend", help="nix (which it is by default) or flox.")]
-BuildDryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")]
+BackendOption = Annotated[str, Option("--backend", help="nix (which it is by default) or flox.")]
+BuildDryRunOption = Annotated[bool, Option("--dry-run", help="Print the plan and stop.")]
 ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Go on with the last run; other options given here count as well.")
+    bool, Option("--resume", help="Go on with the last run; other options given here count as well.")
 ]
 SideBySideOption = Annotated[
-    int | None, typer.Option("--jobs", "-j", min=0, help="Jobs side by side here; 0: only other builders.")
+    int | None, Option("--jobs", "-j", min=0, help="Jobs side by side here; 0: only other builders.")
 ]
-CoresOption = Annotated[int | None, typer.Option("--cores", min=1, help="Cores for all jobs together.")]
-BuildMemoryOption = Annotated[
-    float | None, typer.Option("--memory", min=0.01, help="GB for all jobs together.")
-]
-BuildCacheOption = Annotated[str, typer.Option("--cache", help="Binary cache to take from and copy to.")]
-SignOption = Annotated[Path | None, typer.Option("--sign", help="Secret key that signs what is copied.")]
-LocalOption = Annotated[bool, typer.Option("--local", help="Build on this machine alone.")]
-FailFastOption = Annotated[bool, typer.Option("--fail-fast", help="Start nothing more after a failure.")]
-MendOption = Annotated[bool, typer.Option("--fix-hashes", help="First learn and write wrong hashes.")]
-BuildTimeoutOption = Annotated[int, typer.Option("--timeout", min=0, help="Seconds that a build may take.")]
+CoresOption = Annotated[int | None, Option("--cores", min=1, help="Cores for all jobs together.")]
+BuildMemoryOption = Annotated[float | None, Option("--memory", min=0.01, help="GB for all jobs together.")]
+BuildCacheOption = Annotated[str, Option("--cache", help="Binary cache to take from and copy to.")]
+SignOption = Annotated[Path | None, Option("--sign", help="Secret key that signs what is copied.")]
+LocalOption = Annotated[bool, Option("--local", help="Build on this machine alone.")]
+FailFastOption = Annotated[bool, Option("--fail-fast", help="Start nothing more after a failure.")]
+MendOption = Annotated[bool, Option("--fix-hashes", help="First learn and write wrong hashes.")]
+BuildTimeoutOption = Annotated[int, Option("--timeout", min=0, help="Seconds that a build may take.")]
 SilenceOption = Annotated[
-    int, typer.Option("--silent-timeout", min=0, help="Seconds that a build may say nothing.")
+    int, Option("--silent-timeout", min=0, help="Seconds that a build may say nothing.")
 ]
 LookOption = Annotated[
-    bool, typer.Option("--verify", help="Look at each result, whoever built it; copy what is right.")
+    bool, Option("--verify", help="Look at each result, whoever built it; copy what is right.")
 ]
 SimulateOption = Annotated[
-    bool, typer.Option("--simulate", help="Build nothing; compare orders on 1, 4 and 16 builders.")
+    bool, Option("--simulate", help="Build nothing; compare orders on 1, 4 and 16 builders.")
 ]
 
 
@@ -102,4 +98,4 @@ def run(
         if simulate:
             show_simulation(request, opened, record, as_json=json, svg=svg)
         elif not carry_out(request, opened, record, dry_run=dry_run, as_json=json):
-            raise typer.Exit(1)
+            raise SystemExit(1)

@@ -6,19 +6,12 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import Selectors, WorkspaceOption
+from torchsmith.cli.params import Option, group
 
 EXAMPLE = "torchsmith ci github sm120 > torchsmith.yml"
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    help="A workflow for GitHub, or a jobset for Hydra, that builds the matrix.",
-    epilog=f"Example: [bold]{EXAMPLE}[/bold]",
-)
-WriteOption = Annotated[bool, typer.Option("--write", help="Write it into the workspace instead.")]
+app = group("A workflow for GitHub, or a jobset for Hydra, that builds the matrix.", EXAMPLE)
+WriteOption = Annotated[bool, Option("--write", help="Write it into the workspace instead.")]
 
 
 @app.callback()
@@ -56,9 +49,9 @@ def hydra(
     workspace: WorkspaceOption = None,
     spec: Annotated[
         str,
-        typer.Option("--spec", metavar="ADDRESS", help="Print the declarative jobset of this git address."),
+        Option("--spec", metavar="ADDRESS", help="Print the declarative jobset of this git address."),
     ] = "",
-    branch: Annotated[str, typer.Option("--branch", help="The branch that --spec names.")] = "main",
+    branch: Annotated[str, Option("--branch", help="The branch that --spec names.")] = "main",
     write: WriteOption = False,
 ) -> None:
     """Print a Hydra jobset: an expression with a job for every cell; with --spec its description."""

@@ -5,30 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith compare sample sample --runs 10 --svg gain.svg"
 BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
 
 
 def run(
-    a: Annotated[Path, typer.Argument(metavar="A", help=f"{BUILD}.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="What to compare it with, in the same forms.")],
+    a: Annotated[Path, Argument(metavar="A", help=f"{BUILD}.")],
+    b: Annotated[Path, Argument(metavar="B", help="What to compare it with, in the same forms.")],
     runs: Annotated[
-        int, typer.Option("--runs", min=2, max=60, help="Rounds, each with a fresh process of both.")
+        int, Option("--runs", min=2, max=60, help="Rounds, each with a fresh process of both.")
     ] = 16,
-    cores: Annotated[int, typer.Option("--cores", min=1, help="Cores, and threads, to measure with.")] = 1,
+    cores: Annotated[int, Option("--cores", min=1, help="Cores, and threads, to measure with.")] = 1,
     env_a: Annotated[
-        list[str] | None, typer.Option("--env-a", metavar="NAME=VALUE", help="A variable for A alone.")
+        list[str] | None, Option("--env-a", metavar="NAME=VALUE", help="A variable for A alone.")
     ] = None,
     env_b: Annotated[
-        list[str] | None, typer.Option("--env-b", metavar="NAME=VALUE", help="A variable for B alone.")
+        list[str] | None, Option("--env-b", metavar="NAME=VALUE", help="A variable for B alone.")
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds that one step may take.")] = 120,
+    timeout: Annotated[float, Option("--timeout", min=1, help="Seconds that one step may take.")] = 120,
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="Draw the ratios with their intervals in this file.")
+        Path | None, Option("--svg", help="Draw the ratios with their intervals in this file.")
     ] = None,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
@@ -42,7 +41,8 @@ def run(
     """
     from torchsmith.cli.by_name import build_named
     from torchsmith.cli.compare_view import print_builds
-    from torchsmith.cli.console import print_json, rounds_bar
+    from torchsmith.cli.console import print_json
+    from torchsmith.cli.progress import rounds_bar
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
@@ -68,4 +68,4 @@ def run(
     else:
         print_builds(comparison)
     if any(row.outcome in ("wrong", "failed") and "A" in row.detail for row in comparison.rows):
-        raise typer.Exit(1)
+        raise SystemExit(1)

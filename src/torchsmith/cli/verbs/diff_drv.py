@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
 from torchsmith.cli.nix_options import JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.params import Argument
 from torchsmith.edge.problem import Problem
 from torchsmith.nix.drvdiff import Difference
 
@@ -17,9 +17,10 @@ EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith diff-drv -w b --nixpkgs sample"
     " pytorch-python313-cpu-avx2 pytorch-python313-cpu-avx512"
 )
+
 One = Annotated[
     str,
-    typer.Argument(help="A recipe's name or path, rehearsal-of-NAME, or a derivation in the store (.drv)."),
+    Argument(help="A recipe's name or path, rehearsal-of-NAME, or a derivation in the store (.drv)."),
 ]
 
 

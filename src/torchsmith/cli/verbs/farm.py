@@ -7,20 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from torchsmith.build.farm_check import BuilderRow
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.paint import paint, tell, write
+from torchsmith.cli.params import Option, group
 
 EXAMPLE = "torchsmith farm check"
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    help="The builders: machines of torchsmith.toml, or else of /etc/nix/machines.",
-    epilog=f"Example: [bold]{EXAMPLE}[/bold]",
-)
+app = group("The builders: machines of torchsmith.toml, or else of /etc/nix/machines.", EXAMPLE)
 
 
 class FarmDocument(msgspec.Struct, frozen=True):
@@ -42,7 +36,7 @@ def run() -> None:
 def check(
     workspace: WorkspaceOption = None,
     machines: Annotated[
-        Path | None, typer.Option("--machines", help="Another list of machines, in Nix' format.")
+        Path | None, Option("--machines", help="Another list of machines, in Nix' format.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
 
@@ -16,9 +15,9 @@ def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
     nixpkgs: NixpkgsOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; show the changes.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Write nothing; show the changes.")] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Also write a changed hash where a right one stood before.")
+        bool, Option("--accept", help="Also write a changed hash where a right one stood before.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -35,4 +34,4 @@ def run(
         trees = read_trees(nixpkgs or [])
         mended = mend(opened, record, recipes or [], trees, accept=accept, write=not dry_run, as_json=json)
     if not mended.fine:
-        raise typer.Exit(1)
+        raise SystemExit(1)

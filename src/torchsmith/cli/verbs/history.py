@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith history -w builds --limit 5"
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="A job's name; without it, all jobs.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    name: Annotated[str, Argument(metavar="[NAME]", help="A job's name; without it, all jobs.")] = "",
+    limit: Annotated[int, Option("--limit", "-n", min=1, help="At most so many.")] = 20,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option, group
 from torchsmith.cli.release_options import AudioOption, PairOption, TarballHashOption, VisionOption
 
 EXAMPLE = "torchsmith init builds && torchsmith line list -w builds"
 ADD = "torchsmith line add 2.11 --torch 2.11.0 --from 2.10"
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    help="The torch releases that can be built, and more of your own.",
-    epilog=f"Example: [bold]{EXAMPLE}[/bold]",
-)
+app = group("The torch releases that can be built, and more of your own.", EXAMPLE)
 
 
 @app.callback()
@@ -40,16 +33,16 @@ def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
 
 @app.command("add", epilog=f"Example: [bold]{ADD}[/bold]")
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it, such as 2.11.")],
+    name: Annotated[str, Argument(metavar="NAME", help="What to call it, such as 2.11.")],
     workspace: WorkspaceOption = None,
-    torch: Annotated[str, typer.Option("--torch", help="The torch release, such as 2.11.0.")] = "",
+    torch: Annotated[str, Option("--torch", help="The torch release, such as 2.11.0.")] = "",
     like: Annotated[
-        str, typer.Option("--from", metavar="LINE", help="The line whose nixpkgs and fixes it takes.")
+        str, Option("--from", metavar="LINE", help="The line whose nixpkgs and fixes it takes.")
     ] = "",
     torchvision: VisionOption = "",
     torchaudio: AudioOption = "",
     pair: PairOption = None,
-    rev: Annotated[str, typer.Option("--rev", help="Another nixpkgs: 40 digits, or a pin's name.")] = "",
+    rev: Annotated[str, Option("--rev", help="Another nixpkgs: 40 digits, or a pin's name.")] = "",
     sha256: TarballHashOption = "",
     dry_run: DryRunOption = False,
     wait: WaitOption = 0.0,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith log -w builds"
 
 
 def run(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="A job's name; without it, the names that have a log.")
+        str, Argument(metavar="[NAME]", help="A job's name; without it, the names that have a log.")
     ] = "",
-    path: Annotated[bool, typer.Option("--path", help="Print where the log is instead.")] = False,
+    path: Annotated[bool, Option("--path", help="Print where the log is instead.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Print the log of a job's last build."""

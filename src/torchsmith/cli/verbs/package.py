@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.nix_options import MemoryOption, NixpkgsOption, TimeoutOption
 from torchsmith.cli.options import AdoptOption, DryRunOption, JsonOption, WaitOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option, group
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
 ADD = "torchsmith package add torchmetrics --attr torchmetrics"
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    help="The packages of a workspace, and more of your own.",
-    epilog=f"Example: [bold]{EXAMPLE}[/bold]",
-)
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The package; its recipes begin so.")]
+app = group("The packages of a workspace, and more of your own.", EXAMPLE)
+NameArgument = Annotated[str, Argument(metavar="NAME", help="The package; its recipes begin so.")]
 
 
 @app.callback()
@@ -45,20 +38,18 @@ def add(
     name: NameArgument,
     workspace: WorkspaceOption = None,
     attr: Annotated[
-        str, typer.Option("--attr", help="Its attribute in nixpkgs' Python packages; else its name.")
+        str, Option("--attr", help="Its attribute in nixpkgs' Python packages; else its name.")
     ] = "",
-    title: Annotated[str, typer.Option("--title", help="Its name for people.")] = "",
+    title: Annotated[str, Option("--title", help="Its name for people.")] = "",
     source: Annotated[
         str,
-        typer.Option(
-            "--source", metavar="github:OWNER/REPO", help="Where releases that nixpkgs lacks come from."
-        ),
+        Option("--source", metavar="github:OWNER/REPO", help="Where releases that nixpkgs lacks come from."),
     ] = "",
-    tag: Annotated[str, typer.Option("--tag", help="How they are tagged; else v{version}.")] = "",
-    version: Annotated[str, typer.Option("--version", help="The release to build; else nixpkgs' own.")] = "",
+    tag: Annotated[str, Option("--tag", help="How they are tagged; else v{version}.")] = "",
+    version: Annotated[str, Option("--version", help="The release to build; else nixpkgs' own.")] = "",
     gpu_list: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--gpu-list",
             metavar="BY:NAME[:FORM]",
             help="How its build is told its GPU, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
@@ -96,7 +87,7 @@ def add(
         change = plan.write(workspace, change, wait_seconds=wait)
     print_change(change, added=True, written=not dry_run, as_json=json)
     if change.blocked:
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 @app.command("remove", epilog="Example: [bold]torchsmith package remove torchmetrics[/bold]")
@@ -117,4 +108,4 @@ def remove(
         change = plan.write(workspace, change, wait_seconds=wait)
     print_change(change, added=False, written=not dry_run, as_json=json)
     if change.blocked:
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
 
@@ -16,16 +15,14 @@ EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith
 def run(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="[FOLDER]", help="A repository of anybody; else the workspace."),
+        Argument(metavar="[FOLDER]", help="A repository of anybody; else the workspace."),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
-    ] = Path("torchsmith.html"),
-    evaluate: Annotated[
-        bool, typer.Option("--eval", help="Ask Nix for derivations and what they share.")
-    ] = False,
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="Where to write the page.")] = Path(
+        "torchsmith.html"
+    ),
+    evaluate: Annotated[bool, Option("--eval", help="Ask Nix for derivations and what they share.")] = False,
     fleet: Annotated[
-        Path | None, typer.Option("--fleet", metavar="FILE", help="Draw what variants buy it; see cover.")
+        Path | None, Option("--fleet", metavar="FILE", help="Draw what variants buy it; see cover.")
     ] = None,
     nixpkgs: NixpkgsOption = None,
     workspace: WorkspaceOption = None,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 
@@ -14,7 +13,7 @@ EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 def run(
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    check: Annotated[bool, typer.Option("--check", help="Exit 1 when there is anything to do.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit 1 when there is anything to do.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Say for every file whether to keep, create, rewrite, replace or delete it, and why.
@@ -34,4 +33,4 @@ def run(
         if plan.pending and not check:
             next_step("apply", workspace=workspace)
     if check and plan.pending:
-        raise typer.Exit(1)
+        raise SystemExit(1)

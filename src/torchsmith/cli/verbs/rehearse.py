@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.params import Option
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b &&"
@@ -19,19 +18,17 @@ def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All recipes of the workspace; equal ones are rehearsed once.")
+        bool, Option("--all", help="All recipes of the workspace; equal ones are rehearsed once.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be rehearsed and stop.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be rehearsed and stop.")] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", min=0, help="Rehearsals side by side here; 0: only other builders."),
+        Option("--jobs", "-j", min=0, help="Rehearsals side by side here; 0: only other builders."),
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option("--cores", min=1, help="Cores for all of them together.")
-    ] = None,
+    cores: Annotated[int | None, Option("--cores", min=1, help="Cores for all of them together.")] = None,
     nixpkgs: NixpkgsOption = None,
-    local: Annotated[bool, typer.Option("--local", help="Use this machine alone.")] = False,
-    timeout: Annotated[int, typer.Option("--timeout", min=0, help="Seconds that one may take.")] = 0,
+    local: Annotated[bool, Option("--local", help="Use this machine alone.")] = False,
+    timeout: Annotated[int, Option("--timeout", min=0, help="Seconds that one may take.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Configure a build as it is, compile a sample of its objects, and say what that shows of the whole.
@@ -59,4 +56,4 @@ def run(
     )
     with workspace_record(workspace, read_only=dry_run) as (opened, record):
         if not rehearse(request, opened, record, dry_run=dry_run, every=every, as_json=json):
-            raise typer.Exit(1)
+            raise SystemExit(1)

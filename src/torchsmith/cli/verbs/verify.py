@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption
+from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
 
 Artifact = Annotated[
     Path,
-    typer.Argument(
+    Argument(
         metavar="PATH",
         help="A cell's name, a result link, a store path, a wheel, a site-packages folder, one .so,"
         " or the word sample.",
@@ -25,9 +24,9 @@ def run(
     path: Artifact,
     variant: VariantOption = None,
     against: Annotated[
-        Path | None, typer.Option("--against", help="Another artifact: say what this one saves over it.")
+        Path | None, Option("--against", help="Another artifact: say what this one saves over it.")
     ] = None,
-    no_cpu: Annotated[bool, typer.Option("--no-cpu", help="Leave the CPU code out: faster.")] = False,
+    no_cpu: Annotated[bool, Option("--no-cpu", help="Leave the CPU code out: faster.")] = False,
     workspace: WorkspaceOption = None,
     svg: SvgOption = None,
     json: JsonOption = False,
@@ -41,9 +40,10 @@ def run(
     from torchsmith.artifact.report import verify
     from torchsmith.cli.artifact_view import VerifyDocument, print_comparison, print_report
     from torchsmith.cli.by_name import build_and_name, build_named
-    from torchsmith.cli.console import print_json, reading_bar
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.options import promised
+    from torchsmith.cli.progress import reading_bar
     from torchsmith.cli.samples import or_sample
     from torchsmith.workspace.load import open_workspace
 
@@ -76,4 +76,4 @@ def run(
 
         write_svg(verify_picture(report, opened.catalog), svg)
     if not report.ok:
-        raise typer.Exit(1)
+        raise SystemExit(1)
