@@ -552,6 +552,16 @@ def test_a_wheel_of_one_machine_may_use_its_libraries_and_a_portable_one_brings_
     assert ("unbundled" in {need.found for need in report.needs}) == (status == "note")
 
 
+@pytest.mark.parametrize("module", ["torio/lib/_torio_ffmpeg4.so", "torchcodec/libtorchcodec_core4.so"])
+def test_of_modules_for_several_ffmpegs_none_needs_to_load(module: str, tmp_path: Path) -> None:
+    path = companion_wheel(tmp_path, "manylinux_2_28_x86_64")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(module, linked("libavcodec.so.58"))
+    report = verify(path, None, CATALOG)
+    assert statuses(report, "libraries") == {"right"}
+    assert {need.found for need in report.needs if need.name == "libavcodec.so.58"} == {"optional"}
+
+
 def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Path) -> None:
     path = tmp_path / "torch-2.10.0-cp313-cp313-linux_x86_64.whl"
     with zipfile.ZipFile(path, "w") as archive:
