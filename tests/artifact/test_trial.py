@@ -431,3 +431,41 @@ def test_a_package_without_torch_is_tried_on_the_drivers_gpus(
         found = step(trial, f"onnxruntime's trial on {place}")
         assert found.outcome == ("failed" if wrong else "passed"), found
         assert wrong or provider in found.detail
+
+
+LOADING = """
+import ctypes
+class cuda:
+    @staticmethod
+    def device_count():
+        try:
+            ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            return 0
+        return 0
+class _C:
+    @staticmethod
+    def _cuda_getArchFlags(): return "sm_120"
+"""
+
+
+def test_a_driver_that_a_build_does_not_find_fails_with_the_command_that_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "driver/libcuda.so.1"
+    library.parent.mkdir()
+    source = standin.TORCH.replace("cuda = None", "cuda = '13.0'") + LOADING
+    absent = tried(tmp_path / "absent", source)
+    assert step(absent, "libcuda").outcome == "skipped"
+
+    subprocess.run(["cc", "-shared", "-o", library, "-x", "c", "/dev/null"], check=True)
+    monkeypatch.setattr("torchsmith.edge.driver.DRIVER_LIBRARIES", (str(library),))
+    hidden = tried(tmp_path / "hidden", source)
+    assert not hidden.ok
+    assert step(hidden, "libcuda").outcome == "failed"
+    assert f"ln -sf {library.parent}/libcuda.so*" in step(hidden, "libcuda").hint
+
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
+    found = tried(tmp_path / "found", source)
+    assert step(found, "libcuda").outcome == "passed"
+    assert step(found, "libcuda").detail == str(library)

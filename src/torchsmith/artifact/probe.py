@@ -367,6 +367,7 @@ class Probe:
             self.skip("GPU", "a build without CUDA")
             return
         count = self.step("find GPUs", torch.cuda.device_count)
+        self.driver(torch)
         if not count:
             self.skip("GPU", "no GPU that CUDA can see on this machine")
             return
@@ -377,6 +378,16 @@ class Probe:
             self.operations(torch, device, where)
             self.step(f"MAGMA on {where}", magma, torch, device)
             self.companions(torch, companions, device, where)
+
+    def driver(self, torch: Any) -> None:
+        """The driver's library as the loader really mapped it; counting devices alone may not need it."""
+        getattr(torch.cuda, "is_available", torch.cuda.device_count)()
+        try:
+            with open("/proc/self/maps") as maps:
+                files = {line.split()[-1] for line in maps if "/libcuda.so" in line}
+        except OSError:
+            return
+        tell(self.out, event="driver", file=min(files, default=""))
 
     def device(self, torch: Any, device: str) -> str:
         name, capability = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from torchsmith.artifact.interpreter import Interpreter, packages_at
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog, GpuTarget, Package, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
+from torchsmith.edge import driver
 from torchsmith.edge.process import Finished, signal_name
 from torchsmith.matrix.variant import Cuda, Variant
 
@@ -69,11 +70,17 @@ class Device(msgspec.Struct, tag_field="event", tag="gpu"):
     capability: tuple[int, int]
 
 
+class LoadedDriver(msgspec.Struct, tag_field="event", tag="driver"):
+    """The driver's library that a build for CUDA loaded; empty where it found none."""
+
+    file: str
+
+
 class Done(msgspec.Struct, tag_field="event", tag="done"):
     """The last word."""
 
 
-ProbeMessage = Start | End | ImportedModule | BuildFacts | Device | Done
+ProbeMessage = Start | End | ImportedModule | BuildFacts | Device | LoadedDriver | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,8 @@ def try_out(
     asked = [_asked(package) for package in _under_test(interpreter, variant, catalog)]
     argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), json.dumps(asked)]
     done = watch(argv, timeout=limit, env=interpreter.environment(dict(os.environ)))
-    return interpret(path, interpreter, done, variant, catalog)
+    here = [file for file in driver.DRIVER_LIBRARIES if os.path.exists(file)]
+    return interpret(path, interpreter, done, variant, catalog, here)
 
 
 def _under_test(interpreter: Interpreter, variant: Variant | None, catalog: Catalog) -> list[Package]:
@@ -126,9 +134,14 @@ def _module(package: Package) -> str:
 
 
 def interpret(
-    path: Path, interpreter: Interpreter, done: Finished, variant: Variant | None, catalog: Catalog
+    path: Path,
+    interpreter: Interpreter,
+    done: Finished,
+    variant: Variant | None,
+    catalog: Catalog,
+    here: Sequence[str] = (),
 ) -> Trial:
-    """From what the child said, and how it ended, to results."""
+    """From what the child said, and how it ended, to results; `here` are this machine's driver libraries."""
     events = list(_events(done.stdout))
     facts = next((event for event in events if event["event"] == "facts"), {})
     files = [event["file"] for event in events if event["event"] == "module"]
@@ -137,7 +150,8 @@ def interpret(
     if not events or events[-1]["event"] != "done":
         results.append(_ending(events, done, catalog))
     own = {_module(package) for package in _under_test(interpreter, variant, catalog)}
-    results += [*_place(path, files, own), *_promises(facts, gpus, variant, catalog)]
+    drivers = [_driver(event["file"], here) for event in events if event["event"] == "driver"]
+    results += [*drivers, *_place(path, files, own), *_promises(facts, gpus, variant, catalog)]
     return Trial(
         path=str(path),
         variant=variant.name if variant else "",
@@ -200,6 +214,18 @@ def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> S
     return StepResult(
         step, "failed", f"ended with exit code {done.code}. {words}".strip(), explain(words, catalog)
     )
+
+
+def _driver(loaded: str, here: Sequence[str]) -> StepResult:
+    """Whether a build finds the driver of this machine: only NixOS has it where builds of Nix look."""
+    step = f"find the driver's {driver.LIBRARY}"
+    if loaded:
+        return StepResult(step, "passed", loaded)
+    if not here:
+        return StepResult(step, "skipped", "no NVIDIA driver is installed here")
+    folder = os.path.dirname(here[0])
+    hint = f"{driver.linking(folder)}   # until a restart; or name links of your own in LD_LIBRARY_PATH"
+    return StepResult(step, "failed", f"it lies in {folder}, where this build does not look", hint)
 
 
 def _place(path: Path, files: list[str], modules: set[str]) -> Iterator[StepResult]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from torchsmith.edge.driver import DRIVER_LIBRARIES
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import Finished, find, run
 from torchsmith.host.document import read_document
@@ -21,15 +22,6 @@ from torchsmith.host.read_nvidia import read_driver_file, read_driver_gpu, read_
 TIME_LIMIT = 10.0
 QUERY = "name,compute_cap,driver_version,memory.total,mig.mode.current,pci.bus_id"
 OLD_QUERY = "name,driver_version,memory.total,pci.bus_id"  # drivers before 510 know no compute_cap
-DRIVER_LIBRARIES = (
-    "/run/opengl-driver/lib/libcuda.so.1",
-    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-    "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
-    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
-    "/usr/lib64/libcuda.so.1",
-    "/usr/lib/libcuda.so.1",
-    "/usr/lib/wsl/lib/libcuda.so.1",
-)
 
 
 class MachineAccess(Protocol):

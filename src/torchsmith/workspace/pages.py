@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion
 from torchsmith.catalog.ranges import version_key
+from torchsmith.edge.driver import NIX_LOOKS, linking
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.recipe.header import with_header
 from torchsmith.workspace.settings import Settings
@@ -161,9 +162,13 @@ A Python with every package of the cell that lies beside this repository:
     nix-build -A environments.{name}           # result/bin/python3
     $(nix-build -A images.{name}) | docker load
 
-Nix's programs look for the driver's `libcuda.so.1` in `/run/opengl-driver/lib`, which NixOS has. Elsewhere
-make that a link to the folder that holds it, or name that folder in `LD_LIBRARY_PATH`; `torchsmith test`
-says whether the GPU is found. `(import ./default.nix {{ }}).overlay` gives all of them to other Nix code.
+Nix's programs look for the driver's `libcuda.so.1` in `{NIX_LOOKS}`, which NixOS has. Elsewhere
+lay links to the driver's files there, and to nothing else of their folder; `torchsmith test` says whether a
+build finds the driver, and prints this line with the right folder:
+
+    {linking("/usr/lib/x86_64-linux-gnu")}
+
+`(import ./default.nix {{ }}).overlay` gives all of them to other Nix code.
 """
 
 
