@@ -32,6 +32,7 @@ CHANGED: Mapping[str, tuple[dict[str, str], set[str]]] = {
         {'with AVX-512";': 'with AVX-512. For small batches use avx512vnni, for BF16 another.";'},
         set(),
     ),
+    "no MAGMA on purpose": ({"export CFLAGS": "export USE_MAGMA=0\n      export CFLAGS"}, {"TS305"}),
     "the default of its major": ({"cudaPackages_12_9": "cudaPackages_12"}, {"TS304"}),  # 12.8 at that pin
     "a default that nothing binds": (
         {"{ pkgs ? import <nixpkgs> {} }": "{ cudaSet ? cudaPackages }"},

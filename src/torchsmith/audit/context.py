@@ -3,18 +3,19 @@ place."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from torchsmith.audit.finding import Finding, Sure
 from torchsmith.audit.form import NormalizedText, Normalizer
 from torchsmith.audit.repo import RecipeFacts
-from torchsmith.audit.rule import Defect, Rule
+from torchsmith.audit.rule import Defect, Depth, Over, Rule, rules_of
 from torchsmith.audit.subject import Subject
 from torchsmith.audit.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
-from torchsmith.recipe.read import Recipe
+from torchsmith.recipe.read import Recipe, Span
 
 OF_THE_CELL = ("gpu", "cpu", "names")  # groups of rules that hold a recipe against its name
 
@@ -41,6 +42,10 @@ class Context:
         asked, choice = self.lines.get(recipe.name), self.choice
         return Subject(shown, recipe, self.catalog, asked, choice.line, choice.strict)
 
+    def rules(self, depth: Depth, over: Over) -> Iterator[Rule]:
+        """The rules of one depth over one kind of thing that are chosen."""
+        return (one for one in rules_of(depth, over) if self.choice.wants(one.id))
+
     @cached_property
     def forms(self) -> Normalizer:
         return Normalizer(self.catalog)
@@ -62,12 +67,13 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
         # What the caller passes is wrong for its name, not the file that takes it.
         where = Where(subject.file, call.span.line, call.span.column)
         return finding_of(rule, defect, where, subject.recipe.syntax.line(call.span.line), keep_fix=False)
-    if defect.at is None:
-        return finding_of(rule, defect, Where(subject.file), "", keep_fix=recipe is subject.recipe)
-    where = Where(subject.shown(recipe), defect.at.line, defect.at.column)
-    return finding_of(
-        rule, defect, where, recipe.syntax.line(defect.at.line), keep_fix=recipe is subject.recipe
-    )
+    where = placed(subject.shown(recipe), defect.at) if defect.at else Where(subject.file)
+    return finding_of(rule, defect, where, recipe.syntax.line(where.line), keep_fix=recipe is subject.recipe)
+
+
+def placed(file: str, at: Span | None) -> Where:
+    """A place in a file, or the file as a whole."""
+    return Where(file, at.line, at.column) if at else Where(file)
 
 
 def finding_of(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:

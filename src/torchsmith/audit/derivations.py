@@ -11,7 +11,6 @@ from pathlib import Path
 
 from torchsmith.audit.context import Context, finding_of
 from torchsmith.audit.finding import Finding
-from torchsmith.audit.rule import rules_of
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
 from torchsmith.matrix import Variant
@@ -68,10 +67,9 @@ def derivation_findings(
     for folder in folders:
         mine = [(recipes[one.name], one) for one in results if recipes[one.name].repo == folder.root]
         built = _built(mine, shown, torch, context.catalog)
-        for rule in rules_of("derivations", "repo"):
-            if context.choice.wants(rule.id):
-                for defect in rule.check(built):
-                    yield finding_of(rule, defect, Where(defect.file or folder.shown), "")
+        for rule in context.rules("derivations", "repo"):
+            for defect in rule.check(built):
+                yield finding_of(rule, defect, Where(defect.file or folder.shown), "")
 
 
 def _built(

@@ -32,7 +32,6 @@ class RecipeFacts:
     name: str
     variant: Variant | None
     line: str
-    cuda: str
     pin: str
     fingerprint: str  # equal for recipes that differ in names and prose alone
     torch: str  # of the torch section that a companion embeds, where it has one
@@ -77,7 +76,6 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
         name=subject.name,
         variant=variant,
         line=subject.release.line,
-        cuda=str(variant.cuda) if variant and variant.cuda else "",
         pin=pins[0] if pins else "",
         fingerprint=hashlib.sha256(plain.encode()).hexdigest()
         if variant and not subject.wraps_nightly

@@ -4,16 +4,16 @@ repositories."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.audit.context import Context, Judged, finding, finding_of
+from torchsmith.audit.context import Context, Judged, finding, finding_of, placed
 from torchsmith.audit.finding import Finding, Severity, SortKey
 from torchsmith.audit.form import MOST, NormalizedText
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
-from torchsmith.audit.rule import LARGEST, Defect, Over, Rule, rules_of
+from torchsmith.audit.rule import LARGEST, rules_of
 from torchsmith.audit.suppress import RuleSelection, muted
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import Contradiction
@@ -162,7 +162,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
         text = read_text(path)
     except Problem as problem:
         return Judged(tuple(_unread(problem, shown, context)))
-    found = list(_findings(context, "file", shown, text, lambda rule: rule.check(path, text)))
+    found = list(_file_findings(path, shown, text, context))
     if not is_recipe or len(text) > LARGEST:
         return Judged(tuple(found))
     name = package_name(path)
@@ -205,9 +205,8 @@ def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[F
     """A recipe that was read, with the rules over recipes."""
     subject = context.subject(shown, recipe)
     findings = [*found]
-    for rule in rules_of("text", "recipe"):
-        if context.choice.wants(rule.id):
-            findings += (finding(rule, defect, subject) for defect in rule.check(subject))
+    for rule in context.rules("text", "recipe"):
+        findings += (finding(rule, defect, subject) for defect in rule.check(subject))
     comments = [(one.span.line, one.value) for one in recipe.comments if "torchsmith: ignore" in one.value]
     kept = [one for one in findings if not muted(one, comments)]
     return Judged(tuple(kept), facts_of(subject, context.forms), len(findings) - len(kept))
@@ -222,30 +221,13 @@ def _fact_findings(problem: Contradiction, choice: RuleSelection) -> Iterator[Fi
 
 def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:
     where = Where(shown, problem.where.line, problem.where.column) if problem.where else Where(shown)
-    for rule in rules_of("text", "unread"):
-        if context.choice.wants(rule.id):
-            for defect in rule.check(problem):
-                yield finding_of(rule, defect, where, "")
+    for rule in context.rules("text", "unread"):
+        yield from (finding_of(rule, defect, where, "") for defect in rule.check(problem))
 
 
-def _findings(
-    context: Context, over: Over, shown: str, text: str, ask: Callable[[Rule], Iterator[Defect]]
-) -> Iterator[Finding]:
-    for rule in rules_of("text", over):
-        if not context.choice.wants(rule.id):
-            continue
-        for defect in ask(rule):
-            line = defect.at.line if defect.at else 0
-            yield finding_of(
-                rule, defect, Where(shown, line, defect.at.column if defect.at else 0), _line(text, line)
-            )
-
-
-def _line(text: str, number: int) -> str:
-    if not number:
-        return ""
-    lines = text.split("\n", number)
-    return lines[number - 1].rstrip() if number <= len(lines) else ""
+def _file_findings(path: Path, shown: str, text: str, context: Context) -> Iterator[Finding]:
+    for rule in context.rules("text", "file"):
+        yield from (finding_of(rule, defect, Where(shown), "") for defect in rule.check(path, text))
 
 
 def _repo_findings(
@@ -264,10 +246,6 @@ def _repo_findings(
         files = seen_files(folder.root, ".") if any(one.uses for one in known) else None
         git = {folder.show(folder.root / file): tracked for file, tracked in (files or {}).items()}
         repo = Repo(folder.root, folder.shown, known, context.catalog, sections, folder.pages, git)
-        for rule in rules_of("text", "repo"):
-            if not context.choice.wants(rule.id):
-                continue
+        for rule in context.rules("text", "repo"):
             for defect in rule.check(repo):
-                line = defect.at.line if defect.at else 0
-                where = Where(defect.file or folder.shown, line, defect.at.column if defect.at else 0)
-                yield finding_of(rule, defect, where, "")
+                yield finding_of(rule, defect, placed(defect.file or folder.shown, defect.at), "")

@@ -26,8 +26,12 @@ class Subject(ReadRecipe):
 
     @property
     def brings_torch(self) -> bool:
-        """Whether a torch is built by it: it is torch's recipe, or one of a package that needs torch."""
-        return self.variant is None or self.variant.package.is_torch or self.companion
+        """Whether a torch is built by it as ours are: it is torch's recipe, or one of a package that needs
+        torch. How others build a nightly is not known."""
+        if self.variant is None:
+            return True
+        meant = not self.variant.flavor or self.generated
+        return meant and (self.variant.package.is_torch or self.companion)
 
     @property
     def wraps_nightly(self) -> bool:

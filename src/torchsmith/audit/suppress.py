@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from torchsmith.audit.finding import Finding
 from torchsmith.edge.files import read_text, write_atomic
-from torchsmith.edge.problem import Problem, nearest
+from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.workspace.settings import AuditSettings
 
 IGNORE = re.compile(r"torchsmith: ignore(-file)?((?:[ ,]+TS\d{3,4})*)")
@@ -80,8 +80,7 @@ def _check(words: Sequence[str]) -> None:
     ids = [one.id for one in all_rules()]
     for word in words:
         if not any(id.startswith(word) for id in ids):
-            near = nearest(word, ids)
-            hint = f"did you mean {near}?" if near else f"docs/rules.md lists them: {ids[0]} to {ids[-1]}"
+            hint = did_you_mean(word.upper(), ids) or f"docs/rules.md lists them: {ids[0]} to {ids[-1]}"
             raise Problem(f"no rule is called {word}", hint=hint)
 
 

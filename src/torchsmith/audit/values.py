@@ -8,7 +8,7 @@ from pathlib import Path
 from torchsmith.audit.context import Context, finding
 from torchsmith.audit.finding import Finding, Severity
 from torchsmith.audit.form import NormalizedText
-from torchsmith.audit.rule import LARGEST, rules_of
+from torchsmith.audit.rule import LARGEST
 from torchsmith.audit.subject import Subject
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
@@ -88,6 +88,5 @@ def _batch(wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Eval
 
 def judge_values(subject: Subject, values: Values | NoValues, context: Context) -> Iterator[Finding]:
     """The rules over values."""
-    for rule in rules_of("values", "recipe"):
-        if context.choice.wants(rule.id):
-            yield from (finding(rule, defect, subject) for defect in rule.check(subject, values))
+    for rule in context.rules("values", "unread" if isinstance(values, NoValues) else "recipe"):
+        yield from (finding(rule, defect, subject) for defect in rule.check(subject, values))

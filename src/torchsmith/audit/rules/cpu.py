@@ -35,6 +35,7 @@ FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
 SWITCHED_ON = re.compile(r"(?<!\w)-m(?!no-)")
+SWITCHED_OFF = re.compile(r"\b(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
 FAMILY = re.compile(r"[a-z]+\d*")  # avx512 of avx512bf16
 
 
@@ -123,9 +124,7 @@ def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
 @rule("TS503", "flags for the machine that builds")
 def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
     """`-march=native` compiles for whichever machine builds, whatever the name says."""
-    for found in (
-        re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code) if "=native" in subject.code else ()
-    ):
+    for found in re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code):
         yield Defect(f"{found[0]} is the builder's CPU, not the one in the name", subject.span(found))
 
 
@@ -137,17 +136,14 @@ def torch_parts_suit_the_isa(subject: Subject) -> Iterator[Defect]:
     if isa is None or variant is None or subject.wraps_nightly or subject.torch_from_elsewhere:
         return
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
-    off = set()
-    for name in sorted(known) if "USE_" in subject.code else ():
-        said = re.search(rf"\b{name}\s*=\s*\"?(0|OFF|false)\b", subject.code)
-        if said:
-            off.add(name)
-            nightly = subject.style == "scratch" and name == "USE_NNPACK"
-            if name not in isa.torch_off and not nightly:
-                yield Defect(
-                    f"{name} is off, though {isa.name} CPUs run it", subject.span(said), severity=WARNING
-                )
-    for name in isa.torch_off if not subject.torch_from_elsewhere else ():
+    off = {said[1]: said for said in SWITCHED_OFF.finditer(subject.code) if said[1] in known}
+    for name, said in sorted(off.items()):
+        nightly = subject.style == "scratch" and name == "USE_NNPACK"
+        if name not in isa.torch_off and not nightly:
+            yield Defect(
+                f"{name} is off, though {isa.name} CPUs run it", subject.span(said), severity=WARNING
+            )
+    for name in isa.torch_off:
         part_of = any(name.startswith(f"{one}_") for one in off)  # without oneDNN there is no CBLAS of it
         if name not in off and not (part_of and subject.convention):
             yield Defect(f"{name} is on and runs instructions that {isa.name} CPUs lack", hint=f"{name} = 0;")
@@ -190,7 +186,7 @@ def torch_is_whole(subject: Subject) -> Iterator[Defect]:
     oldest = [pin.min_sm for pin in subject.catalog.pins.values() if pin.min_sm]
     if subject.gpu and oldest and subject.gpu.sm < min(oldest):
         fine.add("USE_CUDNN")  # whose cuDNN refuses the GPU
-    for found in re.finditer(r"(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b", subject.code):
+    for found in SWITCHED_OFF.finditer(subject.code):
         name = found[1]
         if name not in known and name not in fine and name != "USE_MAGMA":
             severity = ERROR if name == "USE_CUDA" else None

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from torchsmith.audit.finding import Edit, FindingFix
-from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rule
+from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.audit.rules.cpu import SWITCHED_OFF
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
 from torchsmith.matrix import Accepted, assess
@@ -107,8 +108,8 @@ def cuda_compiles_the_target(subject: Subject) -> Iterator[Defect]:
 
 def _without_cudnn(subject: Subject) -> bool:
     """Whether cuDNN is left out, or the torch of another recipe decides."""
-    off = re.search(r"\bUSE_CUDNN\s*=\s*\"?(0|OFF|false)\b", subject.code)
-    return subject.torch_from_elsewhere or off is not None
+    off = any(found[1] == "USE_CUDNN" for found in SWITCHED_OFF.finditer(subject.code))
+    return subject.torch_from_elsewhere or off
 
 
 @rule("TS404", "cell that no machine can use", WARNING)
@@ -159,8 +160,7 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs calls the package `torch`. `pytorch` was an alias, is an error at newer pins, and works only by
     luck where it still does."""
     pin = subject.said_pin
-    named = re.finditer(r"\b(?:python3\d*Packages|pprev|pfinal)\.(pytorch)\b", subject.code)
-    for found in named if ".pytorch" in subject.code else ():
+    for found in re.finditer(r"\b(?:python3\d*Packages|pprev|pfinal)\.(pytorch)\b", subject.code):
         stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
         at = subject.span(found, 1)
         yield Defect(
@@ -168,7 +168,7 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
             at,
             severity=None if stops else WARNING,
             hint="use torch",
-            fix=FindingFix("write torch", (Edit(at.start, at.end, "torch"),)),
+            fix=rewrite(at, "torch"),
         )
 
 

@@ -9,21 +9,15 @@ from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Line, Package
 from torchsmith.catalog.facts import Patch
+from torchsmith.matrix import Variant
 from torchsmith.nix.hashes import to_sri
 from torchsmith.recipe.read import FetchedSource, Said, Value
 
 GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
 FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
 NIX32 = re.compile(r"sha256-[0-9abcdfghijklmnpqrsvwxyz]{52}")
-HASHES = ("hash", "sha256", "sha512", "outputHash")
+HASHES = {"hash", "sha256", "sha512", "outputHash"}
 HASHLESS = ("fetchTarball", "fetchGit", "fetchTree")
-# What each fetcher cannot do without.
-REQUIRED = {
-    "fetchFromGitHub": ("owner", "repo"),
-    "fetchpatch": ("url",),
-    "fetchpatch2": ("url",),
-    "fetchTarball": ("url",),
-}
 
 
 def _package(subject: Subject, source: FetchedSource) -> Package | None:
@@ -127,8 +121,7 @@ def _right_tag(package: Package, line: Line) -> str:
 def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
     """Every download but the pin's names its hash; Nix does not fetch it otherwise."""
     for source in subject.whole.sources:
-        stated = source.fields.keys() & set(HASHES)
-        if source.fetcher not in HASHLESS and not stated and source.fields:
+        if source.fetcher not in HASHLESS and source.fields and not source.fields.keys() & HASHES:
             known = _known_hash(subject, source)
             yield Defect(
                 f"{source.fetcher} states no hash", source.span, hint=f"hash = {known!r};" if known else ""
@@ -167,26 +160,19 @@ def source_is_the_release(subject: Subject) -> Iterator[Defect]:
     if line is None or variant is None:
         return
     for source in subject.whole.sources:
-        missing = [name for name in REQUIRED.get(source.fetcher, ()) if name not in source.fields]
         url = source.fields.get("url")
         if url is not None and isinstance(url.value, str) and "://" not in url.value:
             yield Defect(f"{url.value} is no address", url.span)
-        for name in missing if source.fields else ():
-            yield Defect(f"{source.fetcher} is not told its {name}", source.span)
-        if source.fetcher != "fetchFromGitHub" or missing:
-            continue
-        yield from _tag(subject, source)
+        if source.fetcher == "fetchFromGitHub" and {"owner", "repo"} <= source.fields.keys():
+            yield from _tag(subject, source, line, variant)
 
 
-def _tag(subject: Subject, source: FetchedSource) -> Iterator[Defect]:
-    line, variant = subject.line, subject.variant
-    assert line is not None
-    assert variant is not None
+def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) -> Iterator[Defect]:
     package = _package(subject, source)
     rev = source.fields.get("rev") or source.fields.get("tag")
     for_torch = "torch" in re.split(r"\W", source.owner) or variant.package.is_torch
     wanted = subject.catalog.torch if for_torch and "python" in source.owner.lower() else None
-    if subject.style != "scratch":
+    if subject.style != "scratch" and not variant.flavor:
         wanted = wanted or variant.package
         if package != wanted and package not in subject.brought:
             said = source.fields["repo"]
@@ -195,9 +181,7 @@ def _tag(subject: Subject, source: FetchedSource) -> Iterator[Defect]:
     right = package.upstream.owner if package and package.upstream else ""
     if isinstance(owner.value, str) and right and owner.value != right:
         yield Defect(f"fetches from {owner.value}, not from {right}", owner.span, severity=WARNING)
-    if rev is None:
-        yield Defect("fetchFromGitHub is told no rev", source.span)
-    elif package is not None and isinstance(rev.value, str) and not variant.flavor and "$" not in rev.value:
+    if package and rev and isinstance(rev.value, str) and not variant.flavor and "$" not in rev.value:
         right = _right_tag(package, line)
         if rev.value != right and line.torch:
             fix = rewrite(rev.span, right) if "${" not in _text(subject, rev) else None

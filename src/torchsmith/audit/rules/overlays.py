@@ -11,7 +11,9 @@ from torchsmith.audit.subject import Subject
 from torchsmith.catalog.facts import Fix
 from torchsmith.recipe.read import Overlay, Span
 
-MAGMA_OFF = re.compile(r"filterMagma|USE_MAGMA|agma *= *null")
+MAGMA_OFF = re.compile(
+    r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false|off)\b|(?:effectiveMagma|magma) *= *null"
+)
 ORDER = ("cudaPackages", "magma", "torch")
 
 
@@ -48,9 +50,9 @@ def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
     for fix in _needed(subject):
         if not fix.overlay or fix.overlay in changed or fix.overlay == "cudaPackages":
             continue
-        # A torch that is overridden where it is used needs no overlay for its source.
-        own = [one for one in subject.overrides_of(fix.overlay) if "src" in one.arguments]
-        if not own:
+        # A torch that is overridden where it is used needs no overlay, and no more does a MAGMA left out.
+        own = any("src" in one.arguments for one in subject.overrides_of(fix.overlay))
+        if not own and not (fix.overlay == "magma" and MAGMA_OFF.search(subject.code)):
             yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _import(subject), hint=fix.why)
 
 
@@ -138,7 +140,7 @@ def cuda_set_is_named(subject: Subject) -> Iterator[Defect]:
         return
     usual = {pin.default_cuda for pin in subject.catalog.pins.values()}
     for argument in subject.body.arguments:
-        if argument.name == "cudaPackages" and toolkit.version not in usual:
+        if argument.name == "cudaPackages" and not argument.default and toolkit.version not in usual:
             yield Defect(
                 f"cudaPackages is not CUDA {toolkit.version} in any package set here",
                 argument.span,
@@ -152,11 +154,12 @@ def magma_is_enabled(subject: Subject) -> Iterator[Defect]:
     out because CUDA 13 broke it; the patch mends that."""
     if subject.variant is None or subject.variant.cuda is None:
         return
-    off = r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false|off)\b|(?:effectiveMagma|magma) *= *null"
-    for found in re.finditer(off, subject.code) if MAGMA_OFF.search(subject.code) else ():
-        yield Defect("MAGMA is switched off", subject.span(found), hint="add the patch and leave it on")
+    sure = LIKELY if subject.convention else None  # a build without it works, and may be meant
+    for found in MAGMA_OFF.finditer(subject.code):
+        hint = "add the patch and leave it on"
+        yield Defect("MAGMA is switched off", subject.span(found), hint=hint, sure=sure)
     for found in re.finditer(r"MAGMA: *(Disabled|disabled|OFF|off|No|no)\b", subject.code):
-        yield Defect("the banner says that MAGMA is off", subject.span(found, 1))
+        yield Defect("the banner says that MAGMA is off", subject.span(found, 1), sure=sure)
     if subject.style != "scratch":
         return
     inputs = re.search(r"\bbuildInputs\s*=", subject.code)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from torchsmith.audit.repo import RecipeFacts, Repo
 from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
+from torchsmith.catalog.axes import CudaVersion
+from torchsmith.catalog.ranges import version_key
 
 FORGOTTEN = 0.1  # of the recipes of a package; more are a second release beside the first
 
@@ -49,10 +51,11 @@ def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
 def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
     """Recipes of one release and CUDA share their dependencies only when they share their pin; a repo with
     two is usually half migrated."""
-    groups: dict[tuple[str, str], dict[str, list[str]]] = {}
+    groups: dict[tuple[str, CudaVersion | None], dict[str, list[str]]] = {}
     for recipe in repo.recipes:
         if recipe.pin and recipe.line:
-            groups.setdefault((recipe.line, recipe.cuda), {}).setdefault(recipe.pin, []).append(recipe.file)
+            group = (recipe.line, recipe.variant.cuda if recipe.variant else None)
+            groups.setdefault(group, {}).setdefault(recipe.pin, []).append(recipe.file)
     for (line, cuda), pins in groups.items():
         most = max(pins, key=lambda pin: len(pins[pin]))
         for pin, files in pins.items():
@@ -65,8 +68,8 @@ def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
 
 @rule("TS211", "release that is not its neighbours'", WARNING, sure=LIKELY, over="repo")
 def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
-    """Where nearly all hand-written recipes of a package build one torch release and a few another under the
-    same kind of name, those few were most likely forgotten when the rest moved on. A release in the name
+    """Where nearly all hand-written recipes of a package build one torch release and a few an older one under
+    the same kind of name, those few were most likely forgotten when the rest moved on. A release in the name
     (`pytorch29-...`) says that it is meant."""
     groups: dict[str, dict[str, list[RecipeFacts]]] = {}
     for one in repo.recipes:
@@ -77,7 +80,7 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
         most = max(lines, key=lambda line: len(lines[line]))
         total = sum(map(len, lines.values()))
         for line, recipes in lines.items():
-            if line != most and len(recipes) <= total * FORGOTTEN:
+            if () < version_key(line) < version_key(most) and len(recipes) <= total * FORGOTTEN:
                 for one in recipes:
                     words = f"builds torch {line}, while {len(lines[most])} of {total} recipes of {package}"
                     yield Defect(f"{words} build {most}", file=one.file)

@@ -136,6 +136,8 @@ def result_is_the_package(subject: Subject) -> Iterator[Defect]:
     variant = subject.variant
     if variant is None or subject.wraps_nightly or subject.style == "scratch" or subject.recipe.inner:
         return
+    if variant.flavor and not subject.generated:
+        return
     attr = variant.package.attr
     wrong = [
         one.attr

@@ -13,24 +13,18 @@ from torchsmith.nix.embedded import NoValues, Values
 ENDLESS = ("does not end", "needs more than")
 
 
-@rule("TS002", "recipe that does not evaluate", depth="values")
-def recipe_evaluates(subject: Subject, values: Values | NoValues) -> Iterator[Defect]:
+@rule("TS002", "recipe that does not evaluate", depth="values", over="unread")
+def recipe_evaluates(subject: Subject, values: NoValues) -> Iterator[Defect]:
     """A recipe that loops, or takes more memory than a computer has, is not built either. Where the embedded
     evaluator does not know enough of nixpkgs, that is said in a note: `--eval` asks Nix itself."""
-    if isinstance(values, NoValues):
-        endless = any(words in values.reason for words in ENDLESS)
-        yield Defect(f"does not evaluate: {values.reason}", severity=None if endless else NOTE)
+    endless = any(words in values.reason for words in ENDLESS)
+    yield Defect(f"does not evaluate: {values.reason}", severity=None if endless else NOTE)
 
 
 @rule("TS421", "evaluated gpu target is not the one in the name", depth="values")
-def target_evaluates_to_the_name(subject: Subject, values: Values | NoValues) -> Iterator[Defect]:
+def target_evaluates_to_the_name(subject: Subject, values: Values) -> Iterator[Defect]:
     """However the target is computed, what torch is told is the one architecture of the name."""
-    if (
-        isinstance(values, NoValues)
-        or subject.gpu is None
-        or subject.wraps_nightly
-        or subject.style == "scratch"
-    ):
+    if subject.gpu is None or subject.wraps_nightly or subject.style == "scratch":
         return
     wanted = (subject.gpu.sm.capability,)
     if values.gpu_targets and values.gpu_targets != wanted:
@@ -39,9 +33,9 @@ def target_evaluates_to_the_name(subject: Subject, values: Values | NoValues) ->
 
 
 @rule("TS521", "evaluated flags are not the instruction set's", depth="values")
-def flags_evaluate_to_the_isa(subject: Subject, values: Values | NoValues) -> Iterator[Defect]:
+def flags_evaluate_to_the_isa(subject: Subject, values: Values) -> Iterator[Defect]:
     """However they are put together, the flags in the build phases are all of the instruction set's."""
-    if isinstance(values, NoValues) or subject.isa is None or subject.wraps_nightly:
+    if subject.isa is None or subject.wraps_nightly:
         return
     phases = [str(values.attributes.get("preConfigure", ""))]
     if values.torch is not None:
@@ -53,10 +47,10 @@ def flags_evaluate_to_the_isa(subject: Subject, values: Values | NoValues) -> It
 
 
 @rule("TS121", "evaluated pname of another cell", depth="values")
-def pname_evaluates_to_the_cell(subject: Subject, values: Values | NoValues) -> Iterator[Defect]:
+def pname_evaluates_to_the_cell(subject: Subject, values: Values) -> Iterator[Defect]:
     """However it is put together, the pname is that of the file."""
     variant, line = subject.variant, subject.line
-    if isinstance(values, NoValues) or variant is None or line is None or variant.flavor:
+    if variant is None or line is None or variant.flavor:
         return
     wanted = right_pname(variant, line)
     told = values.attributes.get("pname")
@@ -66,10 +60,10 @@ def pname_evaluates_to_the_cell(subject: Subject, values: Values | NoValues) -> 
 
 
 @rule("TS721", "evaluated version is not the line's", depth="values")
-def version_evaluates_to_the_line(subject: Subject, values: Values | NoValues) -> Iterator[Defect]:
+def version_evaluates_to_the_line(subject: Subject, values: Values) -> Iterator[Defect]:
     """The version that comes out is the release's: torch's own, or its pair's."""
     variant, line = subject.variant, subject.line
-    if isinstance(values, NoValues) or variant is None or line is None or variant.flavor or not line.torch:
+    if variant is None or line is None or variant.flavor or not line.torch:
         return
     wanted = line.version_of(variant.package.name)
     stated = values.version
@@ -80,9 +74,9 @@ def version_evaluates_to_the_line(subject: Subject, values: Values | NoValues) -
 
 
 @rule("TS522", "evaluated platforms contradict the instruction set", depth="values")
-def platforms_evaluate_to_the_isa(subject: Subject, values: Values | NoValues) -> Iterator[Defect]:
+def platforms_evaluate_to_the_isa(subject: Subject, values: Values) -> Iterator[Defect]:
     """However they are put together, the platforms are the one that the flags are for."""
-    if isinstance(values, NoValues) or subject.isa is None or subject.wraps_nightly:
+    if subject.isa is None or subject.wraps_nightly:
         return
     told = values.meta.get("platforms")
     if isinstance(told, list) and told and told != [subject.isa.platform]:
