@@ -1,8 +1,9 @@
-"""Every command of the README and the tutorial runs, and pages say nothing that cannot be typed."""
+"""Every command of the README, the tutorial and the guides runs; no page says what cannot be typed."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -19,8 +20,26 @@ INSTALLS = (
     "python3 -m venv ~/.torchsmith && ~/.torchsmith/bin/pip install . && PATH=~/.torchsmith/bin:$PATH",
 )
 ANSWERS = tuple(
-    f"torchsmith {one}" for one in ("pick", "doctor", "explain", "audit", "generate --check", "plan")
+    f"torchsmith {one}" for one in ("pick", "doctor", "explain", "audit", "generate --check", "plan", "apply")
 )
+MACHINE = "--gpu none --cpu " + ("zen4" if platform.machine() == "x86_64" else "neoverse-n1")
+ONE_CELL = [  # in a Nix store and with a nixpkgs of its own
+    ". ../tools/small-world.sh",
+    f'torchsmith init . --cell "$(torchsmith pick --names {MACHINE})"',
+    "torchsmith generate",
+]
+PREPARED = {  # what a reader of a guide has
+    "adopt": [
+        "mkdir -p build-pytorch/.flox/pkgs && cp ../tests/plan/by-hand/*.nix build-pytorch/.flox/pkgs",
+        "git config --global user.name x && git config --global user.email x@example.invalid",
+        "git init -q build-pytorch && git -C build-pytorch add . && git -C build-pytorch commit -qm recipes",
+    ],
+    "farm": ONE_CELL,
+    "fleet": ["cp ../src/torchsmith/host/sample.csv fleet.csv"],
+    "gpu": [],
+    "offline": [*ONE_CELL, "unset TORCHSMITH_NIXPKGS"],
+    "release": ["torchsmith init ."],
+}
 MAKES = ("make matrix", "make test")
 
 
@@ -80,6 +99,17 @@ def test_the_commands_of_the_tutorial_run(clone: Path) -> None:
     typed(commands("docs/tutorial.md"), clone)
     results = clone / "workspace/tutorial/.torchsmith/results"
     assert {one.name.split("-")[0] for one in results.iterdir()} == {"pytorch"}
+
+
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize("guide", sorted(one.stem for one in (ROOT / "docs/guides").glob("*.md")))
+def test_the_commands_of_a_guide_run(guide: str, clone: Path) -> None:
+    (clone / "reader").mkdir()
+    (clone / "nixpkgs").symlink_to("tests/nixpkgs-mini")
+    (clone / "nixpkgs-6a030d5").symlink_to("tests/nixpkgs-mini")
+    lines = [line.replace("/mnt/", f"{clone}/") for line in commands(f"docs/guides/{guide}.md")]
+    assert lines
+    typed([*PREPARED[guide], *lines], clone / "reader")
 
 
 @pytest.mark.long

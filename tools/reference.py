@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 from tools.verb_pages import module_of
 from torchsmith.catalog import Catalog
 from torchsmith.cli.panels import VERBS
+from torchsmith.repair.diagnose import diagnose
 from torchsmith.workspace.pages import table
+
+LOGS = Path(__file__).parent.parent / "tests" / "repair" / "logs"
+SHOWN = 4  # lines of logs for an error
 
 
 def exit_page(note: str) -> str:
@@ -30,6 +35,8 @@ def exit_page(note: str) -> str:
 | 3 | the environment lacks something | no Nix, a download that fails (`--nixpkgs` is the way out), no room |
 | 130 | interrupted | Ctrl-C |
 
+Where several things fail, 1 comes before 3: the exit code is 3 only where all that failed was out of reach.
+
 With `--json` an error is a document on stdout too:
 `{{"format": 1, "error": {{"message", "hint", "where", "exit"}}}}`.
 
@@ -38,13 +45,28 @@ With `--json` an error is a document on stdout too:
 
 
 def errors_page(catalog: Catalog, note: str) -> str:
-    """Known build errors: the pattern in a log, what happened, why, and the cure."""
+    """Known build errors: lines of logs that show each, what happened, why, and the cure."""
     parts = [
         f"{note}\n# Known errors\n\nWhat `torchsmith diagnose` and `torchsmith build` look for in a log."
-        " Search this page for a line of yours; the patterns are regular expressions. A workspace adds its"
-        " own in `catalog/errors.toml`.\n"
+        " Search this page for a line of yours: those shown are of logs that the tests read. The pattern"
+        " below is the regular expression that tells. A workspace adds its own in `catalog/errors.toml`.\n"
     ]
+    seen = telling_lines(catalog)
     for error in catalog.errors.values():
-        parts.append(f"## {error.title}\n`{error.name}`\n\n    {error.pattern}\n")
-        parts.append(f"{error.cause}\n\n**Cure:** {error.cure}\n")
+        lines = "\n".join(seen.get(error.name, ())[:SHOWN])
+        shown = f"```text\n{lines}\n```\n" if lines else ""
+        parts.append(f"## {error.title}\n{shown}\n{error.cause}\n\n**Cure:** {error.cure}\n")
+        parts.append(f"`{error.name}`, {error.sure}: `` {error.pattern} ``\n")
     return "\n".join(parts)
+
+
+def telling_lines(catalog: Catalog) -> dict[str, list[str]]:
+    """The lines by which the logs of the tests are told apart, by error."""
+    found: dict[str, list[str]] = {}
+    for file in sorted(LOGS.glob("*.log")):
+        log = file.read_text().partition("+++\n")[2]
+        told = diagnose(log, catalog.errors.values())
+        line = log.splitlines()[told.line_number - 1].strip() if told.line_number else ""
+        if told.error and line and line not in found.setdefault(told.error, []):
+            found[told.error].append(line)
+    return found

@@ -16,6 +16,9 @@ from torchsmith.cli.panels import VERBS
 from torchsmith.cli.samples import HERE
 
 ASKING_NIX = ("eval", "sbom", "graph", "diff-drv", "impact", "build", "rehearse", "fix-hashes")
+# What answers a question or prints a document is its own end; some have a next step, not of their example.
+NO_NEXT = """pick host show schema ci sbom facts history log compare page diff-drv
+    align test diagnose farm line package pin impact publish"""
 PROGRAMS = (str(Path(sys.executable).parent), os.environ["PATH"])
 SIGNATURE = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")
 ANYBODY = {f"GIT_{name}": "x@example.invalid" for name in SIGNATURE}
@@ -38,6 +41,7 @@ def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network
     done = subprocess.run(
         ["bash", "-c", example], cwd=tmp_path / "clean", env=env, capture_output=True, text=True, check=False
     )
+    assert "next: torchsmith " in done.stderr or verb in NO_NEXT.split(), done.stderr
     # Publishing wants Flox and a remote, which a test machine has not; it says so.
     assert done.returncode in ((1, 3) if verb == "publish" else (0,)), done.stdout + done.stderr
 

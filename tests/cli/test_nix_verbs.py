@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from torchsmith.catalog import builtin_catalog
 from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
@@ -92,6 +93,26 @@ def test_a_failing_recipe_is_named_with_its_line_and_the_others_are_printed(
     assert "error: attribute 'nonsense' missing" in result.err
     rows = json.loads(call("eval", "--json").out)["recipes"]
     assert [row["name"] for row in rows if "error" in row] == [AVX2]
+
+
+@pytest.mark.needs("nix")
+def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
+    workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pin = builtin_catalog().pins["6a030d5"].rev
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", f"{pin}={MINI}")
+    for kind in ("http", "https", "all"):
+        monkeypatch.setenv(f"{kind}_proxy", "http://127.0.0.1:9")
+    unknown = workspace / f"build-pytorch/.flox/pkgs/{AVX2}.nix"
+    unknown.write_text(unknown.read_text().replace(pin, "1" * 40))
+    for verb in ("eval", "graph"):
+        result = call(verb, "pytorch")
+        assert result.code == 3, result.err
+        assert "cannot download" in result.err
+        assert AVX512 in result.out
+    wrong = workspace / f"build-pytorch/.flox/pkgs/{AVX512}.nix"
+    wrong.write_text(wrong.read_text().replace("pname =", "pname = pkgs.nonsense; was ="))
+    assert call("eval", "pytorch").code == 1
 
 
 def test_values_need_no_nix(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,6 +252,7 @@ class KnownError(Entry, frozen=True, kw_only=True):
     cause: str
     cure: str
     says: Literal["build", "nix"] = "build"  # whose line it is; a build may print anything that Nix says
+    gpu: bool = False  # only builds for a GPU meet it
     sure: Certainty = "certain"
     gives_way_to: tuple[str, ...] = ()  # others: the first that an earlier line shows is the reason
 

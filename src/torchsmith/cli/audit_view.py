@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -13,8 +14,10 @@ from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import Rule
 from torchsmith.audit.run import AuditReport
 from torchsmith.cli.console import err, out, say_recovered
+from torchsmith.cli.next_step import next_step
 from torchsmith.workspace.checkout import root_of
 from torchsmith.workspace.journal import write_apart
+from torchsmith.workspace.load import FILE
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 WRITERS = {
@@ -33,7 +36,9 @@ def say(words: str) -> None:
     err().print(words, soft_wrap=True)
 
 
-def print_report(report: AuditReport, format: str, *, verbose: bool = False) -> None:
+def print_report(
+    report: AuditReport, format: str, paths: Sequence[str], workspace: Path | None, *, verbose: bool = False
+) -> None:
     """The findings in the format asked for; for people by what they say, or with `verbose` by place."""
     if format in WRITERS:
         sys.stdout.write(WRITERS[format](report))
@@ -45,6 +50,21 @@ def print_report(report: AuditReport, format: str, *, verbose: bool = False) -> 
             _print_group(group)
         _print_rules(report)
     out().print(reports.summary(report), soft_wrap=True)
+    _print_next(report, paths, workspace)
+
+
+def _print_next(report: AuditReport, paths: Sequence[str], workspace: Path | None) -> None:
+    """Let it mend what it can; else the rule in words; of what is right, ask Nix."""
+    fixable = [one for one in report.findings if one.fix]
+    if fixable:
+        next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="mends what is safe to mend")
+    elif report.findings:
+        next_step("audit", "--explain", report.findings[0].rule, why="the rule in words")
+    else:
+        places = [workspace or Path(), *map(Path, paths)]
+        own = [place for place in places if (place / FILE).is_file()]
+        if own:
+            next_step("eval", workspace=own[-1], why="what Nix makes of them")
 
 
 def _print_places(report: AuditReport) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from torchsmith.build.farm import Builder
 from torchsmith.build.farm_check import ask_isas
 from torchsmith.build.jobs import recipes_above
+from torchsmith.build.plan import BuildPlan
 from torchsmith.build.run import RunSummary
 from torchsmith.build.schedule import Task
 from torchsmith.build.simulation import Simulated
@@ -21,10 +22,11 @@ from torchsmith.cli.build_view import watching
 from torchsmith.cli.by_name import SHOWN, next_steps
 from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
-from torchsmith.cli.next_step import command
+from torchsmith.cli.next_step import command, next_step
 from torchsmith.cli.paint import paint, some, tell, write
 from torchsmith.cli.verified import looked_at
 from torchsmith.edge.problem import Exit, Problem
+from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Record
 from torchsmith.workspace.load import Workspace
 
@@ -68,8 +70,8 @@ def prepared(request: BuildRequest, workspace: Workspace, record: Record) -> Pre
 
 def carry_out(
     request: BuildRequest, workspace: Workspace, record: Record, *, dry_run: bool, as_json: bool
-) -> bool:
-    """Plan and build; False when something did not work out."""
+) -> Exit:
+    """Plan and build; LACKING where nothing but downloads failed."""
     ready = prepared(request, workspace, record)
     plan = ready.plan
     if dry_run:
@@ -78,7 +80,9 @@ def carry_out(
         else:
             print_plan(plan, write)
         ready.check()
-        return not plan.broken
+        if not as_json:
+            _say_next(request)
+        return exit_of([one.why for one in plan.broken])
     if not as_json:
         print_plan(plan, tell)
     ready.check()
@@ -88,7 +92,16 @@ def carry_out(
         _print_end(ready, finished)
     if finished.state == "stopped":
         raise KeyboardInterrupt
-    return finished.state == "done" and not (plan.broken or finished.notes or finished.wrong)
+    return _exit_of(finished, plan)
+
+
+def _exit_of(finished: RunSummary, plan: BuildPlan) -> Exit:
+    if finished.state == "done" and not (plan.broken or finished.notes or finished.wrong):
+        return Exit.FINE
+    kinds = {found.kind for found in finished.failed.values()}
+    unread = exit_of([one.why for one in plan.broken])
+    others = finished.notes or finished.wrong or Exit.NOT_RIGHT is unread
+    return Exit.LACKING if (kinds or unread) and kinds <= {"network"} and not others else Exit.NOT_RIGHT
 
 
 def _print_end(ready: Prepared, finished: RunSummary) -> None:
@@ -141,6 +154,13 @@ def show_simulation(
     else:
         basis = f"{len(past)} builds on record, else the catalog's" if past else "the catalog's estimates"
         print_simulation(rows, len(jobs), basis)
+        _say_next(request)
+
+
+def _say_next(request: BuildRequest) -> None:
+    """After a plan comes the build."""
+    trees = [str(tree) if rev == "default" else f"{rev}={tree}" for rev, tree in request.trees.items()]
+    next_step("build", *request.selectors, workspace=request.workspace, nixpkgs=trees)
 
 
 def drawable(svg: Path | None, *, simulate: bool) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from torchsmith.catalog import Catalog, Line, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import out, print_json
+from torchsmith.cli.next_step import next_step
 from torchsmith.cli.paint import write
 from torchsmith.plan.line import AddedLine
 from torchsmith.workspace.load import Workspace
@@ -84,7 +86,7 @@ def _own(line: Line, built_in: Catalog) -> bool:
     return built_in.lines.get(line.name) != line
 
 
-def print_added(added: AddedLine, *, written: bool, as_json: bool) -> None:
+def print_added(added: AddedLine, workspace: Path | None, *, written: bool, as_json: bool) -> None:
     """What is written, what is to be learned, and what to do next."""
     files = {one.path: one.after or "" for one in added.edits}
     line = added.line
@@ -98,5 +100,8 @@ def print_added(added: AddedLine, *, written: bool, as_json: bool) -> None:
         write(f"hashes that nobody knows yet: {', '.join(added.to_learn)}")
     if not written:
         return
-    write(f'next: line = "{line.name}" in a [[matrix]] of torchsmith.toml, torchsmith generate,')
-    write("      torchsmith fix-hashes for the hashes, torchsmith eval to prove it")
+    write(f'line = "{line.name}" in a [[matrix]] of torchsmith.toml asks for it; then:')
+    next_step("generate", workspace=workspace)
+    if added.to_learn:
+        next_step("fix-hashes", workspace=workspace, why="learns the hashes")
+    next_step("eval", workspace=workspace, why="proves it")

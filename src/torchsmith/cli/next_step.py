@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.cli.paint import paint, tell
@@ -22,7 +24,10 @@ def command(*words: str, workspace: Path | None = None) -> str:
     return " ".join(quoted(word) for word in ("torchsmith", *words, *where))
 
 
-def next_step(*words: str, workspace: Path | None = None, why: str = "") -> None:
-    """`next: torchsmith WORDS -w WORKSPACE`, on stderr."""
-    said = command(*words, workspace=workspace)
+def next_step(
+    *words: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None, why: str = ""
+) -> None:
+    """`next: torchsmith WORDS -w WORKSPACE`, on stderr, with the nixpkgs that was named."""
+    given = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
+    said = command(*words, *(word for tree in given for word in ("--nixpkgs", tree)), workspace=workspace)
     tell(paint("next: ", "cyan", sys.stderr) + said + (f"   # {why}" if why else ""))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from torchsmith.catalog import Package, builtin_catalog
 from torchsmith.cli.console import out, print_json, say_recovered
-from torchsmith.cli.paint import by_reason, some, tell, write
+from torchsmith.cli.next_step import next_step
+from torchsmith.cli.paint import by_reason, some, write
 from torchsmith.plan.package import PackageChange
 from torchsmith.workspace.load import Workspace
 
@@ -77,7 +79,9 @@ def _row(package: Package, workspace: Workspace) -> PackageRow:
     return PackageRow(package.name, package.title, package.attr, list(package.needs), releases, own, cells)
 
 
-def print_change(change: PackageChange, *, added: bool, written: bool, as_json: bool) -> None:
+def print_change(
+    change: PackageChange, workspace: Path | None, *, added: bool, written: bool, as_json: bool
+) -> None:
     """What Nix said, what is written, and what to do next."""
     if as_json:
         print_json(
@@ -106,7 +110,7 @@ def print_change(change: PackageChange, *, added: bool, written: bool, as_json: 
     for one in change.blocked:
         write(f"  left  {one.path}: {one.why}", "yellow")
     if added:
-        _say_cells(change)
+        _say_cells(change, workspace)
 
 
 def _say_probes(change: PackageChange) -> None:
@@ -123,8 +127,9 @@ def _say_probes(change: PackageChange) -> None:
     write(f"is told its GPU by {', '.join(ways)}")
 
 
-def _say_cells(change: PackageChange) -> None:
+def _say_cells(change: PackageChange, workspace: Path | None) -> None:
     for reason, names in by_reason((why, name) for name, why in change.left_out.items()).items():
         write(f"left out: {some(names)}: {reason}")
-    next_step = f"torchsmith eval package:{change.name}" if change.cells else "torchsmith list --left-out"
-    tell(f"{len(change.cells)} cells have it; next: {next_step}")
+    write(f"{len(change.cells)} cells have it")
+    words = ("eval", f"package:{change.name}") if change.cells else ("list", "--left-out")
+    next_step(*words, workspace=workspace)

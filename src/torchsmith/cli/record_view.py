@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.cli.next_step import command
+from torchsmith.cli.next_step import next_step
 from torchsmith.cli.paint import paint, write
 from torchsmith.cli.remaining import duration
 from torchsmith.record import JobRow, RunRow
@@ -37,6 +37,7 @@ def print_status(run: RunRow | None, jobs: Sequence[JobRow], workspace: Path | N
     """The run in a line, its jobs, and what to do next."""
     if run is None:
         write("nothing was built in this workspace yet")
+        next_step("build", "--dry-run", workspace=workspace, why="what would it take?")
         return
     selection = " ".join(run.selection) or "everything"
     write(f"run {run.id} ({selection}, {run.backend}) of {when(run.started)} {standing(run)}")
@@ -48,7 +49,7 @@ def print_status(run: RunRow | None, jobs: Sequence[JobRow], workspace: Path | N
     counts = Counter(job.state for job in jobs)
     write(", ".join(f"{count} {state}" for state, count in counts.items()))
     if run.state != "done" and not (run.state == "running" and run.alive):
-        write(f"{command('build', '--resume', workspace=workspace)} goes on with what is left")
+        next_step("build", "--resume", workspace=workspace, why="goes on with what is left")
 
 
 def _state(job: JobRow) -> str:

@@ -72,10 +72,18 @@ LACKING = {
 def with_means(results: list[EvalResult]) -> list[EvalResult]:
     """The results; a Problem where nothing evaluates because nixpkgs or the store is out of reach."""
     causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
-    for start, hint in LACKING.items():
-        if causes and len(causes) == len(results) and all(said.startswith(start) for said in causes):
-            raise Problem(causes[0], hint=hint, exit=Exit.LACKING)
+    if len(causes) == len(results) and exit_of(causes) is Exit.LACKING:
+        hint = next(hint for words, hint in LACKING.items() if words in causes[0])
+        raise Problem(causes[0], hint=hint, exit=Exit.LACKING)
     return results
+
+
+def exit_of(causes: Collection[str]) -> Exit:
+    """What failures make of a verb's exit code: what is merely out of reach says nothing of a recipe."""
+    if not causes:
+        return Exit.FINE
+    beyond = all(any(words in cause for words in LACKING) for cause in causes)
+    return Exit.LACKING if beyond else Exit.NOT_RIGHT
 
 
 Listener = Callable[[EvalResult], None]

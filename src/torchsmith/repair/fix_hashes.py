@@ -9,7 +9,7 @@ from pathlib import Path
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import EvalResult, evaluate, with_means
+from torchsmith.nix.evaluate import EvalResult, evaluate, exit_of, with_means
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
@@ -24,6 +24,7 @@ from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.run import carry_out
 from torchsmith.workspace.wanted import wanted_repos
 
+UNFETCHED = "could not be fetched"
 ROUNDS = 5  # a wrong pin hides the sources behind it
 
 
@@ -63,8 +64,13 @@ class Mended:
     recovered: str = ""  # what a stopped run had left
 
     @property
-    def fine(self) -> bool:
-        return not (self.suspicious or self.unplaced or self.unchecked)
+    def exit(self) -> Exit:
+        """LACKING where downloads alone failed."""
+        if not (self.suspicious or self.unplaced or self.unchecked):
+            return Exit.FINE
+        others = [one for one in self.unchecked if UNFETCHED not in one]
+        wrong = self.suspicious or self.unplaced or exit_of(others) is Exit.NOT_RIGHT
+        return Exit.NOT_RIGHT if wrong else Exit.LACKING
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class HashFixer:
         left = [one for one in downloads if one.path not in {wrong.derivation for wrong in mismatches}]
         valid = valid_paths(self.nix, [output_of(one) for one in left])
         missing = [one for one in left if output_of(one) not in valid or one.path in failed]
-        unchecked += [f"{_named(one, graphs)} could not be fetched: {_why(said, one)}" for one in missing]
+        unchecked += [f"{_named(one, graphs)} {UNFETCHED}: {_why(said, one)}" for one in missing]
         right = {source_of(one): _hash(one) for one in left if one not in missing}
         corrections = merged([*placed, *early])
         return HashSurvey(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)

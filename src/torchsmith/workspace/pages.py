@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion
@@ -78,7 +77,7 @@ def _mark(cell: Cell | None) -> str:
 
 def readme(package: Package, cells: Sequence[Cell], settings: Settings, catalog: Catalog) -> str:
     """What the repository holds and how to build it."""
-    shown = _example(cells)
+    shown = _example(cells, catalog)
     example, cell = shown.name, shown.variant.cell
     layout = (
         "Every recipe is complete in itself."
@@ -115,21 +114,21 @@ packages have in common, and `docs/` tells what was needed to make these builds 
     return _page(body, "README.md")
 
 
-COMMON = ("sm89", "sm86", "sm120")  # GPUs that most readers have, for the example
-COMMON_CPU = ("avx2",)
+def _example(cells: Sequence[Cell], catalog: Catalog) -> Cell:
+    """A cell that many people can use: the newest GPU that is sold as many parts, what most CPUs run."""
+    many = max(len(gpu.parts) for gpu in catalog.gpus.values()) / 2
 
+    def rank(cell: Cell) -> tuple[object, ...]:
+        variant, isa = cell.variant, catalog.isas[cell.variant.isa]
+        gpu = catalog.gpus.get(variant.sm) if variant.sm else None
+        own = [cpu for cpu in catalog.cpus.values() if cpu.platform == isa.platform]
+        sold = gpu is not None and len(gpu.parts) >= many
+        common = sum(isa.name in cpu.isas for cpu in own) > len(own) / 2
+        plain = not (variant.flavor or variant.release or cell.warnings)
+        newest = variant.sm.number if variant.sm and sold else 0
+        return plain, sold, common, newest, isa.level if common else -isa.level
 
-def _example(cells: Sequence[Cell]) -> Cell:
-    """A cell that many people can use."""
-
-    def rank(cell: Cell) -> tuple[int, int]:
-        sm, isa = str(cell.variant.sm), cell.variant.isa
-        return (
-            COMMON.index(sm) if sm in COMMON else len(COMMON),
-            COMMON_CPU.index(isa) if isa in COMMON_CPU else len(COMMON_CPU),
-        )
-
-    return min(cells, key=rank)
+    return max(cells, key=rank)
 
 
 def _choice(cells: Sequence[Cell], catalog: Catalog) -> str:
@@ -227,9 +226,6 @@ def _aligned(whole: int, cells: int, titles: Sequence[str]) -> str:
     return f"{whole} of {cells} cells exist in every package: {names}."
 
 
-OF_GPUS = re.compile(r"CUDA|MAGMA|GPU")
-
-
 def build_notes(package: Package, cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
     """What was needed to make the builds of each line and CUDA generation work."""
     found: dict[str, list[Cell]] = {}
@@ -271,7 +267,7 @@ def _notes(name: str, package: Package, cells: Sequence[Cell], catalog: Catalog)
         [
             [error.title, error.cause, error.cure]
             for error in catalog.errors.values()
-            if cudas or not OF_GPUS.search(f"{error.title} {error.cause} {error.cure}")
+            if cudas or not error.gpu
         ],
     )
     body = f"""# {package.title} {version} for {what}: build notes

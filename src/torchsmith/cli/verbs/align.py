@@ -47,6 +47,7 @@ def run(
     that its siblings are of; what cannot be built is said, with the reason.
     """
     from torchsmith.cli.console import print_json
+    from torchsmith.cli.next_step import next_step
     from torchsmith.plan.align import align, make_missing, write_missing
 
     alignment = align(tuple(paths or (Path(),)), workspace)
@@ -58,6 +59,8 @@ def run(
     else:
         print_json(_document(alignment)) if json else _print_alignment(alignment)
         wrong = bool(alignment.missing)
+        if wrong and not json:
+            next_step("align", *map(str, paths or ()), "--create", workspace=workspace)
     if wrong:
         raise SystemExit(1)
 

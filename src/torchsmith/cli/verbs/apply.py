@@ -37,6 +37,7 @@ def run(
     unless [bold]--adopt[/bold] is given, and the exit code is then 1.
     """
     from torchsmith.cli import plan_view as view
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.options import adopting
     from torchsmith.plan.apply import ApplyRequest, apply_plan
     from torchsmith.plan.plan import plan_workspace
@@ -46,8 +47,12 @@ def run(
     if dry_run:
         plan = plan_workspace(workspace, profile, adopt=adopt, paths=named)
         view.print_plan_json(plan) if json else view.print_plan(plan)
+        if not json and any(one.kind != "keep" for one in plan.changes):
+            next_step("apply", workspace=workspace)
         return
     applied = apply_plan(ApplyRequest(workspace, profile, adopt, named, allow_dirty, per_file, commit, wait))
     view.print_applied_json(applied) if json else view.print_applied(applied)
     if applied.left:
         raise SystemExit(1)
+    if not json:
+        next_step("build", "--dry-run", workspace=workspace, why="what would it take?")

@@ -112,6 +112,6 @@ def run(
         view.print_fixes(report, write=True, workspace=opened.root if opened else None)
         report = audit(request)
     shown = report if notes else report.without(Severity.NOTE)
-    view.print_report(shown, "json" if json else format.value, verbose=verbose)
+    view.print_report(shown, "json" if json else format.value, paths or (), workspace, verbose=verbose)
     if report.of(Severity.ERROR):
         raise SystemExit(1)

@@ -67,7 +67,7 @@ def run(
 
     What is in the store or in a binary cache is not built again. A run survives being killed:
     [bold]--resume[/bold] goes on with what is left. The exit code is 1 when something failed, 3 when memory,
-    disk or builders cannot suffice.
+    disk or builders cannot suffice, or all that failed are downloads.
     """
     from torchsmith.build.start import state_folder, workspace_record
     from torchsmith.cli.build_run import asked_before, backend_name, carry_out, drawable, show_simulation
@@ -97,5 +97,5 @@ def run(
             mend(opened, record, request.selectors, request.trees, accept=False)
         if simulate:
             show_simulation(request, opened, record, as_json=json, svg=svg)
-        elif not carry_out(request, opened, record, dry_run=dry_run, as_json=json):
-            raise SystemExit(1)
+        elif code := carry_out(request, opened, record, dry_run=dry_run, as_json=json):
+            raise SystemExit(int(code))

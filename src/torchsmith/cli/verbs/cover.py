@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +48,6 @@ def run(
     """
     from torchsmith.cli import cover_view as view
     from torchsmith.cli.console import print_json
-    from torchsmith.cli.paint import warn
     from torchsmith.host.cover import Cover, Pins, catalog_estimates
     from torchsmith.host.fleet import read_fleet
     from torchsmith.host.matrix_file import write_matrix
@@ -70,6 +70,18 @@ def run(
     if write is not None:
         chosen = cover.with_companions(plan.cells)
         write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", read_as, replace=force)
-        warn(f"written: {write}")
+    if not json and plan.cells:
+        _say_next(write)
     if plan.unserved or machines.unread:
         raise SystemExit(1)
+
+
+def _say_next(written: Path | None) -> None:
+    from torchsmith.cli.next_step import next_step
+    from torchsmith.cli.paint import warn
+
+    if written is None:
+        next_step("cover", *sys.argv[2:], "--write", "builds/torchsmith.toml", why="as a workspace")
+        return
+    warn(f"written: {written}")
+    next_step("generate", workspace=written.parent if written.name == "torchsmith.toml" else written)

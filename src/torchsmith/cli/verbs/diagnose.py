@@ -29,9 +29,10 @@ def run(
     The known errors are the catalog's; a workspace adds its own in [bold]catalog/errors.toml[/bold]. The exit
     code is 1 when no known error matches. Each verdict says how sure it is.
     """
-    from torchsmith.cli.by_name import log_named
+    from torchsmith.cli.by_name import is_name, log_named
     from torchsmith.cli.console import print_json
     from torchsmith.cli.diagnosis_view import print_diagnosis
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import read_text
     from torchsmith.repair.diagnose import diagnose
@@ -47,3 +48,5 @@ def run(
         print_diagnosis(found)
     if not found.error:
         raise SystemExit(1)
+    if not json and opened.root is not None and is_name(log):
+        next_step("build", "--resume", workspace=workspace, why="once it is mended")

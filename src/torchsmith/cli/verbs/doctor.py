@@ -15,11 +15,13 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.health import DoctorDocument, examine
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.paint import columns, say
     from torchsmith.workspace.load import open_workspace
 
     marks = {"works": "green", "could be better": "yellow", "does not work": "red", "not here": "dim"}
-    checks = list(examine(open_workspace(workspace)))
+    opened = open_workspace(workspace)
+    checks = list(examine(opened))
     if json:
         print_json(DoctorDocument(checks))
     else:
@@ -29,3 +31,5 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
                 say(f"{one.name}: {one.todo}", "cyan")
     if any(one.health == "does not work" for one in checks):
         raise SystemExit(1)
+    if not json:
+        next_step("pick" if opened.root is None else "list", workspace=workspace)

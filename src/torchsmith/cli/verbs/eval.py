@@ -37,13 +37,15 @@ def run(
 ) -> None:
     """Evaluate recipes to derivations, many in one process, with the pinned nixpkgs or a tree of yours.
 
-    A recipe that fails costs no other: its error is shortened to the cause, with file and line, and the exit
-    code is 1. Evaluation reads only what git tracks there and nixpkgs, downloads only pinned tarballs, and
-    builds nothing.
+    A recipe that fails costs no other: its error is shortened to the cause, with file and line. Evaluation
+    reads only what git tracks there and nixpkgs, downloads only pinned tarballs, and builds nothing. The exit
+    code is 1 when a recipe fails, 3 when all that failed are downloads.
     """
     from torchsmith.cli import eval_view as view
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation, open_recipes
+    from torchsmith.edge.problem import Exit
+    from torchsmith.nix.evaluate import exit_of
 
     opened, chosen = open_recipes(recipes, workspace)
     if values:
@@ -51,13 +53,13 @@ def run(
 
         told = ask_all([(recipe.name, recipe.path, recipe.system) for recipe in chosen], seconds=timeout)
         view.print_values(told, as_json=json)
-        failed = any(answer.values is None for answer in told)
+        code = Exit.NOT_RIGHT if any(answer.values is None for answer in told) else Exit.FINE
     else:
         _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, separate=separate)
         results = evaluate(chosen)
         view.print_results(results, as_json=json)
-        failed = any(not result.ok for result in results)
-        if not (failed or json):
-            next_step("build", "--dry-run", *(recipes or ()), workspace=workspace)
-    if failed:
-        raise SystemExit(1)
+        code = exit_of([one.cause.message for one in results if one.cause])
+        if not (code or json):
+            next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
+    if code:
+        raise SystemExit(int(code))

@@ -14,6 +14,7 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
     """
     from torchsmith.cli.cell_view import print_explanation
     from torchsmith.cli.console import print_json
+    from torchsmith.cli.next_step import next_step
     from torchsmith.edge.problem import Problem
     from torchsmith.matrix import BadName, Variant
     from torchsmith.matrix.describe import explain
@@ -33,3 +34,8 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
         print_explanation(answer)
     if answer.verdict == "rejected":
         raise SystemExit(1)
+    if not json:
+        if opened.root is None:
+            next_step("init", "mine", "--cell", name, why="a workspace for it")
+        elif name in {cell.name for cell in opened.matrix.cells}:
+            next_step("build", name, workspace=workspace)

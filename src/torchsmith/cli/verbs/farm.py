@@ -46,6 +46,7 @@ def check(
     from torchsmith.build.farm import MACHINES, configured
     from torchsmith.build.farm_check import check_builder
     from torchsmith.cli.console import print_json
+    from torchsmith.cli.next_step import next_step
     from torchsmith.edge.problem import Problem
     from torchsmith.workspace.load import open_workspace
 
@@ -64,6 +65,8 @@ def check(
         _print_checked(checked)
     if not all(one.ok for one in checked):
         raise SystemExit(1)
+    if not json and opened.root is not None:
+        next_step("build", "--simulate", workspace=workspace, why="how long on these?")
 
 
 def _print_checked(checked: Sequence[BuilderRow]) -> None:

@@ -25,13 +25,17 @@ def run(
 
     All mismatches are found in one pass and written at once: for generated recipes into torchsmith.toml or
     the workspace's catalog folder, and generated again; in files of yours in place. Only sources are fetched,
-    nothing is compiled. The exit code is 1 when something is left for you.
+    nothing is compiled. The exit code is 1 when something is left for you, 3 when
+    all that failed are downloads.
     """
     from torchsmith.build.start import workspace_record
     from torchsmith.cli.hash_run import mend
+    from torchsmith.cli.next_step import next_step
 
     with workspace_record(workspace) as (opened, record):
         trees = read_trees(nixpkgs or [])
         mended = mend(opened, record, recipes or [], trees, accept=accept, write=not dry_run, as_json=json)
-    if not mended.fine:
-        raise SystemExit(1)
+    if mended.exit:
+        raise SystemExit(int(mended.exit))
+    if not json:
+        next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)

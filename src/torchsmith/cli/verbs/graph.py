@@ -67,8 +67,10 @@ def run(
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.eval_view import print_failures
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation, open_recipes
     from torchsmith.edge.problem import Problem, did_you_mean
+    from torchsmith.nix.evaluate import exit_of
     from torchsmith.nix.graph import graph_of
 
     if format and format not in DRAWINGS:
@@ -89,8 +91,11 @@ def run(
 
         write_svg(graph_picture(graph), svg)
     print_failures(results)
-    if len(graph.recipes) < len(results):
-        raise SystemExit(1)
+    code = exit_of([one.cause.message for one in results if one.cause])
+    if code:
+        raise SystemExit(int(code))
+    if not (json or format):
+        next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
 
 
 def _document(graph: Graph) -> GraphDocument:

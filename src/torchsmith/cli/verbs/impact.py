@@ -47,7 +47,9 @@ def run(
     is the same need not be built again. The exit code is 1 when a recipe no longer evaluates.
     """
     from torchsmith.cli.console import print_json
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation
+    from torchsmith.nix.evaluate import exit_of
     from torchsmith.plan.impact import impact, summary
     from torchsmith.workspace.load import open_workspace
 
@@ -61,5 +63,8 @@ def run(
             if effect.kind != "identical":
                 write(f"{effect.kind:12} {effect.name}  {effect.after or effect.before}")
         tell(summary(found))
-    if any(effect.kind == "broken" for effect in found):
-        raise SystemExit(1)
+    code = exit_of([effect.after for effect in found if effect.kind == "broken"])
+    if code:
+        raise SystemExit(int(code))
+    if not json and any(effect.kind in ("changed", "new", "mended") for effect in found):
+        next_step("build", "--dry-run", workspace=workspace, nixpkgs=nixpkgs, why="what would it take?")

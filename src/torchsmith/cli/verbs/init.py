@@ -47,14 +47,13 @@ def run(
     folder = folder or Path()
     file, count = start_workspace(folder, profile, cells=cell or (), replace=force)
     warn(f"wrote {file}: {count} variants")
-    next_step("list", workspace=folder)
     next_step("generate", workspace=folder)
 
 
 def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bool) -> None:
     """A workspace around repositories that are there."""
-    from torchsmith.cli.next_step import quoted
-    from torchsmith.cli.paint import by_reason, some, tell, write
+    from torchsmith.cli.next_step import next_step
+    from torchsmith.cli.paint import by_reason, some, warn, write
     from torchsmith.workspace.derive import derive_workspace, write_derived
 
     derived = derive_workspace(folder, repos, line)
@@ -67,7 +66,5 @@ def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bo
             write(f"  {some(names)}: {why}")
     warned = sum(bool(cell.warnings) for cell in derived.cells)
     aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
-    tell(
-        f"wrote {derived.file}: {len(derived.cells)} variants from {derived.recipes} recipes{aside};"
-        f" next: torchsmith plan -w {quoted(str(derived.file.parent))}"
-    )
+    warn(f"wrote {derived.file}: {len(derived.cells)} variants from {derived.recipes} recipes{aside}")
+    next_step("plan", workspace=derived.file.parent)

@@ -64,4 +64,4 @@ def add(
     pairs = pairs_of(pair or [], torchvision=torchvision, torchaudio=torchaudio)
     new = NewLine(name, like, torch, rev, sha256, pairs)
     added = propose_line(workspace, new) if dry_run else add_line(workspace, new, wait_seconds=wait)
-    print_added(added, written=not dry_run, as_json=json)
+    print_added(added, workspace, written=not dry_run, as_json=json)

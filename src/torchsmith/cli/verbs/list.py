@@ -44,10 +44,13 @@ def run(
         from torchsmith.cli.matrix_view import print_grid
 
         print_grid(matrix, opened)
-        if opened.root is None and matrix.cells:
+        if matrix.cells:
             from torchsmith.cli.next_step import next_step
 
-            next_step("init", "builds", why="a workspace of your own, to change")
+            if opened.root is None:
+                next_step("init", "builds", why="a workspace of your own, to change")
+            elif not any(opened.root.glob("build-*")):
+                next_step("generate", workspace=workspace)
     if not matrix.cells and not left_out:
         from torchsmith.cli.paint import warn
 

@@ -85,7 +85,7 @@ def add(
     change = plan.propose(workspace, new, evaluate, lambda results: graph_of(nix, results), adopt=adopt)
     if not dry_run:
         change = plan.write(workspace, change, wait_seconds=wait)
-    print_change(change, added=True, written=not dry_run, as_json=json)
+    print_change(change, workspace, added=True, written=not dry_run, as_json=json)
     if change.blocked:
         raise SystemExit(1)
 
@@ -106,6 +106,6 @@ def remove(
     change = plan.propose_removal(workspace, name, adopt=adopt)
     if not dry_run:
         change = plan.write(workspace, change, wait_seconds=wait)
-    print_change(change, added=False, written=not dry_run, as_json=json)
+    print_change(change, workspace, added=False, written=not dry_run, as_json=json)
     if change.blocked:
         raise SystemExit(1)

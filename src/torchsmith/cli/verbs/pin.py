@@ -58,6 +58,7 @@ def run(
     with [bold]--eval[/bold] Nix says what changes, derivation by derivation.
     """
     from torchsmith.cli.console import print_json
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation
     from torchsmith.plan.pin import Move, carry_out, evaluated, learnt, pairs_of, propose
     from torchsmith.workspace.load import open_workspace
@@ -84,6 +85,9 @@ def run(
         _print_proposal(proposal, effects, written=not dry_run)
     if dry_run and proposal.blocked:
         raise SystemExit(1)
+    if not (dry_run or json):
+        unknown = proposal.to_learn and not learn
+        next_step("fix-hashes" if unknown else "eval", workspace=workspace, nixpkgs=nixpkgs)
 
 
 def _print_proposal(proposal: Proposal, effects: Sequence[Effect] | None, *, written: bool) -> None:

@@ -46,6 +46,7 @@ def run(
     from torchsmith.build.flox_backend import require_flox
     from torchsmith.build.start import state_folder, workspace_record
     from torchsmith.cli.console import print_json, say_recovered
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.cli.verified import changed_since, verified_by
     from torchsmith.edge.problem import Problem
@@ -72,6 +73,11 @@ def run(
         _print_rows(rows)
     if any(row.standing in ("failed", "not verified") for row in rows):
         raise SystemExit(1)
+    if rows and not json:
+        if dry_run:
+            next_step("publish", *(recipes or ()), workspace=workspace)
+        else:
+            next_step("pick", "--org", org, "--manifest", workspace=workspace, why="for those who install")
 
 
 def _print_rows(rows: Sequence[PublishedRow]) -> None:

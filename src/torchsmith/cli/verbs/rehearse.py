@@ -40,6 +40,7 @@ def run(
     """
     from torchsmith.build.plan import Means
     from torchsmith.build.start import BuildRequest, workspace_record
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.rehearse_run import rehearse
     from torchsmith.edge.problem import Problem
 
@@ -57,3 +58,6 @@ def run(
     with workspace_record(workspace, read_only=dry_run) as (opened, record):
         if not rehearse(request, opened, record, dry_run=dry_run, every=every, as_json=json):
             raise SystemExit(1)
+    if not json:
+        words = ["rehearse"] if dry_run else ["build", "--dry-run"]
+        next_step(*words, *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from torchsmith.publish.sbom import Terms
 
 NAMED = 6  # packages under a free licence that are named; the rest is counted
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith sbom -w b sm120 avx512"
+EXAMPLE = (
+    "torchsmith init b && torchsmith generate -w b && torchsmith sbom -w b sm120 avx512 --nixpkgs sample"
+)
 
 
 def run(

@@ -46,13 +46,15 @@ def run(
     from torchsmith.artifact.trial import try_out
     from torchsmith.cli.by_name import build_and_name
     from torchsmith.cli.console import err, print_json
+    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.options import promised
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
-    path, variant = build_and_name(or_sample(path, "build"), variant, opened)
+    word = or_sample(path, "build")
+    path, variant = build_and_name(word, variant, opened)
     promise = promised(variant, path, opened.catalog)
     interpreter = interpreter_for(path, opened.catalog, python)
     with err().status(f"running it with {interpreter.python}"):
@@ -65,6 +67,8 @@ def run(
         _print_trial(trial)
     if not trial.ok:
         raise SystemExit(1)
+    if not json and opened.settings.org and path != word:
+        next_step("publish", word.name, workspace=workspace)
 
 
 def _print_trial(trial: Trial) -> None:

@@ -1,0 +1,40 @@
+"""The pages of a workspace: an example that most people have, and no error that cannot be met."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.run import GenerateRequest, generate
+from torchsmith.workspace.start import start_workspace
+
+
+def readme(folder: Path, profile: str, cells: tuple[str, ...] = ()) -> str:
+    start_workspace(folder, profile, cells=cells)
+    generate(GenerateRequest(workspace=folder))
+    return (folder / "build-pytorch/README.md").read_text()
+
+
+@pytest.mark.parametrize(("profile", "example"), [("real", "cuda13_0-sm120-avx2"), ("wide", "sm120-avx2")])
+def test_the_example_is_a_cell_that_many_can_use(profile: str, example: str, tmp_path: Path) -> None:
+    text = readme(tmp_path, profile)
+    [built] = set(re.findall(r"^    flox build (\S+)$", text, re.M))
+    assert built.endswith(example)
+    cell = next(one for one in open_workspace(tmp_path).matrix.cells if one.name == built)
+    assert not cell.warnings
+
+
+def test_pages_of_cpu_builds_speak_of_no_gpu(tmp_path: Path) -> None:
+    readme(tmp_path, "real", ("pytorch-python313-cpu-avx2", "pytorch-python313-cpu-avx512"))
+    [notes] = (tmp_path / "build-pytorch/docs").glob("*-build-notes.md")
+    assert not re.search("CUDA|MAGMA|GPU|nvcc", notes.read_text().replace("| GPU |", ""))
+
+
+def test_an_error_that_only_gpu_builds_meet_says_so() -> None:
+    for error in builtin_catalog().errors.values():
+        of_gpus = re.search("CUDA|MAGMA|GPU|nvcc", f"{error.title} {error.cause} {error.cure}")
+        assert error.gpu is bool(of_gpus), error.name
