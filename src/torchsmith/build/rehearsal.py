@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from math import sqrt
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 
 import msgspec
 
@@ -68,6 +69,7 @@ class WholeBuild:
     core_seconds: float
     cores: int
     seconds: float
+    error: float  # of both, as a share: two standard errors of what was drawn
 
 
 def phase_of(sample: Rehearsal) -> str:
@@ -166,15 +168,19 @@ def read_figures(output: Path) -> RehearsalFigures:
 def whole_build(figures: RehearsalFigures, cores: int) -> WholeBuild:
     """All objects, each at what the drawn ones of its kind cost, handed to cores one after the other."""
     durations: list[float] = []
+    variance = 0.0
     for kind, count in figures.counts.items():
         drawn = [unit.cpu_seconds for unit in figures.compiled if unit.kind == kind and unit.drawn]
         known = drawn or [unit.cpu_seconds for unit in figures.compiled if unit.kind == kind]
         typical = known or [mean([unit.cpu_seconds for unit in figures.compiled] or [0.0])]
         durations += [typical[index % len(typical)] for index in range(count)]
+        spread = stdev(drawn) if len(drawn) > 1 else mean(typical)
+        variance += (count * spread) ** 2 * (1 / len(typical) - 1 / max(count, len(typical)))
     named = {unit.output: unit.cpu_seconds for unit in figures.compiled if not unit.drawn}
     longest = max([*durations, *named.values()], default=0.0)
     seconds = max(makespan(durations, cores), longest) + figures.configure_seconds
-    return WholeBuild(sum(durations) + figures.configure_seconds, cores, seconds)
+    total = sum(durations) + figures.configure_seconds
+    return WholeBuild(total, cores, seconds, 2 * sqrt(variance) / total if total else 0.0)
 
 
 def makespan(durations: Sequence[float], cores: int) -> float:

@@ -196,7 +196,7 @@ def print_rehearsal(report: RehearsalReport) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in figures.counts.items())
     write(
         f"  the whole ({kinds}) would take about {duration(whole.seconds)} on {whole.cores} cores here,"
-        f" {whole.core_seconds / 3600:.1f} core hours, without linking"
+        f" {whole.core_seconds / 3600:.1f} core hours, without linking; the sample leaves ±{whole.error:.0%}"
     )
     for compiler in report.compilers:
         write(f"  {_flags(compiler)}", "dim")
