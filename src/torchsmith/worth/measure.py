@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from math import exp, log
+from statistics import median
 from typing import Any, Literal
 
 from torchsmith.edge.problem import Exit, Problem
+from torchsmith.worth.statistics import typical
 from torchsmith.worth.subject import BuildProcess, BuildSubject, Died
 
-TURNS = 6  # of each build at an operation, within a round; the shortest one counts
+TURNS = 24  # of each build at an operation, within a round
+FEWEST_TURNS = 6  # at one that takes long
 TURN_SECONDS = 0.004  # what a turn should last
+LONG = TURNS * TURN_SECONDS * 2  # what all turns of one build at an operation may last
 MOST_CALLS = 5000  # in a turn
 FINE = TURN_SECONDS / 100  # the step of a clock that tells turns apart
 FEWEST = 2  # rounds that can be judged at all, of a comparison that was stopped
+STARTS = {"import torch": "import", "CPU time of the import": "import_cpu", "memory after import": "memory"}
 AGREE = 1e-6  # how far two builds' float64 may be apart
 
 TurnClock = Literal["thread", "wall"]
 Key = tuple[str, str]  # where it runs (start, cpu, cuda), and what
+Turns = tuple[list[float], list[float]]  # of each build, those side by side at the same place
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +55,30 @@ class Measurements:
     told: list[dict[str, Any]] = field(default_factory=list)  # by each build, about itself
     libraries: list[dict[str, int]] = field(default_factory=list)
     clock: TurnClock = "wall"
+    turns: dict[Key, list[Turns]] = field(default_factory=dict)  # of every round, as they were taken
 
     @property
     def rounds(self) -> int:
         """How many rounds counted."""
-        return max((len(a) for a, _ in self.values.values()), default=0)
+        return max((len(taken) for taken in self.turns.values()), default=0)
 
-    def add(self, key: Key, label: int, value: float) -> None:
-        self.values.setdefault(key, ([], []))[label].append(value)
+    def add(self, key: Key, taken: Turns) -> None:
+        """A round more."""
+        self.turns.setdefault(key, []).append(taken)
+        for own, value in zip(self.values.setdefault(key, ([], [])), settled(*taken), strict=True):
+            own.append(value)
 
     def drop_failed(self) -> None:
         for key in self.failed.keys() | self.wrong.keys():
             self.values.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """How an operation is timed in a round: turns of each build, and calls in each of them."""
+
+    turns: int
+    calls: int
 
 
 class LostProcess(Exception):
@@ -82,12 +101,12 @@ def measure(
 ) -> Measurements:
     """All rounds, or those until Ctrl-C; the first one warms caches, checks results and is not counted."""
     found = Measurements()
-    calls: dict[Key, int] = {}
+    plans: dict[Key, TurnPlan] = {}
     done = 0
     while done <= way.runs:
         try:
             progress(done, way.runs + 1)
-            values = _round(subjects, way, done, found, calls)
+            values = _round(subjects, way, done, found, plans)
         except KeyboardInterrupt:
             if found.rounds < FEWEST:
                 raise
@@ -95,9 +114,8 @@ def measure(
         except LostProcess as lost:
             found.failed[lost.key] = lost.words  # and the round again, without it
             continue
-        for key, pair in values.items() if done else ():
-            for label in (0, 1):
-                found.add(key, label, pair[label])
+        for key, taken in values.items() if done else ():
+            found.add(key, taken)
         done += 1
     progress(done, done)
     found.drop_failed()
@@ -109,11 +127,11 @@ def _round(
     way: MeasuringPlan,
     round_: int,
     found: Measurements,
-    calls: dict[Key, int],
-) -> dict[Key, list[float]]:
+    plans: dict[Key, TurnPlan],
+) -> dict[Key, Turns]:
     """One round: a fresh process of each build, and what it measured."""
     order = (0, 1) if first_in(round_) == 0 else (1, 0)
-    values: dict[Key, list[float]] = {}
+    values: dict[Key, Turns] = {}
     with ExitStack() as stack:
         processes: dict[int, BuildProcess] = {}
         loaded: dict[int, dict[str, Any]] = {}
@@ -124,20 +142,19 @@ def _round(
         told = [loaded[0], loaded[1]]
         if round_ == 0:
             found.told, found.clock = told, clock_for(way, told)
-        values["start", "import torch"] = [one["import"] for one in told]
-        values["start", "CPU time of the import"] = [one["import_cpu"] for one in told]
-        values["start", "memory after import"] = [one["memory"] for one in told]
+        for name, word in STARTS.items():
+            values["start", name] = ([told[0][word]], [told[1][word]])
         devices = ["cpu", *(["cuda"] if all(one["gpu"] for one in told) else [])]
         for device in devices:
             keys, first = _open(processes, device, order, found)
             if device != "cpu":
-                values["start", "first CUDA call"] = first
+                values["start", "first CUDA call"] = ([first[0]], [first[1]])
             if round_ == 0:
                 _check(processes, keys, found)
-                _calibrate(processes, keys, found, calls)
+                plans |= _calibrate(processes, keys, way.turns, found)
             else:
-                timed = {key: calls[key] for key in keys if key in calls}
-                values |= _take_turns(processes, timed, way.turns, order, found.clock)
+                timed = {key: plans[key] for key in keys if key in plans}
+                values |= _take_turns(processes, timed, order, found.clock)
         if round_ == 0:
             found.libraries = [processes[label].ask("loaded").get("libraries", {}) for label in (0, 1)]
     return values
@@ -214,37 +231,40 @@ def _agree(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _calibrate(
-    processes: dict[int, BuildProcess], keys: Sequence[Key], found: Measurements, calls: dict[Key, int]
-) -> None:
+    processes: dict[int, BuildProcess], keys: Sequence[Key], turns: int, found: Measurements
+) -> dict[Key, TurnPlan]:
     """How many calls make a turn: the same for both builds, by the slower one."""
+    plans = {}
     for key in keys:
         if key in found.failed or key in found.wrong:
             continue
         slow = max(_timed(processes[label], key, 3, found.clock) for label in (0, 1))
-        calls[key] = max(1, min(MOST_CALLS, round(TURN_SECONDS / slow)))
+        calls = max(1, min(MOST_CALLS, round(TURN_SECONDS / slow)))
+        plans[key] = TurnPlan(min(turns, max(FEWEST_TURNS, int(LONG / (calls * slow)))), calls)
+    return plans
 
 
 def _take_turns(
     processes: dict[int, BuildProcess],
-    calls: Mapping[Key, int],
-    turns: int,
+    plans: Mapping[Key, TurnPlan],
     order: Sequence[int],
     clock: TurnClock,
-) -> dict[Key, list[float]]:
-    """The shortest turn of each build at each operation; who begins changes from turn to turn."""
-    values: dict[Key, list[float]] = {}
-    for key, label in _turns(calls, turns, order):
-        seconds = _timed(processes[label], key, calls[key], clock)
-        pair = values.setdefault(key, [float("inf")] * 2)
-        pair[label] = min(pair[label], seconds)
-    return values
-
-
-def _turns(keys: Iterable[Key], turns: int, order: Sequence[int]) -> Iterator[tuple[Key, int]]:
-    for turn in range(turns):
-        for key in keys:
+) -> dict[Key, Turns]:
+    """Each build's turns at each operation; who begins changes from turn to turn."""
+    taken: dict[Key, Turns] = {key: ([], []) for key in plans}
+    for turn in range(max((plan.turns for plan in plans.values()), default=0)):
+        for key in (key for key, plan in plans.items() if turn < plan.turns):
             for label in order if turn % 2 == 0 else reversed(order):
-                yield key, label
+                taken[key][label].append(_timed(processes[label], key, plans[key].calls, clock))
+    return taken
+
+
+def settled(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """One time for each build, from turns side by side: what slows a moment down slows both of its turns, so
+    that their ratio says more than the best turn of each."""
+    ratio = typical([log(one / other) for one, other in zip(a, b, strict=True)])
+    middle = median([(log(one) + log(other)) / 2 for one, other in zip(a, b, strict=True)])
+    return exp(middle + ratio / 2), exp(middle - ratio / 2)
 
 
 def _timed(process: BuildProcess, key: Key, count: int, clock: TurnClock) -> float:

@@ -70,11 +70,16 @@ def fewest_rounds(family: int) -> int:
     return math.ceil(math.log2(2 * max(family, 1) / LEVEL))
 
 
+def typical(values: Sequence[float]) -> float:
+    """The median of pairwise means (Hodges and Lehmann): as sure as a mean where noise is well-behaved, and
+    unmoved where some of it is not."""
+    return median((one + other) / 2 for index, one in enumerate(values) for other in values[index:])
+
+
 def estimate(a: Sequence[float], b: Sequence[float], family: int) -> RatioEstimate:
-    """The ratio of paired measurements (Hodges and Lehmann) and its interval, one of a family."""
+    """The ratio of paired measurements and its interval, one of a family."""
     differences = [math.log(one / other) for one, other in zip(a, b, strict=True)]
-    means = [(one + other) / 2 for index, one in enumerate(differences) for other in differences[index:]]
-    middle, level = median(means), LEVEL / max(family, 1)
+    middle, level = typical(differences), LEVEL / max(family, 1)
     low, high = -math.inf, math.inf
     if len(differences) >= fewest_rounds(family):
         low = _end(differences, min(differences) - TINY, middle, level)
