@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from tests.artifact import elves
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.cpu import OwnSpaces, cpu_code
-from torchsmith.artifact.elf import HEADER, links_of, read_elf
+from torchsmith.artifact.elf import HEADER, NotElf, links_of, read_elf
 from torchsmith.artifact.fatbin import containers_of
 from torchsmith.artifact.identity import compile_flags
-from torchsmith.artifact.inspect import inspect
+from torchsmith.artifact.inspect import EXPECTED, inspect
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import builtin_catalog
@@ -172,7 +172,7 @@ def test_a_wheel_cut_in_half_is_named_as_such(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("torch/lib/libtorch.so", GOOD)
     wheel.write_bytes(wheel.read_bytes()[:-40])
-    with pytest.raises(Problem, match="not a readable wheel"):
+    with pytest.raises(Damaged):
         inspect(wheel)
 
 
@@ -184,26 +184,29 @@ def test_a_loop_of_links_is_walked_once(tmp_path: Path) -> None:
     (folder / "libtorch_self.so").symlink_to("libtorch_self.so")
     with open_contents(tmp_path, Owners.of(builtin_catalog())) as contents:
         assert [item.name for item in contents.libraries] == ["site-packages/torch/lib/libtorch_cuda.so"]
-        assert "libtorch_self.so cannot be read" in contents.faults[0]
+        assert [fault.split()[0].rpartition("/")[2] for fault in contents.faults] == ["libtorch_self.so"]
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "libtorch.so"
     os.mkfifo(pipe)
-    with pytest.raises(Problem, match="not a regular file"), open_file(pipe):
+    with pytest.raises(Problem) as caught, open_file(pipe):
         pass
+    assert caught.value.exit == 2
 
 
 def test_a_file_that_is_no_library_is_a_problem_and_not_a_crash(tmp_path: Path) -> None:
     script = tmp_path / "libtorch.so"
     script.write_text("GROUP ( libtorch.so.1 )\n")
-    with pytest.raises(Problem, match=r"libtorch\.so is no library: not an ELF file"):
+    with pytest.raises(Problem) as caught:
         inspect(script)
+    assert isinstance(caught.value.__cause__, NotElf)
     (tmp_path / "torch").mkdir()
     script.rename(tmp_path / "torch" / "libtorch.so")
     assert inspect(tmp_path).libraries[0].fault == "not an ELF file"
 
 
 def test_a_folder_without_pytorch_says_what_is_expected(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="holds no library"):
+    with pytest.raises(Problem) as caught:
         inspect(tmp_path)
+    assert caught.value.hint == EXPECTED

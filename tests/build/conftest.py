@@ -12,6 +12,7 @@ import pytest
 
 from tests.build.farm import LoopbackBuilder, loopback
 from tests.cli.conftest import call as call
+from torchsmith.catalog import builtin_catalog
 from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
@@ -148,3 +149,8 @@ def use(place: Place, *names: str, extra: str = "") -> None:
         f'\n[[builder]]\naddress = "{name}"\nsystems = ["{system}"]\nmax_jobs = 4\n{extra}' for name in names
     )
     (place.root / "torchsmith.toml").write_text(TOML + tables)
+
+
+def title(error: str) -> str:
+    """What a diagnosis prints of a known error."""
+    return builtin_catalog().errors[error].title

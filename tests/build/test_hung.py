@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.conftest import Place, use
+from tests.build.conftest import Place, title, use
 from tests.build.farm import LoopbackBuilder, descendants
 from tests.cli.conftest import Call
 from torchsmith.record import JobRow, open_record
@@ -86,7 +86,7 @@ def test_a_builder_that_hangs_is_noticed_and_another_one_builds(
     with once_torch_compiles(place, freeze):
         done = call(*place.words("build", "--jobs", "0"))
     assert done.code == 0, done.err
-    assert "the remote builder went away" in done.err
+    assert title("builder-lost") in done.err
     assert "attempt 2 in" in done.err
     torch = row(place, place.torch)
     assert torch.attempts == 2
@@ -102,7 +102,7 @@ def test_a_builder_whose_host_key_is_not_known_is_not_tried_again(
     use(place, "one", "two")
     done = call(*place.words("build", "--jobs", "0", "--fail-fast"))
     assert done.code == 1
-    assert "a builder and this machine do not know each other" in done.err
+    assert title("builder-refuses") in done.err
     assert done.err.count("ssh://one takes no builds: cannot connect to 'one': No ED25519 host key") == 1
     tried = {row.name: row.attempts for row in open_record(place.root).jobs(1) if row.attempts}
     assert set(tried.values()) == {1}
@@ -135,6 +135,6 @@ def test_a_build_that_hangs_is_ended_when_its_time_is_up(
         done = call(*place.words("build", place.torch, option, "20" if option == "--timeout" else "4"))
     assert done.code == 1
     assert time.monotonic() - began < 300, "it would hang for ever"
-    assert "its time was up" in done.err
+    assert title("timed-out") in done.err
     assert row(place, place.torch).attempts == 1
     assert not [pid for pid in frozen if "--realise" in words_of(pid)]
