@@ -143,14 +143,14 @@ def interpret(
 ) -> Trial:
     """From what the child said, and how it ended, to results; `here` are this machine's driver libraries."""
     events = list(_events(done.stdout))
-    facts = next((event for event in events if event["event"] == "facts"), {})
-    files = [event["file"] for event in events if event["event"] == "module"]
-    gpus = tuple(event for event in events if event["event"] == "gpu")
-    results = [_result(event, catalog) for event in events if event["event"] == "end"]
-    if not events or events[-1]["event"] != "done":
+    facts = next((event for event in events if isinstance(event, BuildFacts)), None)
+    files = [event.file for event in events if isinstance(event, ImportedModule)]
+    gpus = [event for event in events if isinstance(event, Device)]
+    results = [_result(event, catalog) for event in events if isinstance(event, End)]
+    if not events or not isinstance(events[-1], Done):
         results.append(_ending(events, done, catalog))
     own = {_module(package) for package in _under_test(interpreter, variant, catalog)}
-    drivers = [_driver(event["file"], here) for event in events if event["event"] == "driver"]
+    drivers = [_driver(event.file, here) for event in events if isinstance(event, LoadedDriver)]
     results += [*drivers, *_place(path, files, own), *_promises(facts, gpus, variant, catalog)]
     return Trial(
         path=str(path),
@@ -158,20 +158,18 @@ def interpret(
         python=str(interpreter.python),
         ok=all(result.outcome != "failed" for result in results),
         results=tuple(results),
-        facts={name: value for name, value in facts.items() if name != "event"},
-        gpus=gpus,
+        facts={name: getattr(facts, name) for name in facts.__struct_fields__} if facts else {},
+        gpus=tuple(map(msgspec.to_builtins, gpus)),
         command=done.line,
     )
 
 
-def _events(text: str) -> Iterator[dict[str, Any]]:
+def _events(text: str) -> Iterator[ProbeMessage]:
     for line in text.splitlines():
         try:
-            event = json.loads(line)
-            msgspec.convert(event, ProbeMessage)
+            yield msgspec.convert(_readable(json.loads(line)), ProbeMessage)
         except (ValueError, RecursionError):
             continue  # a line that the crash cut off, or that no probe wrote
-        yield _readable(event)
 
 
 def _readable(value: Any) -> Any:
@@ -185,9 +183,9 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def _result(event: dict[str, Any], catalog: Catalog) -> StepResult:
-    hint = explain(event["detail"], catalog) if event["status"] == "failed" else ""
-    return StepResult(event["step"], event["status"], event["detail"], hint, float(event["seconds"]))
+def _result(event: End, catalog: Catalog) -> StepResult:
+    hint = explain(event.detail, catalog) if event.status == "failed" else ""
+    return StepResult(event.step, event.status, event.detail, hint, event.seconds)
 
 
 def explain(text: str, catalog: Catalog) -> str:
@@ -198,22 +196,18 @@ def explain(text: str, catalog: Catalog) -> str:
     return ""
 
 
-def _ending(events: list[dict[str, Any]], done: Finished, catalog: Catalog) -> StepResult:
+def _ending(events: list[ProbeMessage], done: Finished, catalog: Catalog) -> StepResult:
     """A child that did not come to its end: in which step, and how."""
-    started = [event["step"] for event in events if event["event"] == "start"]
-    ended = {event["step"] for event in events if event["event"] == "end"}
+    started = [event.step for event in events if isinstance(event, Start)]
+    ended = {event.step for event in events if isinstance(event, End)}
     step = next((name for name in reversed(started) if name not in ended), "the run as a whole")
     words = _readable(done.stderr.strip()[-LAST_WORDS:])
     if done.timed_out:
-        return StepResult(
-            step, "failed", f"still running after {done.seconds:.0f} s, and ended", "raise --timeout"
-        )
-    if done.code < 0:
-        name = signal_name(done.code)
-        return StepResult(step, "failed", f"crashed: {name}. {words}".strip(), explain(name, catalog))
-    return StepResult(
-        step, "failed", f"ended with exit code {done.code}. {words}".strip(), explain(words, catalog)
-    )
+        late = f"still running after {done.seconds:.0f} s, and ended"
+        return StepResult(step, "failed", late, "raise --timeout")
+    name = signal_name(done.code)
+    how = f"crashed: {name}" if name else f"ended with exit code {done.code}"
+    return StepResult(step, "failed", f"{how}. {words}".strip(), explain(name or words, catalog))
 
 
 def _driver(loaded: str, here: Sequence[str]) -> StepResult:
@@ -244,20 +238,20 @@ def _place(path: Path, files: list[str], modules: set[str]) -> Iterator[StepResu
 
 
 def _promises(
-    facts: dict[str, Any], gpus: tuple[dict[str, Any], ...], variant: Variant | None, catalog: Catalog
+    facts: BuildFacts | None, gpus: list[Device], variant: Variant | None, catalog: Catalog
 ) -> Iterator[StepResult]:
     """What ran, against what the variant's name says."""
-    if variant is None or not facts:
+    if variant is None or facts is None:
         return
-    python = ".".join(facts["python"].split(".")[:2]) + ("t" if facts.get("free_threaded") else "")
+    python = ".".join(facts.python.split(".")[:2]) + ("t" if facts.free_threaded else "")
     isa = catalog.isas.get(variant.isa)
     if isa is not None:
-        yield _same("CPU architecture", facts["machine"], isa.platform.removesuffix("-linux"))
+        yield _same("CPU architecture", facts.machine, isa.platform.removesuffix("-linux"))
     yield _same("Python release", python, str(variant.python))
-    yield _same("CUDA release", facts["cuda"] or "none", str(variant.cuda or "none"))
+    yield _same("CUDA release", facts.cuda or "none", str(variant.cuda or "none"))
     if isinstance(variant.target, Cuda):
         if variant.package.is_torch:
-            yield _arch_list(facts["arch_list"], variant.target.sm)
+            yield _arch_list(facts.arch_list, variant.target.sm)
         for gpu in gpus:
             yield _right_gpu(gpu, variant, variant.target, catalog)
 
@@ -277,10 +271,10 @@ def _arch_list(names: list[str], sm: Sm) -> StepResult:
     return StepResult("list of GPU targets", "failed", f"{wanted} is not among {' '.join(names)}")
 
 
-def _right_gpu(gpu: dict[str, Any], variant: Variant, target: Cuda, catalog: Catalog) -> StepResult:
+def _right_gpu(gpu: Device, variant: Variant, target: Cuda, catalog: Catalog) -> StepResult:
     """Whether a GPU of this machine is one that the variant is for; which variant is, otherwise."""
-    here = Sm.of_capability(*gpu["capability"])
-    step, words = f"{gpu['device']} is the variant's GPU", f"{gpu['name']} is {here}"
+    here = Sm.of_capability(*gpu.capability)
+    step, words = f"{gpu.device} is the variant's GPU", f"{gpu.name} is {here}"
     if here == target.sm:
         return StepResult(step, "passed", words)
     better = replace(variant, target=Cuda(target.version, here)).name
