@@ -15,6 +15,7 @@ from torchsmith.artifact.features import closure
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import Catalog, Isa, Sm
+from torchsmith.edge.words import some_of
 from torchsmith.matrix.variant import Variant
 
 SHOWN = 3
@@ -131,5 +132,4 @@ def _host_half(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
 
 
 def _names(commands: Sequence[ObjectCommand]) -> str:
-    names = [one.source.rsplit("/", 1)[-1] for one in commands[:SHOWN]]
-    return ", ".join(names) + (f" and {len(commands) - SHOWN} more" if len(commands) > SHOWN else "")
+    return some_of([one.source.rpartition("/")[2] for one in commands], SHOWN)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from torchsmith.build.job import Job
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem, Where
+from torchsmith.edge.words import some_of
 from torchsmith.workspace.settings import BuilderSettings
 
 MACHINES = Path("/etc/nix/machines")
@@ -166,10 +167,7 @@ def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
     reasons: dict[str, list[str]] = {}
     for name, why in refused.items():
         reasons.setdefault(why, []).append(name)
-    shown = [
-        f"{why}: {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
-        for why, names in reasons.items()
-    ]
+    shown = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
     raise Problem(
         f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(shown),
         hint=f"add a [[builder]] to torchsmith.toml that can, or {_offer(refused, jobs)}",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from torchsmith.build.job import Job
 from torchsmith.catalog import TORCH, Catalog
+from torchsmith.edge.words import some_of
 from torchsmith.matrix import Variant
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
@@ -94,9 +95,9 @@ def _job(
     key: str, paths: Sequence[str], graph: Graph, explicit: set[str], named: Mapping[str, _Names]
 ) -> Job:
     if key not in explicit:
-        first = graph.derivations[paths[-1]]
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        return Job(key, f"{first.name}{more}", tuple(paths), OTHER, False, first.system, size=len(paths))
+        own = [graph.derivations[path] for path in reversed(paths)]
+        name = some_of([one.name for one in own])
+        return Job(key, name, tuple(paths), OTHER, False, own[0].system, size=len(paths))
     derivation = graph.derivations[key]
     names = named.get(key, _Names((), None))
     kind, variant = kind_of(derivation) or OTHER, names.variant

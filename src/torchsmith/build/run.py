@@ -91,9 +91,9 @@ class Run:
 
     def __post_init__(self) -> None:
         self.waiting = {job.key: job for job in self.jobs}
-        self.running: dict[str, tuple[Job, float, int]] = {}
+        self.running: dict[str, tuple[Job, float]] = {}  # with when it began
         self.done: dict[str, Job] = {}
-        self.failed: dict[str, Diagnosis] = {}
+        self.failed: dict[str, Diagnosis] = {}  # by name
         self.skipped: dict[str, Job] = {}
         self.cores = {job.key: self.limits.cores for job in self.jobs}
         self.attempts = dict.fromkeys(self.waiting, 0)
@@ -104,8 +104,7 @@ class Run:
             Task(job.key, job.name, self.expected[job.key].seconds, job.system, job.needs)
             for job in self.jobs
         ]
-        priority = longest_chain_first(Chains(tasks))
-        ranked = sorted(tasks, key=priority)
+        ranked = sorted(tasks, key=longest_chain_first(Chains(tasks)))
         self.rank = {task.key: index for index, task in enumerate(ranked)}
         self.wrong: dict[str, str] = {}
         self.following = 0
@@ -131,26 +130,23 @@ class Run:
             self.backend.stop()
             if self.after is not None:
                 self.after.stop()
-            for job, _, _ in self.running.values():
+            for job, _ in self.running.values():
                 self._ended_as(job, Attempt(state="lost", error="interrupted"))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             self.builds.put(None)
             self._keep(lambda: self.record.end_run(self.number, state))
         self._say(RunEnded(state=state, counts=self._counts()))
-        left = [*self.waiting.values(), *(job for job, _, _ in self.running.values())]
+        left = [*self.waiting.values(), *(job for job, _ in self.running.values())]
         return RunSummary(
             state,
             tuple(job.name for job in self.done.values()),
-            {self._name(key): found for key, found in self.failed.items()},
+            self.failed,
             tuple(job.name for job in self.skipped.values()),
             tuple(job.name for job in left) if state == "stopped" else (),
             tuple(self.notes),
             wrong=self.wrong,
         )
-
-    def _name(self, key: str) -> str:
-        return next(job.name for job in self.jobs if job.key == key)
 
     def log_of(self, job: Job) -> Path:
         """Where a job's log is: its name, without what a file's name should not hold."""
@@ -202,8 +198,8 @@ class Run:
         """The jobs to start now: ready ones in their order, as far as slots and memory reach."""
         chosen: list[Job] = []
         held = list(self.running.values())
-        used = {system: sum(job.system == system for job, _, _ in held) for system in self.limits.slots}
-        memory = sum(self._memory(job) for job, _, _ in held)
+        used = {system: sum(job.system == system for job, _ in held) for system in self.limits.slots}
+        memory = sum(self._memory(job) for job, _ in held)
         count = len(held)
         for job in sorted(self.waiting.values(), key=lambda one: self.rank[one.key]):
             if count >= self.limits.total:
@@ -228,7 +224,7 @@ class Run:
         del self.waiting[job.key]
         cores = self.cores[job.key]
         self.attempts[job.key] += 1
-        self.running[job.key] = (job, self.clock.monotonic(), cores)
+        self.running[job.key] = (job, self.clock.monotonic())
         self._keep(lambda: self.record.job_started(self.number, job.key, cores))
         self._say(
             JobStarted(
@@ -252,11 +248,11 @@ class Run:
         self.events.put((job, outcome))
 
     def _ended(self, job: Job, outcome: Outcome | BaseException) -> None:
-        _, began, _ = self.running.pop(job.key)
+        _, began = self.running.pop(job.key)
         self.look = 0.0
         seconds = self.clock.monotonic() - began
         if isinstance(outcome, KeyboardInterrupt):
-            self.running[job.key] = (job, began, 0)
+            self.running[job.key] = (job, began)
             raise outcome
         if isinstance(outcome, Problem):
             outcome = self._refused(job, outcome)
@@ -274,8 +270,7 @@ class Run:
 
     def _succeeded(self, job: Job, outcome: Outcome, seconds: float) -> None:
         self.done[job.key] = job
-        ended = Attempt(state="done", outputs=outcome.outputs, builder=outcome.builder)
-        self._ended_as(job, ended)
+        self._ended_as(job, Attempt(state="done", outputs=outcome.outputs, builder=outcome.builder))
         self._keep(lambda: self.built(job, outcome))
         self._say(
             JobEnded(
@@ -320,7 +315,7 @@ class Run:
         if again:
             self._again(job, found, outcome)
             return
-        self.failed[job.key] = found
+        self.failed[job.name] = found
         self._say(JobEnded(job=job.key, name=job.name, state="failed", seconds=seconds, words=found.summary))
         self._skip_users(job)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.words import some_of
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import EvalResult, evaluate, exit_of, with_means
 from torchsmith.nix.graph import Graph, graph_of
@@ -209,15 +210,13 @@ class HashFixer:
         placed: list[Correction] = []
         unplaced: list[str] = []
         for mismatch in mismatches:
-            found = [
-                self._correction(holder, mismatch.got, source_of(graph.derivations[path]), (name,))
-                for graph in graphs
-                for path in [mismatch.derivation]
-                for name in graph.users.get(path, ())
-                for holder in best(
-                    holders[name], mismatch.specified, searchable_text(graph.derivations[path])
-                )
-            ]
+            found: list[Correction] = []
+            for graph in graphs:
+                for name in graph.users.get(mismatch.derivation, ()):
+                    download = graph.derivations[mismatch.derivation]
+                    right = best(holders[name], mismatch.specified, searchable_text(download))
+                    source = source_of(download)
+                    found += [self._correction(holder, mismatch.got, source, (name,)) for holder in right]
             placed += found
             if not found:
                 unplaced.append(f"{mismatch.derivation} has {mismatch.got}, and no file states its old hash")
@@ -283,8 +282,7 @@ def _hash(derivation: Derivation) -> str:
 def _named(download: Derivation, graphs: Sequence[Graph]) -> str:
     """A download by what people know it by: its source, and the recipes that want it."""
     recipes = list(dict.fromkeys(name for graph in graphs for name in graph.users.get(download.path, ())))
-    more = f" and {len(recipes) - 1} more" if len(recipes) > 1 else ""
-    return f"{recipes[0]}{more}: {source_of(download)}" if recipes else source_of(download)
+    return f"{some_of(recipes)}: {source_of(download)}" if recipes else source_of(download)
 
 
 def output_of(derivation: Derivation) -> str:
@@ -310,15 +308,13 @@ def merged(corrections: Sequence[Correction]) -> list[Correction]:
         key = (one.holder.file, one.holder.span, one.holder.path)
         if key in found:
             before = found[key]
-            doubt = before.suspicion or one.suspicion or _two_minds(before, one)
+            doubt = before.suspicion or one.suspicion
+            if not doubt and before.got != one.got:
+                doubt = f"two sources share it: {before.got} and {one.got}"
             recipes = tuple(dict.fromkeys((*before.recipes, *one.recipes)))
             one = Correction(one.holder, one.got, one.source, recipes, doubt)
         found[key] = one
     return list(found.values())
-
-
-def _two_minds(one: Correction, other: Correction) -> str:
-    return "" if one.got == other.got else f"two sources share it: {one.got} and {other.got}"
 
 
 def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]:

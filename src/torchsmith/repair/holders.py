@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import Patch
 from torchsmith.edge.problem import Problem, Where
@@ -19,6 +21,7 @@ from torchsmith.recipe.read.said import Unknown
 from torchsmith.recipe.read.syntax import Unreadable
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import FILE, Workspace
+from torchsmith.workspace.settings import SourceSettings, ToolkitSettings
 
 HASH_FIELDS = ("hash", "sha256", "sha512", "outputHash")
 FAKE = tuple(
@@ -141,13 +144,8 @@ def _settings(workspace: Workspace) -> Iterator[Holder]:
     if nightly is None or workspace.root is None:
         return
     file = workspace.root / FILE
-    named = {
-        "pytorch": nightly.pytorch,
-        "torchvision": nightly.torchvision,
-        "cudatoolkit": nightly.cudatoolkit,
-    }
-    for name, source in named.items():
-        if source is not None:
+    for name, source in msgspec.structs.asdict(nightly).items():
+        if isinstance(source, SourceSettings | ToolkitSettings):
             yield Holder(file, source.hash, (source.rev,), path=("nightly", name, "hash"))
 
 
