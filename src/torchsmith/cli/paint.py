@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 NARROW = 80
+R = TypeVar("R")
 
 
 def _colours(stream: TextIO) -> bool:
@@ -115,9 +116,9 @@ def some(names: Sequence[str], most: int = 1) -> str:
     return ", ".join(names[:most]) + more
 
 
-def by_reason(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def by_reason(rows: Iterable[tuple[R, str]]) -> dict[R, list[str]]:
     """Names by the reason that they have in common, out of pairs of reason and name: told once for all."""
-    found: dict[str, list[str]] = {}
+    found: dict[R, list[str]] = {}
     for why, name in rows:
         found.setdefault(why, []).append(name)
     return found

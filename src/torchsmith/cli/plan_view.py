@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import print_json, say_recovered
-from torchsmith.cli.paint import paint, tell, write
+from torchsmith.cli.paint import by_reason, paint, tell, write
 from torchsmith.plan.apply import Applied
 from torchsmith.plan.plan import PHASES, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
@@ -21,21 +21,28 @@ SHOWN = 6  # new files of one phase that are listed one by one
 
 
 def print_plan(plan: WorkspacePlan) -> None:
-    """Phase by phase; every file that exists with its reason, new ones counted."""
+    """Phase by phase; files with their reason, which those that have it in common share; many are counted."""
     for phase in PHASES:
         actions = [one for one in plan.changes if plan.phase(one) == phase and not _silent(one)]
         if not actions:
             continue
         write(f"{phase[0].upper()}{phase[1:]}", "bold")
-        created = [one for one in actions if one.kind == "create"]
-        for one in [one for one in actions if one.kind != "create"] + created[:SHOWN]:
-            left = "  (left: --adopt takes it)" if one.left else ""
-            write(paint(f"  {one.kind:8}", STYLES[one.kind]) + one.path)
-            if one.kind != "create":
-                write(f"          {one.why}{left}", "dim")
-        if len(created) > SHOWN:
-            write(f"          … and {len(created) - SHOWN} more to create", "dim")
+        alike = by_reason(
+            ((one.kind, "" if one.kind == "create" else _why(one)), one.path) for one in actions
+        )
+        for (kind, why), paths in sorted(alike.items(), key=lambda group: group[0][0] == "create"):
+            shown = paths if kind not in ("create", "keep") else paths[:SHOWN]
+            for path in shown:
+                write(paint(f"  {kind:8}", STYLES[kind]) + path)
+            if len(paths) > len(shown):
+                write(f"          … and {len(paths) - len(shown)} more to {kind}", "dim")
+            if why:
+                write(f"          {why}", "dim")
     write(_counts(plan))
+
+
+def _why(change: Change) -> str:
+    return f"{change.why}{'  (left: --adopt takes it)' if change.left else ''}"
 
 
 def _silent(change: Change) -> bool:

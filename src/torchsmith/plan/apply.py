@@ -53,6 +53,8 @@ def apply_plan(request: ApplyRequest) -> Applied:
         if not request.dirty:
             refuse_dirty(plan)
         chosen = [one for one in plan.pending if one.done]
+        for repo in plan.repos if request.commit and chosen else ():
+            git.require_committer(root / repo.name if (root / repo.name).is_dir() else root)
         for repo in plan.repos:
             (root / repo.name).mkdir(exist_ok=True)
             if not git.is_kept(root / repo.name):

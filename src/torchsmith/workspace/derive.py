@@ -4,8 +4,9 @@ be read."""
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from torchsmith.matrix.text import products_of
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import FILE
 
+NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
+REASONS = 3  # told where nothing at all could be taken in
 HEAD = """\
 # Which builds this workspace ships, read off the recipes in {repos}.
 # torchsmith plan says what is right as it is, and what would change. Schema for editors: torchsmith schema
@@ -45,6 +48,9 @@ class Derived:
     cells: tuple[Cell, ...]
     left: tuple[LeftBehind, ...]
     folders: dict[str, str] = field(default_factory=dict)  # of packages that do not lie where ours would
+    pins: Mapping[str, int] = field(
+        default_factory=dict
+    )  # recipes at another nixpkgs than their line's, in words
 
 
 def derive_workspace(folder: Path | None, repos: Sequence[Path], line: str | None = None) -> Derived:
@@ -55,10 +61,12 @@ def derive_workspace(folder: Path | None, repos: Sequence[Path], line: str | Non
     cells: dict[str, Cell] = {}
     left: list[LeftBehind] = []
     silent: list[RecipeFile] = []
+    pins: Counter[str] = Counter()
     for recipe in (one for repository in repositories for one in repository.recipes):
         found = _cell(recipe, catalog, line)
         if isinstance(found, Cell):
             cells.setdefault(found.name, found)
+            pins.update(_elsewhere(recipe, found, catalog))
         elif found is None:
             silent.append(recipe)
         else:
@@ -69,12 +77,17 @@ def derive_workspace(folder: Path | None, repos: Sequence[Path], line: str | Non
             hint="say it: --line 2.9, or a comment # torchsmith: line 2.9 in each",
         )
     if not cells:
-        raise Problem(f"no recipe in {', '.join(map(str, repos))} names a cell that can be built")
+        reasons = Counter(one.why for one in left).most_common(REASONS)
+        raise Problem(
+            f"no recipe in {', '.join(map(str, repos))} names a cell that can be built",
+            hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
+            or "a recipe is NAME.nix or NAME/default.nix below .flox/pkgs",
+        )
     folders = _folders(repositories, catalog)
     ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, repositories)
     count = sum(len(one.recipes) for one in repositories)
-    return Derived(root / FILE, text, count, ordered, tuple(left), folders)
+    return Derived(root / FILE, text, count, ordered, tuple(left), folders, pins)
 
 
 def write_derived(derived: Derived, *, force: bool = False) -> None:
@@ -128,6 +141,16 @@ def _cell(recipe: RecipeFile, catalog: Catalog, line: str | None) -> Cell | Left
         return LeftBehind(recipe.attr, where, why, impossible=True)
     told = named or not (variant.package.is_torch or variant.package.needs_torch)
     return Cell(variant, decision.line.name, decision.warnings) if told else None
+
+
+def _elsewhere(recipe: RecipeFile, cell: Cell, catalog: Catalog) -> Iterator[str]:
+    """Where a recipe takes another nixpkgs than its line has: written again, it would take the line's."""
+    build = catalog.lines[cell.line].build_for(cell.variant.cuda)
+    pin = catalog.pins.get(build.pin) if build else None
+    stated = NIXPKGS.search(recipe.text or "")
+    if pin is not None and stated is not None and stated[1] != pin.rev:
+        cuda = f"CUDA {cell.variant.cuda}" if cell.variant.cuda else "the CPU"
+        yield f"line {cell.line} for {cuda} at {stated[1][:7]}, where ours would be at {pin.rev[:7]}"
 
 
 def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, str]:

@@ -30,6 +30,20 @@ def require_git() -> None:
         )
 
 
+def require_committer(folder: Path) -> None:
+    """A Problem where git would refuse to commit, told before anything is written."""
+    if not ask(folder, "var", "GIT_COMMITTER_IDENT").ok:
+        raise _nobody(folder)
+
+
+def _nobody(repo: Path) -> Problem:
+    return Problem(
+        f"git does not know who commits in {repo}",
+        hint='git config --global user.name "..." and user.email "..."',
+        exit=Exit.LACKING,
+    )
+
+
 def ask(repo: Path, *args: str, stdin: str | None = None) -> Finished:
     """Run git in a repository; how it ended is for the caller to judge."""
     return run(["git", "-C", repo, *args], timeout=300, stdin=stdin, env=os.environ | KEEPS_MEMORY)
@@ -44,11 +58,7 @@ def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
         done = ask(repo, *args, stdin=stdin)
     if not done.ok:
         if "tell me who you are" in done.stderr:
-            raise Problem(
-                f"git does not know who commits in {repo}",
-                hint='git config --global user.name "..." and user.email "..."',
-                exit=Exit.LACKING,
-            )
+            raise _nobody(repo)
         last = (done.stderr.strip().splitlines() or ["git said nothing"])[-1]
         raise Problem(f"git {' '.join(args[:6])} failed in {repo}: {last}", exit=Exit.LACKING)
     return done

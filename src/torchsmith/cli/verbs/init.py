@@ -64,6 +64,11 @@ def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bo
             write(f"left out, {title}: {len(left)}")
         for why, names in by_reason((one.why, one.name) for one in left).items():
             write(f"  {some(names)}: {why}")
+    if derived.pins:
+        write('at another nixpkgs, until --adopt writes them again; ["LINE".cuda."CUDA"] pin = "REV" in')
+        write("catalog/lines.toml keeps it then, too:")
+    for words, count in derived.pins.items():
+        write(f"  {count} of {words}")
     warned = sum(bool(cell.warnings) for cell in derived.cells)
     aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
     warn(f"wrote {derived.file}: {len(derived.cells)} variants from {derived.recipes} recipes{aside}")

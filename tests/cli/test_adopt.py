@@ -1,0 +1,104 @@
+"""`init --from`: what a person with recipes of his own is told, and what lies there afterwards."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from torchsmith.catalog import builtin_catalog
+
+OTHER_HANDS = Path(__file__).parents[1] / "audit/other-hands"
+RIGHT = "pytorch-python313-cuda12_9-sm90-avx2"
+
+
+def repository(folder: Path, *names: str, change: tuple[str, str] = ("", "")) -> Path:
+    """A repository of copies of one recipe under these names."""
+    (pkgs := folder / ".flox/pkgs").mkdir(parents=True)
+    (recipe,) = (OTHER_HANDS / "other-ways-to-configure").glob("*.nix")
+    for name in names:
+        (pkgs / f"{name}.nix").write_text(recipe.read_text().replace(*change))
+    return folder
+
+
+def test_what_is_taken_in_and_what_is_not_is_told_with_reasons(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impossible = [f"pytorch-python313-cuda13_0-sm70-{isa}" for isa in ("avx2", "avx512")]
+    repository(tmp_path / "build-pytorch", RIGHT, *impossible, "pytorch-python313-darwin-mps")
+    monkeypatch.chdir(tmp_path)
+    said = call("init", "--from", "build-pytorch")
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert lines[0] == "left out, cells that cannot be built: 2"
+    assert lines[1].startswith(f"  {impossible[0]} and 1 more: sm70 ends with CUDA 12.9")
+    assert lines[2] == "left out, names that are no cell: 1"
+    assert "darwin" in lines[3]
+    assert "1 variants from 4 recipes" in said.err
+    assert "torchsmith plan -w ." in said.err
+    assert (tmp_path / "torchsmith.toml").is_file()
+    assert call("init", "--from", "build-pytorch").code == 2  # one is there already
+    assert call("init", "--from", "build-pytorch", "--force").code == 0
+
+
+def test_recipes_at_another_nixpkgs_than_their_line_are_told(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pins = builtin_catalog().pins
+    change = (pins["6a030d5"].rev, pins["0182a36"].rev)
+    repository(tmp_path / "build-pytorch", RIGHT, change=change)
+    monkeypatch.chdir(tmp_path)
+    said = call("init", "--from", "build-pytorch")
+    assert said.code == 0, said.err
+    assert "  1 of line 2.9 for CUDA 12.9 at 0182a36, where ours would be at 6a030d5" in said.out.splitlines()
+
+
+def test_a_repository_of_which_nothing_can_be_taken_says_why(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path / "mine", "pytorch-python313-cuda13_0-sm70-avx2")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    said = call("init", "--from", "mine")
+    assert said.code == 2
+    assert "1 of them: sm70 ends with CUDA 12.9" in said.err
+    assert ".flox/pkgs" in call("init", "--from", "empty").err
+    assert not (tmp_path / "torchsmith.toml").exists()
+
+
+def test_apply_without_a_committer_writes_nothing(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path / "build-pytorch", RIGHT)
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "user.useConfigOnly")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "true")
+    before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if ".torchsmith" not in path.parts}
+    said = call("apply", "--allow-dirty")
+    assert said.code == 3
+    assert "user.name" in said.err
+    after = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if ".torchsmith" not in path.parts}
+    assert after == before
+
+
+def test_a_plan_of_many_that_stay_is_short(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"pytorch-python313-cuda12_9-{sm}-avx2" for sm in ("sm80", "sm86", "sm89", "sm90", "sm100")]
+    repository(tmp_path / "build-pytorch", *names, *(name.replace("avx2", "avx512") for name in names))
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    said = call("plan")
+    shutil.rmtree(tmp_path / "build-pytorch")
+    kept = [line for line in said.out.splitlines() if line.startswith("  keep") and line.endswith(".nix")]
+    counted = [line for line in said.out.splitlines() if "more to" in line]
+    assert len(kept) <= 10
+    assert counted or len(kept) < 10
