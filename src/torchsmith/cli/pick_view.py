@@ -8,7 +8,6 @@ from typing import Any, TypedDict
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.cli.paint import columns, paint, say, write
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command
-from torchsmith.host.document import to_document
 from torchsmith.host.judge import Fits
 from torchsmith.host.pick import Assigned, Pick
 from torchsmith.host.rank import why_after
@@ -237,6 +236,8 @@ class PickDocument(TypedDict):
 
 def pick_json(pick: Pick, catalog: Catalog, here: Surroundings) -> PickDocument:
     """The whole answer as data."""
+    from torchsmith.host.document import to_document
+
     found = stock_wheel(pick.host, catalog)
     return {
         "host": to_document(pick.facts),

@@ -7,14 +7,16 @@ import marshal
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import msgspec
 
 from torchsmith.edge.problem import Problem, Where, did_you_mean
+
+if TYPE_CHECKING:
+    import tomllib
 
 Step = str | int
 DEEPEST = 50  # parts of a key, and brackets
@@ -23,6 +25,8 @@ LONGEST_LIST = 10_000  # a thousand times what anybody ships, and still read in 
 
 def read_table(text: str, file: str) -> dict[str, Any]:
     """A TOML text as data, or a Problem with the place of what is wrong."""
+    import tomllib  # only where a file is not kept parsed
+
     if text.startswith("\ufeff"):
         hint = "save the file as UTF-8 without a signature (BOM)"
         raise Problem("the file begins with a byte order mark", hint=hint, where=Where(file, 1, 1))
@@ -165,6 +169,8 @@ def keys_of(node: Any) -> tuple[str, ...]:
 
 
 def _name(node: Any) -> str:
+    import tomllib
+
     word = node.text.decode(errors="replace")
     return str(tomllib.loads(f"key = {word}")["key"]) if node.type == "quoted_key" else word
 

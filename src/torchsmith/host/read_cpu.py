@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 
@@ -186,6 +185,8 @@ def _plain_rows(text: str) -> list[tuple[str, str]]:
 
 def _json_rows(text: str) -> list[tuple[str, str]]:
     """The rows of `lscpu -J`, which newer versions nest."""
+    import json  # only for a report that is JSON
+
     try:
         table = json.loads(text)
     except (json.JSONDecodeError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.ranges import in_range, version_key
@@ -84,6 +85,7 @@ def find_line(catalog: Catalog, name: str) -> Line:
         raise Problem(f"unknown line {name!r}", hint=did_you_mean(name, catalog.lines)) from None
 
 
+@lru_cache(256)  # every cell of a block asks the same
 def newest_line(catalog: Catalog, cuda: CudaVersion | None, flavor: str = "") -> Line | None:
     """The newest line of a flavor that can be built for a CUDA release (None: for the CPU): of those that
     were proved for it, else of all that have a pin."""

@@ -67,6 +67,9 @@ class Variant:
         object.__setattr__(self, "cell", cell)
         object.__setattr__(self, "name", f"{self.stem}-{cell}")
 
+    def __hash__(self) -> int:  # its name says all of it, and a text keeps its hash
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -85,8 +85,10 @@ class Workspace:
                 return f"the {whose} leaves it out: {'; '.join(map(str, left.reasons))}"
         return f"the {whose} does not ask for it"
 
-    def select(self, words: Iterable[str]) -> Matrix:
+    def select(self, words: Sequence[str]) -> Matrix:
         """The part of the matrix that selectors pick."""
+        if not words:
+            return self.matrix
         lines = {cell.variant: cell.line for cell in self.matrix.cells}
         chosen = set(choose(lines, words, self.catalog, lines.__getitem__))
         return Matrix(
