@@ -10,10 +10,10 @@ from torchsmith.cli.console import err
 
 
 @contextmanager
-def _bar(words: str, *columns: str) -> Iterator[Callable[..., None]]:
+def _bar(words: str, *columns: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """What moves a bar: `update` of rich's Progress, or nothing at all."""
     console = err()
-    if not console.is_terminal:
+    if not console.is_terminal or total == 1:
         yield lambda **_: None
         return
     from rich import progress
@@ -21,14 +21,14 @@ def _bar(words: str, *columns: str) -> Iterator[Callable[..., None]]:
     shown = [progress.TextColumn("{task.description}"), progress.BarColumn()]
     shown += [getattr(progress, name)() for name in columns]
     with progress.Progress(*shown, console=console, transient=True) as bar:
-        yield partial(bar.update, bar.add_task(words))
+        yield partial(bar.update, bar.add_task(words, total=total))
 
 
 @contextmanager
 def steps_bar(words: str, total: int) -> Iterator[Callable[[str], None]]:
     """For steps towards a total, each with its name."""
-    with _bar(words, "MofNCompleteColumn", "TimeElapsedColumn") as update:
-        yield lambda what: update(advance=1, total=total, description=f"{words} {what}")
+    with _bar(words, "MofNCompleteColumn", "TimeElapsedColumn", total=total) as update:
+        yield lambda what: update(advance=1, description=f"{words} {what}")
 
 
 @contextmanager
