@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -139,21 +140,23 @@ def main() -> None:
     places = {output: tree[0] / output for tree, found in by_tree for output in found}
     why = chosen(rows, sample)
     cores = int(os.environ.get("NIX_BUILD_CORES") or 0) or len(os.sched_getaffinity(0))
-    print(
-        f"rehearsal: configured in {configure:.0f} s; compiling {len(why)} of {len(rows)} objects", flush=True
-    )
-    known, usage, began = log_seconds(trees), resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    say(f"configured in {configure:.0f} s; compiling {len(why)} of {len(rows)} objects")
+    known, spent, began = log_seconds(trees), cpu_seconds(), time.monotonic()
     failed = compiled(by_tree, why, cores)
-    used, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
+    spent, wall = cpu_seconds() - spent, time.monotonic() - began
     made = [output for output in why if places[output].is_file()]
-    print(f"rehearsal: compiled {len(made)} of {len(why)} sampled objects in {wall:.0f} s", flush=True)
+    say(f"compiled {len(made)} of {len(why)} sampled objects in {wall:.0f} s")
     if failed:
         sys.exit(failed)
-    spent = used.ru_utime + used.ru_stime - usage.ru_utime - usage.ru_stime
     steps = {name: length for name, length in log_seconds(trees).items() if known.get(name) != length}
     keep(out, rows, {output: places[output] for output in made})
     kinds = {output: kind_of(row, sample["dispatched"]) for output, row in rows.items()}
     share = spent / (sum(steps.values()) or 1.0)
+    units = [
+        {"output": output, "source": rows[output]["file"], "kind": kinds[output], "why": why[output]}
+        | {"cpu_seconds": steps.get(output, 0.0) * share}
+        for output in made
+    ]
     told = {
         "configure_seconds": configure,
         "compile_seconds": wall,
@@ -161,19 +164,20 @@ def main() -> None:
         "cores": cores,
         "steps": len(steps),
         "objects": len(rows),
-        "counts": {kind: list(kinds.values()).count(kind) for kind in sorted(set(kinds.values()))},
-        "compiled": [
-            {
-                "output": output,
-                "source": rows[output]["file"],
-                "kind": kinds[output],
-                "why": why[output],
-                "cpu_seconds": steps.get(output, 0.0) * share,
-            }
-            for output in made
-        ],
+        "counts": dict(sorted(Counter(kinds.values()).items())),
+        "compiled": units,
     }
     (out / "rehearsal.json").write_text(json.dumps(told, indent=1))
+
+
+def say(words: str) -> None:
+    print(f"rehearsal: {words}", flush=True)
+
+
+def cpu_seconds() -> float:
+    """What all compilers so far have taken."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def keep(out: Path, rows: ObjectRows, made: dict[str, Path]) -> None:
