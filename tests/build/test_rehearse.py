@@ -53,6 +53,9 @@ def objects_in(store: Path) -> list[Path]:
 def test_a_rehearsal_compiles_a_sample_and_says_what_the_whole_takes(
     place: Place, own_store: Path, call: Call
 ) -> None:
+    (place.root / "catalog/rehearsals.toml").write_text(
+        "[pytorch]\ndraw = 3\n"
+    )  # a miniature has few objects
     before = json.loads(call(*place.words("build", place.torch, "--dry-run", "--json")).out)
     code, document = rehearsed(call, place, place.torch)
     assert code == 0, document
