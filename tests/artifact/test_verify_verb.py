@@ -57,6 +57,18 @@ def test_a_wheel_of_several_gpus_is_drawn_gpu_by_gpu(call: Call, tmp_path: Path)
     assert {f"{row['kind']} {row['target']}" for row in report["gpu"]} <= set(drawn)
 
 
+@pytest.mark.parametrize("kind", ["folder", "wheel"])
+def test_what_can_be_run_is_offered_to_test(kind: str, call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "torchvision-0.25.0-cp313-cp313-linux_x86_64.whl"
+    if kind == "folder":
+        path = built(tmp_path, elves.entry(120))
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("torchvision/_C.so", library(elves.entry(120)))
+    answer = call("verify", str(path))
+    assert (answer.code, "torchsmith test" in answer.err) == (0, kind == "folder")
+
+
 def test_a_cell_that_was_verified_is_written_down(call: Call, tmp_path: Path) -> None:
     built(tmp_path, elves.entry(120))
     assert call("verify", NAME, "-w", str(tmp_path)).code == 0

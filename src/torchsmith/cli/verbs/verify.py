@@ -63,7 +63,7 @@ def run(
         print_report(report)
         if comparison:
             print_comparison(comparison)
-        if report.ok:
+        if report.ok and path.is_dir():
             next_step("test", str(word), workspace=workspace, why="run it, on this machine")
     whole = path != named and not given and not no_cpu  # all that a cell's name promises was judged
     if whole and opened.root is not None:
