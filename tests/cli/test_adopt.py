@@ -37,7 +37,7 @@ def test_what_is_taken_in_and_what_is_not_is_told_with_reasons(
     assert lines[2] == "left out, names that are no cell: 1"
     assert "darwin" in lines[3]
     assert "1 variants from 4 recipes" in said.err
-    assert "torchsmith plan -w ." in said.err
+    assert "next: torchsmith plan" in said.err
     assert (tmp_path / "torchsmith.toml").is_file()
     assert call("init", "--from", "build-pytorch").code == 2  # one is there already
     assert call("init", "--from", "build-pytorch", "--force").code == 0

@@ -68,6 +68,8 @@ def test_another_nixpkgs_comes_along(workspace: Path) -> None:
 @pytest.mark.parametrize(
     "new",
     [
+        NewLine("a line", "2.10", "2.29.1", versions=PAIRS),
+        NewLine("2.29", "2.10", "newest", versions=PAIRS),
         NewLine("2.10", "2.9", "2.10.0"),  # is there
         NewLine("2.29", "2.99", "2.29.1", versions=PAIRS),  # like one that is not
         NewLine("2.29", "2.11", "2.29.1", versions=PAIRS),  # like one without a nixpkgs

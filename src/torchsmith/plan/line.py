@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.run import carry_out, root_of
 
+NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
+VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 UNPROVED = "only this workspace says so: torchsmith eval proves a cell"
 
 
@@ -67,6 +70,9 @@ def add_line(workspace: Path | None, new: NewLine, *, wait_seconds: float = 0.0)
 def _added(workspace: Workspace, new: NewLine) -> AddedLine:
     catalog = workspace.catalog
     assert workspace.root is not None
+    for what, word, form in (("name", new.name, NAME), ("torch release", new.torch, VERSION)):
+        if not form.fullmatch(word):
+            raise Problem(f"{word!r} is no {what} of a line", hint="such as 2.11 and 2.11.0")
     there = catalog.lines.get(new.name)
     if there and any(not build.lacks_pin for build in (there.cpu, *there.cuda.values()) if build):
         raise Problem(

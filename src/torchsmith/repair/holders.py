@@ -16,7 +16,7 @@ from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.hashes import is_placeholder, respell, to_sri
 from torchsmith.recipe.read import Recipe, Span, read_recipe
-from torchsmith.recipe.read.recipe import read_text_as_recipe
+from torchsmith.recipe.read.open import read_text_as_recipe
 from torchsmith.recipe.read.said import Unknown
 from torchsmith.recipe.read.syntax import Unreadable
 from torchsmith.workspace.checkout import RecipeFile

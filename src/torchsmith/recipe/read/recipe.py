@@ -6,21 +6,17 @@ Everything is read when it is first asked for, because most callers want only a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.variant import package_name
-from torchsmith.recipe.read.fold import ConstantFolder, parsed_file
-from torchsmith.recipe.read.live import dead_parts, is_nixpkgs, is_used, resolved
-from torchsmith.recipe.read.overlays import SETS, body_of, override_kind, package_scope, read_overlays
+from torchsmith.recipe.read.imports import nixpkgs_imports
+from torchsmith.recipe.read.live import resolved
+from torchsmith.recipe.read.overlays import body_of, override_kind, package_scope
 from torchsmith.recipe.read.said import (
     Argument,
-    Bound,
     BuildPhase,
     Export,
     FetchedSource,
@@ -32,12 +28,12 @@ from torchsmith.recipe.read.said import (
     Override,
     RecipePin,
     Said,
-    Unknown,
     Value,
     Wrapper,
 )
-from torchsmith.recipe.read.scope import attr_names, formal_nodes, lookup, names_of, statements
-from torchsmith.recipe.read.syntax import Span, Syntax, Unreadable, parse
+from torchsmith.recipe.read.scope import formal_nodes, lookup
+from torchsmith.recipe.read.syntax import Span
+from torchsmith.recipe.read.tree import RecipeTree
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -69,26 +65,12 @@ SPELLINGS: dict[str, GpuSpelling] = {
 }
 EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;]*)", re.MULTILINE)
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
-MAX_WRAPPERS = 8
-
-# Asked for the canonical text of a file that the grammar cannot read; None where no Nix is installed.
-Asker = Callable[[Path], str | None]
 
 
 @dataclass(frozen=True)
-class _Binding:
-    names: tuple[str | None, ...]
-    node: Node
-    expression: Node
-
-
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(RecipeTree):
     """A recipe as it is written. `inner` is the file that a wrapper leads to."""
 
-    path: Path
-    syntax: Syntax
-    given: Mapping[str, Value] = field(default_factory=dict)
     inner: Recipe | None = None
 
     @property
@@ -104,18 +86,6 @@ class Recipe:
     def content(self) -> Recipe:
         """The recipe that holds the substance: this one, or the one that it wraps."""
         return self.inner.content if self.inner else self
-
-    @cached_property
-    def folder(self) -> ConstantFolder:
-        return ConstantFolder(self.syntax, self.given, self.path)
-
-    @cached_property
-    def dead(self) -> tuple[tuple[int, int], ...]:
-        """Stretches that known values switch off: the other branch of an `if`, an optional part."""
-        return tuple(dead_parts(self.syntax, self.folder))
-
-    def _alive(self, node: Node) -> bool:
-        return not self.dead or not any(start <= node.start_byte < end for start, end in self.dead)
 
     # ---- arguments, wrappers and comments
 
@@ -144,7 +114,7 @@ class Recipe:
         if function != "import" or not 1 <= len(argument) <= 2 or argument[0].type != "path_expression":
             return None
         given = body_of(argument[1]) if argument[1:] else None
-        passed = self._fields(given) if given is not None else {}
+        passed = self.fields(given) if given is not None else {}
         return Wrapper(self.syntax.text(argument[0]), passed, self.syntax.span(body))
 
     @property
@@ -156,7 +126,7 @@ class Recipe:
     def paths(self) -> tuple[Said[str], ...]:
         """Path literals, but for defaults that the caller replaces."""
         found = []
-        for node in filter(self._alive, self.syntax.captures.get("path", ())):
+        for node in filter(self.alive, self.syntax.captures.get("path", ())):
             formal = node.parent
             name = formal.child_by_field_name("name") if formal and formal.type == "formal" else None
             if name is None or self.syntax.text(name) not in self.given:
@@ -168,7 +138,7 @@ class Recipe:
         found = []
         for node in self.syntax.captures.get("comment", ()):
             words = re.sub(r"^(?:#+|/\*+)\s?", "", self.syntax.text(node)).removesuffix("*/")
-            if self._alive(node):
+            if self.alive(node):
                 found.append(Said(words.strip(), self.syntax.span(node)))
         return tuple(found)
 
@@ -192,7 +162,7 @@ class Recipe:
 
     @cached_property
     def imports(self) -> tuple[NixpkgsImport, ...]:
-        return tuple(self._imports())
+        return tuple(nixpkgs_imports(self))
 
     @property
     def overlays(self) -> tuple[Overlay, ...]:
@@ -210,13 +180,13 @@ class Recipe:
     def _fetches(self, fetchers: frozenset[str]) -> Iterator[FetchedSource]:
         for node in self.syntax.calls_with(b"fetch"):
             function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
-            if function is None or argument is None or not self._alive(node):
+            if function is None or argument is None or not self.alive(node):
                 continue
             fetcher = self.syntax.text(function).rpartition(".")[2]
             if fetcher not in fetchers:
                 continue
             plain = argument.type == "string_expression"
-            fields = {"url": self._said(argument)} if plain else self._fields(argument)
+            fields = {"url": self.said(argument)} if plain else self.fields(argument)
             stated = next((fields[key] for key in HASHES if key in fields), None)
             hashed = Said(stated.value, stated.span) if stated and isinstance(stated.value, str) else None
             yield FetchedSource(fetcher, self.owner_of(node), fields, hashed, self.syntax.span(node))
@@ -267,7 +237,7 @@ class Recipe:
     def cpu_flags(self) -> tuple[FlagList, ...]:
         """Lists of strings that begin with -m, whatever they are called."""
         found = []
-        for node in filter(self._alive, self.syntax.captures.get("list", ())):
+        for node in filter(self.alive, self.syntax.captures.get("list", ())):
             elements = [one for one in node.named_children if one.type == "string_expression"]
             flags = [Said(self.folder.fold(one), self._inside(one)) for one in elements]
             plain = tuple(Said(one.value, one.span) for one in flags if isinstance(one.value, str))
@@ -279,7 +249,7 @@ class Recipe:
     @cached_property
     def overrides(self) -> tuple[Override, ...]:
         found = []
-        for node in filter(self._alive, self.syntax.calls_with(b"override")):
+        for node in filter(self.alive, self.syntax.calls_with(b"override")):
             function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
             if function is None or argument is None or function.type != "select_expression":
                 continue
@@ -293,7 +263,7 @@ class Recipe:
             if words == self.syntax.text(of):
                 words = self.syntax.text(resolved(self.syntax, of))
             body = body_of(argument)
-            passed = self._fields(body) if body is not None else {}
+            passed = self.fields(body) if body is not None else {}
             found.append(Override(kind, words, passed, self.syntax.span(node)))
         return tuple(found)
 
@@ -301,10 +271,10 @@ class Recipe:
     def scoped(self) -> Mapping[str, Said[Value]]:
         """What a set of Python packages is given for all of it, by overrideScope or packageOverrides."""
         found: dict[str, Said[Value]] = {}
-        for node in filter(self._alive, self.syntax.calls_with(b"override")):
+        for node in filter(self.alive, self.syntax.calls_with(b"override")):
             function = package_scope(self.syntax, node)
             body = body_of(function) if function is not None else None
-            found |= self._fields(body) if body is not None else {}
+            found |= self.fields(body) if body is not None else {}
         return found
 
     @cached_property
@@ -324,7 +294,7 @@ class Recipe:
             name = binding.names[-1]
             if name is None or not PHASE.fullmatch(name):
                 continue
-            for node in filter(self._alive, _strings_in(binding.expression)):
+            for node in filter(self.alive, _strings_in(binding.expression)):
                 owner = self.owner_of(binding.node)
                 found.append(BuildPhase(name, owner, self.folder.text(node), self.syntax.span(node)))
         return tuple(found)
@@ -375,149 +345,6 @@ class Recipe:
                 found.append((name, self.syntax.span(binding.node)))
         return tuple(found)
 
-    # ---- the tree
-
-    @cached_property
-    def _bindings(self) -> tuple[_Binding, ...]:
-        found = []
-        for node, path in self.syntax.bindings:
-            expression = node.child_by_field_name("expression")
-            if expression is not None and self._alive(node):
-                found.append(_Binding(tuple(attr_names(self.syntax, path)), node, expression))
-        return tuple(found)
-
-    @cached_property
-    def _by_name(self) -> Mapping[str, list[_Binding]]:
-        found: dict[str, list[_Binding]] = {}
-        for binding in self._bindings:
-            if binding.names[-1] is not None:
-                found.setdefault(binding.names[-1], []).append(binding)
-        return found
-
-    def _named(self, name: str) -> list[_Binding]:
-        return self._by_name.get(name, [])
-
-    def bound(self, name: str) -> tuple[Bound, ...]:
-        """Every binding of a name, in the order of the text."""
-        found = []
-        for binding in self._named(name):
-            said = self._said(binding.expression)
-            prefix = [one or "?" for one in binding.names[:-1]]
-            owner = ".".join(filter(None, [self.owner_of(binding.node), *prefix]))
-            found.append(Bound(owner, name, said.value, said.span))
-        return tuple(found)
-
-    def _strings(self, *names: str) -> tuple[Said[str], ...]:
-        found = []
-        for name in names:
-            for binding in self._named(name):
-                said = self._said(binding.expression)
-                if isinstance(said.value, str):
-                    found.append(Said(said.value, said.span))
-        return tuple(sorted(found, key=lambda one: one.span))
-
-    def _fields(self, node: Node) -> dict[str, Said[Value]]:
-        """The statements of a set, by name; an inherited name is looked up."""
-        found: dict[str, Said[Value]] = {}
-        for one in statements(node):
-            path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-            if one.type == "binding" and path is not None and expression is not None:
-                names = attr_names(self.syntax, path)
-                if None not in names:
-                    found[".".join(cast("list[str]", names))] = self._said(expression)
-                continue
-            for name in names_of(self.syntax, one):
-                bound = lookup(self.syntax, one, name).expression if name and one.type == "inherit" else None
-                if name and bound is not None:
-                    found[name] = self._said(bound)
-                elif name:
-                    found[name] = Said(self.folder.inherited(one, name), self.syntax.span(one))
-        return found
-
-    def _said(self, node: Node) -> Said[Value]:
-        """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
-        value = self.folder.fold(node)
-        literal, seen = node, 0
-        while literal.type == "variable_expression" and seen < MAX_WRAPPERS:
-            bound = lookup(self.syntax, literal, self.syntax.text(literal)).expression
-            if bound is None:
-                break
-            literal, seen = bound, seen + 1
-        return Said(value, self._inside(literal))
-
-    def _inside(self, node: Node) -> Span:
-        """The span of a literal; without its quotes where it is a plain string."""
-        span = self.syntax.span(node)
-        if node.type != "string_expression":
-            return span
-        return Span(span.start + 1, span.end - 1, span.line, span.column + 1)
-
-    def owner_of(self, node: Node) -> str:
-        """The attributes that a node stands in, outermost first: python3Packages.overrides.torch.src."""
-        names: list[str] = []
-        parent = node.parent if node.type == "binding" else node
-        while parent is not None:
-            if parent.type == "binding":
-                path = parent.child_by_field_name("attrpath")
-                names[:0] = (
-                    [name or "?" for name in attr_names(self.syntax, path)] if path is not None else []
-                )
-            parent = parent.parent
-        return ".".join(names)
-
-    def _imports(self) -> Iterator[NixpkgsImport]:
-        """Imports of nixpkgs whose value is used. The default of an argument is not: whoever builds the
-        recipe passes it."""
-        for node in filter(self._alive, self.syntax.calls_with(b"import")):
-            function, arguments = self.folder.call(node)
-            if function not in ("import", "builtins.import") or len(arguments) != 2:
-                continue
-            if not is_nixpkgs(self.syntax, arguments[0]) or not is_used(self.syntax, node):
-                continue
-            yield self._import(node, arguments)
-
-    def _import(self, node: Node, arguments: list[Node]) -> NixpkgsImport:
-        told = self._told(arguments[1])
-        fields = told or {}
-        nested = {name.removeprefix("config."): said for name, said in fields.items() if "config." in name}
-        config = self._config(arguments[1], fields)
-        listed = fields.get("overlays")
-        overlays = tuple(read_overlays(self.syntax, arguments[1]))
-        seen = listed is None or (bool(overlays) and all(one.understood for one in overlays))
-        seen = seen or (listed is not None and listed.value == [])
-        system = fields.get("system")
-        return NixpkgsImport(
-            source=self.syntax.text(arguments[0]),
-            told=frozenset(name.partition(".")[0] for name in fields),
-            system=Said(system.value, system.span) if system and isinstance(system.value, str) else None,
-            config=nested | dict(config or {}),
-            overlays=overlays,
-            span=self.syntax.span(node),
-            whole=told is not None and config is not None and seen,
-        )
-
-    def _told(self, node: Node) -> dict[str, Said[Value]] | None:
-        """The attributes of a set, also of one that is put together; None where that needs an evaluation."""
-        node = resolved(self.syntax, node)
-        if node.type in SETS:
-            return self._fields(node)
-        value = self.folder.fold(node)
-        if not isinstance(value, dict):
-            return None
-        return {name: Said(one, self.syntax.span(node)) for name, one in value.items()}
-
-    def _config(self, arguments: Node, fields: Mapping[str, Said[Value]]) -> Mapping[str, Said[Value]] | None:
-        for one in statements(resolved(self.syntax, arguments)):
-            path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-            if path is not None and expression is not None and self.syntax.text(path) == "config":
-                return self._told(expression)
-        said = fields.get("config")
-        if said is None:
-            return {}
-        if not isinstance(said.value, dict):
-            return None
-        return {name: Said(one, said.span) for name, one in said.value.items()}
-
 
 def _strings_in(node: Node) -> Iterator[Node]:
     """The strings that an expression joins with `+`, in order."""
@@ -539,46 +366,3 @@ def _words(value: Value) -> tuple[str, ...]:
     if isinstance(value, list):
         return tuple(one for one in value if isinstance(one, str))
     return ()
-
-
-def read_text_as_recipe(data: bytes, path: Path) -> Recipe:
-    """A recipe from its text alone; a wrapper is not followed."""
-    return Recipe(path, parse(data, str(path)))
-
-
-def read_recipe(path: Path, *, ask: Asker | None = None) -> Recipe:
-    """A recipe and, where it only wraps another file, that file too; Unreadable says what is not valid."""
-    return _read(path, {}, ask, 0)
-
-
-def _read(path: Path, given: Mapping[str, Value], ask: Asker | None, depth: int) -> Recipe:
-    # The file that many wrappers lead to is read once.
-    shared = parsed_file(path) if depth else None
-    recipe = Recipe(path, shared or _syntax(path, ask), given)
-    wrapper = recipe.wrapper
-    if wrapper is None:
-        return recipe
-    target = (path.parent / wrapper.path).resolve()
-    if target.is_dir():
-        target /= "default.nix"
-    if depth >= MAX_WRAPPERS:
-        where = Where(str(path), wrapper.span.line, wrapper.span.column)
-        raise Problem(f"wrappers lead from one to the next more than {MAX_WRAPPERS} times", where=where)
-    if not target.is_file():
-        return recipe
-    passed = {
-        name: said.value for name, said in wrapper.arguments.items() if not isinstance(said.value, Unknown)
-    }
-    return Recipe(path, recipe.syntax, given, _read(target, passed, ask, depth + 1))
-
-
-def _syntax(path: Path, ask: Asker | None) -> Syntax:
-    data = read_text(path).encode()
-    try:
-        return parse(data, str(path))
-    except Unreadable:
-        told = ask(path) if ask else None
-        if told is None:
-            raise
-        plain = parse(told.encode(), str(path))
-        return Syntax(plain.data, plain.tree, str(path), exact=False)

@@ -1,0 +1,136 @@
+"""A recipe's tree: its bindings, what stands in them, where it stands, and what known values switch off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from torchsmith.recipe.read.fold import ConstantFolder
+from torchsmith.recipe.read.live import dead_parts
+from torchsmith.recipe.read.said import Bound, Said, Value
+from torchsmith.recipe.read.scope import attr_names, lookup, names_of, statements
+from torchsmith.recipe.read.syntax import Span, Syntax
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_NAMES = 8  # that lead from one to the next
+
+
+@dataclass(frozen=True)
+class Binding:
+    names: tuple[str | None, ...]
+    node: Node
+    expression: Node
+
+
+@dataclass(frozen=True)
+class RecipeTree:
+    """The text of a recipe as a tree; `given` are the values that a wrapper passes to it."""
+
+    path: Path
+    syntax: Syntax
+    given: Mapping[str, Value] = field(default_factory=dict)
+
+    @cached_property
+    def folder(self) -> ConstantFolder:
+        return ConstantFolder(self.syntax, self.given, self.path)
+
+    @cached_property
+    def dead(self) -> tuple[tuple[int, int], ...]:
+        """Stretches that known values switch off: the other branch of an `if`, an optional part."""
+        return tuple(dead_parts(self.syntax, self.folder))
+
+    def alive(self, node: Node) -> bool:
+        return not self.dead or not any(start <= node.start_byte < end for start, end in self.dead)
+
+    @cached_property
+    def _bindings(self) -> tuple[Binding, ...]:
+        found = []
+        for node, path in self.syntax.bindings:
+            expression = node.child_by_field_name("expression")
+            if expression is not None and self.alive(node):
+                found.append(Binding(tuple(attr_names(self.syntax, path)), node, expression))
+        return tuple(found)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[Binding]]:
+        found: dict[str, list[Binding]] = {}
+        for binding in self._bindings:
+            if binding.names[-1] is not None:
+                found.setdefault(binding.names[-1], []).append(binding)
+        return found
+
+    def _named(self, name: str) -> list[Binding]:
+        return self._by_name.get(name, [])
+
+    def bound(self, name: str) -> tuple[Bound, ...]:
+        """Every binding of a name, in the order of the text."""
+        found = []
+        for binding in self._named(name):
+            said = self.said(binding.expression)
+            prefix = [one or "?" for one in binding.names[:-1]]
+            owner = ".".join(filter(None, [self.owner_of(binding.node), *prefix]))
+            found.append(Bound(owner, name, said.value, said.span))
+        return tuple(found)
+
+    def _strings(self, *names: str) -> tuple[Said[str], ...]:
+        found = []
+        for name in names:
+            for binding in self._named(name):
+                said = self.said(binding.expression)
+                if isinstance(said.value, str):
+                    found.append(Said(said.value, said.span))
+        return tuple(sorted(found, key=lambda one: one.span))
+
+    def fields(self, node: Node) -> dict[str, Said[Value]]:
+        """The statements of a set, by name; an inherited name is looked up."""
+        found: dict[str, Said[Value]] = {}
+        for one in statements(node):
+            path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
+            if one.type == "binding" and path is not None and expression is not None:
+                names = attr_names(self.syntax, path)
+                if None not in names:
+                    found[".".join(cast("list[str]", names))] = self.said(expression)
+                continue
+            for name in names_of(self.syntax, one):
+                bound = lookup(self.syntax, one, name).expression if name and one.type == "inherit" else None
+                if name and bound is not None:
+                    found[name] = self.said(bound)
+                elif name:
+                    found[name] = Said(self.folder.inherited(one, name), self.syntax.span(one))
+        return found
+
+    def said(self, node: Node) -> Said[Value]:
+        """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
+        value = self.folder.fold(node)
+        literal, seen = node, 0
+        while literal.type == "variable_expression" and seen < MAX_NAMES:
+            bound = lookup(self.syntax, literal, self.syntax.text(literal)).expression
+            if bound is None:
+                break
+            literal, seen = bound, seen + 1
+        return Said(value, self._inside(literal))
+
+    def _inside(self, node: Node) -> Span:
+        """The span of a literal; without its quotes where it is a plain string."""
+        span = self.syntax.span(node)
+        if node.type != "string_expression":
+            return span
+        return Span(span.start + 1, span.end - 1, span.line, span.column + 1)
+
+    def owner_of(self, node: Node) -> str:
+        """The attributes that a node stands in, outermost first: python3Packages.overrides.torch.src."""
+        names: list[str] = []
+        parent = node.parent if node.type == "binding" else node
+        while parent is not None:
+            if parent.type == "binding":
+                path = parent.child_by_field_name("attrpath")
+                names[:0] = (
+                    [name or "?" for name in attr_names(self.syntax, path)] if path is not None else []
+                )
+            parent = parent.parent
+        return ".".join(names)
