@@ -110,6 +110,7 @@ def test_removing_gives_back_what_was_there(root: Path, nix_here: Path, call: Ca
     ("words", "what", "hint"),
     [
         (["torchmux"], "has no python3Packages.torchmux", "did you mean torchmix?"),
+        (["zzz"], "has no python3Packages.zzz", "templates/zzz.nix"),
         (["cudasort"], "nothing in its derivation says how it is told its GPU", "--gpu-list"),
         (["torchmix", "--version", "0.9"], "nothing says where 0.9 is", "--source"),
     ],

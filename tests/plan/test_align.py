@@ -13,7 +13,10 @@ from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.align import align, make_missing, write_missing
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.run import GenerateRequest, generate
+from torchsmith.workspace.wanted import wanted_repos
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 TOML = """format = 1
@@ -40,7 +43,7 @@ def apart(tmp_path: Path) -> Path:
 def test_what_is_missing_is_marked_on_its_side(apart: Path) -> None:
     found = align((apart,))
     assert found.whole == 1
-    assert [(column.package.name, cell) for column, cell in found.missing] == [
+    assert [(gap.column.package.name, gap.cell) for gap in found.missing] == [
         ("pytorch", "python313-cpu-avx2"),
         ("torchvision", "python313-cuda13_0-sm90-avx2"),
     ]
@@ -91,3 +94,40 @@ def test_the_verb_says_it_and_creates_it(apart: Path) -> None:
     assert json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["missing"] == 2
     assert run([PROGRAM, "align", apart, "--create"]).ok
     assert run([PROGRAM, "align", apart]).ok
+
+
+def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(
+        TOML.replace("format = 1", 'format = 1\npackages = ["pytorch", "vllm"]').replace(
+            '"13.0", "cpu"', '"12.9", "13.0"'
+        )
+    )
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    assert run([PROGRAM, "align", tmp_path]).ok
+    (tmp_path / "build-vllm/.flox/pkgs/vllm-python313-cuda12_9-sm90-avx2.nix").unlink()
+    shown = run([PROGRAM, "align"], cwd=tmp_path)
+    assert shown.code == 1
+    assert shown.stdout.count("missing in build-vllm") == 1
+    assert shown.stdout.count("not of vLLM") == 2
+    assert "cannot be, 2: vLLM: its cupy asks for cuDNN" in shown.stderr
+    said = json.loads(run([PROGRAM, "align", tmp_path, "--json"]).stdout)
+    assert said["missing"] == 1
+    assert set(said["cannot"]) == {f"vllm-python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm120")}
+    created = run([PROGRAM, "align", tmp_path, "--create"])
+    assert created.stdout.count("create  ") == 1
+
+
+def test_a_right_recipe_that_nobody_can_ask_for_is_not_to_be_included(tmp_path: Path) -> None:
+    text = TOML.replace("format = 1", 'format = 1\npackages = ["pytorch", "vllm"]').replace(
+        '"13.0"', '"12.9"'
+    )
+    (tmp_path / "torchsmith.toml").write_text(text)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    for cell in ("sm90-armv9", "sm90-avx512"):
+        (tmp_path / f"build-vllm/.flox/pkgs/vllm-python313-cuda12_9-{cell}.nix").write_text("{ }: null\n")
+    opened = open_workspace(tmp_path)
+    repos = wanted_repos(opened.matrix, opened.settings, opened.catalog)
+    found = reconcile(opened, repos, judge=lambda recipe: "")
+    why = {Path(one.path).stem.rpartition("-")[2]: one.why for one in found if one.before == "{ }: null\n"}
+    assert "makes none such: vLLM: Nix: tensorflow-bin" in why["armv9"]
+    assert "include it there" in why["avx512"]

@@ -112,7 +112,7 @@ def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) 
     assert "redundant" in why["sm120-avx512-magma.nix"]
     assert "broken" in why["sm120-avx.nix"]
     assert "nightly" in why["sm121-armv9-nightly.nix"]
-    assert "companions" in why["sm120-avx512.nix"]
+    assert "one torch" in why["sm120-avx512.nix"]
 
 
 def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:

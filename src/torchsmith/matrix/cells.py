@@ -120,13 +120,11 @@ def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reaso
     if variant.flavor is Flavor.NIGHTLY_WRAPPER and not package.is_torch:
         yield Reason("line-no-package", f"a wrapper does not build {package}", f"it builds {catalog.torch}")
         return
-    for one in catalog.below(package):
-        if not line.builds(one):
-            having = ", ".join(other.name for other in catalog.packages.values() if line.builds(other))
-            whose = "" if one == package else f", which {package} needs"
-            yield Reason(
-                "line-no-package", f"line {line.name} does not build {one}{whose}", f"it builds {having}"
-            )
+    lacking = [one.name for one in catalog.below(package) if not line.builds(one)]
+    if lacking:
+        having = ", ".join(other.name for other in catalog.packages.values() if line.builds(other))
+        what = package.name if package.name in lacking else f"{', '.join(lacking)}, which {package} needs"
+        yield Reason("line-no-package", f"line {line.name} does not build {what}", f"it builds {having}")
 
 
 def _package(package: Package, variant: Variant, line: Line | None, catalog: Catalog) -> Iterator[Reason]:

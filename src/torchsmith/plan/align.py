@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, Package
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Accepted, BadName, Cell, Variant, assess
+from torchsmith.matrix import Accepted, BadName, Cell, Decision, Reason, Variant, assess
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace.change import Change
@@ -37,6 +37,29 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A cell that a repository lacks and that another has."""
+
+    column: Column
+    cell: str
+    sibling: RecipeFile
+    catalog: Catalog
+
+    @property
+    def variant(self) -> Variant:
+        return _variant(self.sibling).of(self.column.package)
+
+    @property
+    def decision(self) -> Decision:
+        return assess(self.variant, self.catalog, self.sibling.release.line or None)
+
+    @property
+    def cannot(self) -> tuple[Reason, ...]:
+        """Why the repository's package has no such cell, where that is so."""
+        return () if isinstance(self.decision, Accepted) else self.decision.reasons
+
+
+@dataclass(frozen=True, slots=True)
 class Alignment:
     """Cells as rows, repositories as columns."""
 
@@ -46,11 +69,21 @@ class Alignment:
     options: RecipeOptions
 
     @property
-    def missing(self) -> list[tuple[Column, str]]:
+    def gaps(self) -> list[Gap]:
         """What one side has and another lacks."""
-        return [
+        lacking = [
             (column, cell) for cell in self.cells for column in self.columns if cell not in column.recipes
         ]
+        return [Gap(column, cell, self.sibling(cell), self.catalog) for column, cell in lacking]
+
+    @property
+    def missing(self) -> list[Gap]:
+        """The gaps that could be filled."""
+        return [gap for gap in self.gaps if not gap.cannot]
+
+    def sibling(self, cell: str) -> RecipeFile:
+        """A recipe of a cell, for what its siblings are of."""
+        return next(one.recipes[cell] for one in self.columns if cell in one.recipes)
 
     @property
     def whole(self) -> int:
@@ -107,22 +140,20 @@ def _column(repository: Repository) -> Column | None:
 
 def make_missing(alignment: Alignment) -> list[Change]:
     """The recipes that are missing, each of its siblings' release; `left` where that cannot be."""
-    return [_made(alignment, column, cell) for column, cell in alignment.missing]
+    return [_made(alignment, gap) for gap in alignment.gaps]
 
 
-def _made(alignment: Alignment, column: Column, cell: str) -> Change:
-    sibling = next(one.recipes[cell] for one in alignment.columns if cell in one.recipes)
-    variant = _variant(sibling).of(column.package)
-    path = str(column.root / PKGS / f"{variant}.nix")
+def _made(alignment: Alignment, gap: Gap) -> Change:
+    sibling, variant, decision = gap.sibling, gap.variant, gap.decision
+    path = str(gap.column.root / PKGS / f"{variant}.nix")
 
     def cannot(why: str) -> Change:
         return Change("create", path, why, recipe=True, left=True)
 
+    if not isinstance(decision, Accepted):
+        return cannot("; ".join(map(str, gap.cannot)))
     if not sibling.release.line and not variant.flavor:
         return cannot(f"nothing tells which torch {sibling.attr} is of: ask for it in torchsmith.toml")
-    decision = assess(variant, alignment.catalog, sibling.release.line or None)
-    if not isinstance(decision, Accepted):
-        return cannot("; ".join(map(str, decision.reasons)))
     if variant.flavor and variant.package.name not in alignment.options.nightly:
         return cannot("the revision of its source is not known: give [nightly] in torchsmith.toml")
     made = Cell(variant, decision.line.name, decision.warnings)

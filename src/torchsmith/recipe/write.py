@@ -33,7 +33,7 @@ from torchsmith.recipe.values import (
 )
 
 MARK = "torchsmithPackage"  # what a probe calls a package of the matrix in its derivation
-NO_ATTRIBUTE = "nixpkgs' Python packages have no such attribute; alike: "
+NO_ATTRIBUTE = "nixpkgs' Python packages have no such attribute; alike:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchsmith.edge.files import inside, read_regular
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.matrix import Flavor
+from torchsmith.matrix import Flavor, Rejected, assess
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change
@@ -25,7 +25,7 @@ Judge = Callable[[RecipeFile], str]  # what is wrong with a recipe of somebody e
 MANAGED = (SHARED, "docs", "")
 AS_IT_SHOULD_BE = "it is as it should be"
 RIGHT = "wanted and without an error"
-SHARES = "adopting it lets its companions share its torch"
+SHARES = "adopting it lets the recipes of its cell share one torch"
 NOTHING = Adoption()
 NOT_WANTED = "the workspace asks for it no more"
 
@@ -213,8 +213,18 @@ class _Reconciler:
             why = f"not asked for, and broken: {errors}"
             yield replace(change, why=why, left=not self.adopt.takes(path))
         else:
-            why = "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"
-            yield replace(change, kind="keep", why=why)
+            yield replace(change, kind="keep", why=self._stays(recipe))
+
+    def _stays(self, recipe: RecipeFile) -> str:
+        """What to do about a right recipe that is not asked for; some no torchsmith.toml can ask for."""
+        decided = (
+            assess(recipe.variant, self.workspace.catalog, recipe.release.line or None)
+            if recipe.variant
+            else None
+        )
+        if isinstance(decided, Rejected):
+            return f"right, and yours alone: torchsmith makes none such: {decided.reasons[0]}"
+        return "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"
 
     def _stale(self) -> Iterator[Change]:
         """Pages and shared files with our header that are wanted no more."""

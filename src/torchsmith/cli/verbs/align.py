@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -17,12 +18,14 @@ EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith
 
 
 class AlignmentDocument(msgspec.Struct, frozen=True):
-    """For each cell its name as `cell`, and for each repository whether it has it."""
+    """For each cell its name as `cell`, and for each repository whether it has it; recipes that it `cannot`
+    have are not missing, and say why."""
 
     cells: list[dict[str, str | bool]]
     whole: int
     missing: int
     left: list[Unaligned]
+    cannot: dict[str, str] = {}
 
 
 class CreatedDocument(msgspec.Struct, frozen=True):
@@ -43,8 +46,8 @@ def run(
 ) -> None:
     """Print the cells of several repositories side by side, and mark what is missing on which side.
 
-    The exit code is 1 when something is missing. With [bold]--create[/bold] it is written, of the release
-    that its siblings are of; what cannot be built is said, with the reason.
+    The exit code is 1 when something is missing; what a package cannot have is not, and the reason is
+    said. With [bold]--create[/bold] what is missing is written, of the release that its siblings are of.
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
@@ -70,7 +73,8 @@ def _document(alignment: Alignment) -> AlignmentDocument:
         {"cell": cell, **{column.shown: cell in column.recipes for column in alignment.columns}}
         for cell in alignment.cells
     ]
-    return AlignmentDocument(rows, alignment.whole, len(alignment.missing), alignment.left)
+    cannot = {gap.variant.name: "; ".join(map(str, gap.cannot)) for gap in alignment.gaps if gap.cannot}
+    return AlignmentDocument(rows, alignment.whole, len(alignment.missing), alignment.left, cannot)
 
 
 def _print_alignment(alignment: Alignment) -> None:
@@ -79,16 +83,26 @@ def _print_alignment(alignment: Alignment) -> None:
     widths = [(column, max(len(column.shown), len("missing")) + 2) for column in alignment.columns]
     head = "".join(f"{column.shown:{width}}" for column, width in widths)
     write(f"{'cell':{wide}}{head}status", "bold")
+    gaps = {(gap.column.shown, gap.cell): gap.cannot for gap in alignment.gaps}
     for cell in alignment.cells:
-        line = f"{cell:{wide}}"
+        line, lacking, cannot = f"{cell:{wide}}", [], []
         for column, width in widths:
-            there = cell in column.recipes
-            line += f"{'yes':{width}}" if there else paint(f"{'missing':{width}}", "bold red")
-        lacking = [column.shown for column in alignment.columns if cell not in column.recipes]
-        write(line + (f"missing in {', '.join(lacking)}" if lacking else "in all"))
+            if (why := gaps.get((column.shown, cell))) is None:
+                line += f"{'yes':{width}}"
+            elif why:
+                line += f"{'cannot':{width}}"
+                cannot.append(column.package.title)
+            else:
+                line += paint(f"{'missing':{width}}", "bold red")
+                lacking.append(column.shown)
+        said = [f"missing in {', '.join(lacking)}"] if lacking else []
+        said += [f"not of {', '.join(cannot)}"] if cannot else []
+        write(line + ("; ".join(said) or "in all"))
     repositories = f"{len(alignment.columns)} repositories"
     hint = "; --create writes what is missing" if alignment.missing else ""
     tell(f"{alignment.whole} of {len(alignment.cells)} cells are in all {repositories}{hint}")
+    for why, count in Counter(why[0] for why in gaps.values() if why).items():
+        tell(f"cannot be, {count}: {why}")
     for one in alignment.left:
         warn(f"in no row: {one.path}: {one.why}")
 

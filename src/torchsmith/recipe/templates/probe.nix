@@ -19,4 +19,4 @@ let
 
   alike = builtins.filter (name: pkgs.lib.hasPrefix "@beginning@" name) (builtins.attrNames pkgs.@pythonPackages@);
 in
-pythonPackages.@probed@ or (throw "@noAttribute@${toString alike}")
+pythonPackages.@probed@ or (throw "@noAttribute@ ${toString alike}")
