@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion
 from torchsmith.catalog.facts import Cpu, Gpu, Line, LineBuild, Pin
-from torchsmith.catalog.load import Catalog
+from torchsmith.catalog.load import DATA, Catalog
 from torchsmith.catalog.package import CPU, TORCH, Package
 from torchsmith.catalog.ranges import in_range
 from torchsmith.edge.problem import Problem, did_you_mean
@@ -146,23 +147,25 @@ def _cpu_faults(cpu: Cpu, catalog: Catalog) -> Iterator[Fault]:
 
 def package_faults(catalog: Catalog) -> Iterator[Problem]:
     """Whatever is wrong with the packages, each with its place and what to do."""
-    folders = Counter(package.folder.lower() for package in catalog.packages.values())
-    for package in reversed(catalog.packages.values()):  # what a workspace adds comes last, and is to blame
-        for field, message, hint in _package_faults(package, catalog, folders):
-            yield Problem(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
     try:
         TopologicalSorter({one.name: one.needs for one in catalog.packages.values()}).prepare()
     except CycleError as fault:
         circle = list(reversed(fault.args[1]))
         message = f"packages need each other in a circle: {' -> '.join(circle)}"
-        where = catalog.place("packages", (circle[0], "needs"))
+        places = [catalog.place("packages", (name, "needs")) for name in circle]
+        where = next((one for one in places if one and Path(one.file).parent != DATA), places[0])
         yield Problem(message, hint="a package is built before what needs it: take one need out", where=where)
+    folders = Counter(package.folder.lower() for package in catalog.packages.values())
+    for package in reversed(catalog.packages.values()):  # what a workspace adds comes last, and is to blame
+        for field, message, hint in _package_faults(package, catalog, folders):
+            yield Problem(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
 
 
-def _package_faults(
-    package: Package, catalog: Catalog, folders: Counter[str]
-) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """Faults of one package: the value, what is wrong, what to do."""
+PackageFault = tuple[tuple[str | int, ...], str, str]  # the value, what is wrong, what to do
+
+
+def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]) -> Iterator[PackageFault]:
+    """Names of a package that cannot be, or that are another's."""
     name = package.name
     if not PACKAGE_NAME.fullmatch(name) or "-python" in name:
         yield (), f"{name!r} cannot begin a recipe's name", "small letters and digits, such as flash-attn"
@@ -184,6 +187,12 @@ def _package_faults(
             yield (), f"{name} reads as a release of {other}", "rename it"
     if folders[package.folder.lower()] > 1:
         yield ("repo",), f"two packages lie in {package.folder}", "give each a repo of its own"
+
+
+def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -> Iterator[PackageFault]:
+    """Faults of one package."""
+    name = package.name
+    yield from _mistaken_identity(package, catalog, folders)
     for index, need in enumerate(package.needs):
         if need not in catalog.packages:
             yield (
@@ -211,6 +220,14 @@ def _package_faults(
     if not package.gpu_lists and not package.needs_torch and name != TORCH:
         hint = 'gpu_list = { by = "variable", name = "TORCH_CUDA_ARCH_LIST" }'
         yield ("gpu_list",), f"{name} does not need torch, which could tell it its GPU", hint
+    try:
+        compile(package.trial, "trial", "exec")
+    except (SyntaxError, ValueError) as fault:
+        yield (
+            ("trial",),
+            f"{name}: its trial is no Python: {fault}",
+            "what torchsmith test runs; docs/packages.md",
+        )
     ranges = [("cuda", package.cuda), *(("limits", limit.cuda) for limit in package.limits.values())]
     for field, text in (*ranges, *(("torch", text) for text in package.torch.values())):
         try:

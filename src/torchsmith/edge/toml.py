@@ -185,6 +185,9 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
     else:
         message = message.removesuffix(" (at end of document)")
         where = Where(file, text.count("\n") + 1)
+    if twice := re.fullmatch(r"Cannot (?:declare|overwrite) \((.+?),?\) twice", message):
+        name = ".".join(part.strip("' ") for part in twice[1].split(","))
+        return Problem(f"not valid TOML: [{name}] is there twice", hint="keep one of them", where=where)
     return Problem(f"not valid TOML: {message[:1].lower()}{message[1:]}", where=where)
 
 

@@ -101,8 +101,8 @@ def _print_alignment(alignment: Alignment) -> None:
     repositories = f"{len(alignment.columns)} repositories"
     hint = "; --create writes what is missing" if alignment.missing else ""
     tell(f"{alignment.whole} of {len(alignment.cells)} cells are in all {repositories}{hint}")
-    for why, count in Counter(why[0] for why in gaps.values() if why).items():
-        tell(f"cannot be, {count}: {why}")
+    for reason, count in Counter(why[0] for why in gaps.values() if why).items():
+        tell(f"cannot be, {count}: {reason}")
     for one in alignment.left:
         warn(f"in no row: {one.path}: {one.why}")
 
