@@ -108,3 +108,28 @@ def test_what_nix_refuses_is_not_offered(name: str, line: str, offered: bool) ->
     assert isinstance(decision, Accepted if offered else Rejected)
     if isinstance(decision, Rejected):
         assert [(one.code, "Nix: " in one.text) for one in decision.reasons] == [("package-limit", True)]
+
+
+@pytest.mark.parametrize(
+    ("machine", "cell", "why"),
+    [
+        (("--gpu", "GH200", "--cpu", "neoverse_v2", "--driver", "580.65.06"), "sm90-armv9", "tensorflow-bin"),
+        (("--gpu", "none", "--cpu", "zen3"), "cpu-avx2", "no build without CUDA"),
+    ],
+)
+def test_a_machine_that_a_stack_cannot_serve_is_told_why(
+    machine: tuple[str, ...], cell: str, why: str, root: str, call: Call
+) -> None:
+    told = call("pick", "--package", "vllm", *machine, "--workspace", root)
+    assert told.code == 1
+    line = next(line for line in told.out.splitlines() if "cannot be" in line)
+    assert line.startswith("vllm-")
+    assert cell in line
+    assert why in line
+    assert "cannot be" not in call("pick", *machine, "--workspace", root).out
+
+
+def test_all_of_a_stack_is_built(root: str, call: Call) -> None:
+    also = ("--package", "onnxruntime", "--package", "vllm")
+    (chosen,) = json.loads(call("pick", *also, *H100, "--workspace", root, "--json").out)["choice"]
+    assert all(name in chosen["build"][0] for name in ("vllm-python313", "onnxruntime-python313"))

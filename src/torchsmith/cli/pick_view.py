@@ -85,7 +85,10 @@ def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
     if pick.brought:
         say(f"brings {', '.join(pick.brought)}: its recipe holds them", indent=2)
     install = install_command(fit.variant, here.org)
-    _print_commands(({"install": install} if install else {}) | build_commands(fit.variant, here))
+    _print_commands(
+        ({"install": install} if install else {})
+        | build_commands(fit.variant, here, also=pick.also(fit.variant))
+    )
     write()
 
 
@@ -115,6 +118,8 @@ def _print_missing(pick: Pick, catalog: Catalog) -> None:
     for miss in _nearest(pick):
         write(f"  {paint(miss[0], 'bold')}")
         say(miss[1], indent=4)
+    for left in pick.barred:
+        say(f"{left.variant.name} cannot be: {'; '.join(map(str, left.reasons))}", "yellow")
 
 
 def _nearest(pick: Pick) -> list[tuple[str, str]]:
@@ -140,7 +145,7 @@ def _print_wanted(pick: Pick, here: Surroundings, file: FileOf) -> None:
         if file(fit.variant):
             add = f'add "{fit.variant.name}" to include in {file(fit.variant)}, then: torchsmith generate'
             say(f"{add}; or in a workspace of its own:", indent=2)
-        _print_commands(build_commands(fit.variant, here, included=False))
+        _print_commands(build_commands(fit.variant, here, also=pick.also(fit.variant), included=False))
         write()
 
 
@@ -251,7 +256,9 @@ def pick_json(pick: Pick, catalog: Catalog, here: Surroundings) -> PickDocument:
         "create": [
             {
                 "name": fit.variant.name,
-                "steps": list(build_commands(fit.variant, here, included=False).values()),
+                "steps": list(
+                    build_commands(fit.variant, here, also=pick.also(fit.variant), included=False).values()
+                ),
                 "unproved": [str(reason) for reason in fit.unproved],
             }
             for fit in pick.wanted
@@ -278,7 +285,7 @@ def _assigned_json(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundin
         "provided": [str(reason) for reason in fit.provided],
         "unproved": [str(reason) for reason in fit.unproved],
         "install": install_command(fit.variant, here.org),
-        "build": list(build_commands(fit.variant, here).values()),
+        "build": list(build_commands(fit.variant, here, also=pick.also(fit.variant)).values()),
         "manifest": manifest_of(one, pick, catalog, here.org) if here.org else "",
     }
 

@@ -58,18 +58,23 @@ def flox_manifest(variant: Variant, companions: tuple[str, ...], org: str, syste
     return f'version = 1\n\n[install]\n{rows}\n[options]\nsystems = ["{system}"]\n'
 
 
-def build_commands(variant: Variant, here: Surroundings, *, included: bool = True) -> dict[str, str]:
+def build_commands(
+    variant: Variant, here: Surroundings, *, also: tuple[str, ...] = (), included: bool = True
+) -> dict[str, str]:
     """How to build a cell here, by the tool that does it; what cannot run here is not among them.
 
-    `included`: the workspace's matrix has the cell. A recipe that nobody wrote yet is written first.
+    `also`: other packages of the cell. `included`: the workspace's matrix has the cell. A recipe that nobody
+    wrote yet is written first.
     """
+    names = (variant.name, *also)
     if here.folder is None or not included:
         where = f" -w {here.spare}"
-        write = f"torchsmith init {here.spare} --cell {variant.name} && torchsmith generate{where}"
+        cells = " ".join(f"--cell {name}" for name in names)
+        write = f"torchsmith init {here.spare} {cells} && torchsmith generate{where}"
     else:
         where = "" if here.folder == "." else f" -w {_quoted(here.folder)}"
         write = "" if here.recipe(variant).exists() else f"torchsmith generate{where}"
-    build = f"torchsmith build{where} {variant.name}"
+    build = f"torchsmith build{where} {' '.join(names)}"
     flox = f"flox build -d {_quoted(str(here.recipe(variant).parents[2]))} {variant.name}"
     steps = {}
     if here.nix:

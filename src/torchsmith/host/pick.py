@@ -13,7 +13,7 @@ from torchsmith.host.judge import Fits
 from torchsmith.host.rank import Ranking, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stack import Stack, stack_of
-from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, Target, Variant, assess
+from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, LeftOut, Rejected, Target, Variant, assess
 
 
 @frozen()
@@ -46,10 +46,15 @@ class Pick:
     brought: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
     exact: tuple[tuple[Sm, Fits], ...] = ()  # for GPUs that run compatible code: what was compiled for them
     wanted: tuple[Fits, ...] = ()  # cells that the matrix lacks and that would suit better
+    barred: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
 
     @property
     def found(self) -> bool:
         return bool(self.choice.variants)
+
+    def also(self, variant: Variant) -> tuple[str, ...]:
+        """The other packages of a cell that were asked for."""
+        return tuple(variant.of(one).name for one in self.stack[:-1])
 
     def missing_cells(self, catalog: Catalog) -> tuple[Cell, ...]:
         """The cells that are wanted and the same ones of the other packages that every workspace has."""
@@ -84,6 +89,7 @@ def pick(
     choice = choose(host, ranking)
     names = {cell.name for cell in everything}
     siblings = (one.fit.variant.of(other).name for one in choice.variants for other in stack.beside(catalog))
+    wanted = _wanted(host, ranking, choice, own or everything, catalog, workload, stack)
     brought = (one for chosen in choice.variants for one in stack.brought(chosen.fit.variant, names, catalog))
     return Pick(
         facts,
@@ -95,7 +101,8 @@ def pick(
         companions=tuple(name for name in siblings if name in names),
         brought=tuple(dict.fromkeys(brought)),
         exact=tuple(_exact(ranking, choice)),
-        wanted=_wanted(host, ranking, choice, own or everything, catalog, workload, stack),
+        wanted=wanted,
+        barred=() if wanted else _barred(host, choice, own or everything, catalog, workload, stack),
     )
 
 
@@ -167,6 +174,36 @@ def possible_cells(
             yield Cell(variant, decision.line.name, decision.warnings)
 
 
+def _newest(having: Sequence[Cell], catalog: Catalog) -> list[PythonVersion]:
+    return [max((cell.variant.python for cell in having), default=max(catalog.pythons))]
+
+
+def _barred(
+    host: Capability,
+    choice: PickedVariants,
+    having: Sequence[Cell],
+    catalog: Catalog,
+    workload: Workload,
+    stack: Stack,
+) -> tuple[LeftOut, ...]:
+    """For what is not served: the cell of torch that would serve it and of which least bars the stack."""
+    if stack.lead.is_torch or (choice.variants and not choice.unserved):
+        return ()
+    torch = possible_cells(host, _newest(having, catalog), Stack(catalog.torch), catalog)
+    fits = rank(host, torch, catalog, workload).fits
+    found = []
+    for sm in choice.unserved or (None,):
+        refused = [
+            LeftOut(fit.variant.of(one), decision.reasons)
+            for fit in fits
+            if sm is None or sm in fit.exact
+            for one in (stack.lead, *stack.others)
+            if isinstance(decision := assess(fit.variant.of(one), catalog, fit.cell.line), Rejected)
+        ]
+        found += [min(refused, key=lambda one: len(one.reasons))] if refused else []
+    return tuple(found)
+
+
 def _wanted(
     host: Capability,
     ranking: Ranking,
@@ -177,7 +214,7 @@ def _wanted(
     stack: Stack,
 ) -> tuple[Fits, ...]:
     """For every GPU that no variant was compiled for (or for the CPU alone), the best cell that could be."""
-    pythons = [max((cell.variant.python for cell in having), default=max(catalog.pythons))]
+    pythons = _newest(having, catalog)
     served = {sm for fit in ranking.fits for sm in fit.exact}
     lacking = [sm for sm in host.sms or () if sm not in served]
     if not lacking and choice.variants:
