@@ -141,6 +141,7 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
     if not probes:
         raise Problem("no cell of this workspace imports a nixpkgs that could be asked")
     good = [one for one in probes if not one.error]
+    written = workspace.catalog.template_of(new.name)
     if not good:
         pins = ", ".join(sorted({pin_of(workspace, one) for one in probes}))
         if probes[0].missing:
@@ -150,11 +151,10 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
             raise Problem(f"nixpkgs {pins} has no python3Packages.{new.attribute}", hint=hint)
         raise Problem(
             f"Nix cannot evaluate {new.attribute} for any cell of this workspace: {probes[0].error}",
-            hint="another CUDA release or line may have it",
+            hint=f"mend {written}" if written else "another CUDA release or line may have it",
             exit=Exit.NOT_RIGHT,
         )
     own = {one.version for one in good}
-    written = workspace.catalog.template_of(new.name)
     if new.version and own != {new.version} and new.upstream is None and not written:
         raise Problem(
             f"nixpkgs has {new.name} {', '.join(sorted(own))}, and nothing says where {new.version} is",

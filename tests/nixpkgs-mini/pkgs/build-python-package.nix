@@ -39,6 +39,7 @@ lib.makeOverridable (
               build-system = attrs.build-system or [ ];
               pythonModule = python;
             } // (attrs.passthru or { });
+            meta = { isBuildPythonPackage = lib.platforms.linux; } // (attrs.meta or { });
           }
         );
       in
