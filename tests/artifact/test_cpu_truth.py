@@ -184,14 +184,15 @@ def test_a_build_is_accepted_under_its_own_name_alone(
 @pytest.mark.needs("cross-gcc")
 @pytest.mark.parametrize("strip", [(), ("-s",)], ids=" ".join)
 @pytest.mark.parametrize("built", [*CATALOG.isas, "x86_64", "aarch64"])
-def test_code_in_any_namespace_is_a_package_s_own(built: str, strip: tuple[str, ...], tmp_path: Path) -> None:
+def test_code_in_any_namespace_is_a_package_s_own(
+    built: str, strip: tuple[str, ...], work: Path, tmp_path: Path
+) -> None:
     isa = CATALOG.isas.get(built)
     machine: ElfMachine = "x86_64" if (isa.platform if isa else built).startswith("x86_64") else "aarch64"
     made = tmp_path / "site/xformers/_C.so"
     made.parent.mkdir(parents=True)
-    options = ("-O2", "-std=c++17", "-fPIC", "-shared", "-Dvision=mine", "-Dat=theirs", *strip)
-    flags = isa.flags if isa else ()
-    checked(f"{TRIPLES[machine]}-g++", *options, *flags, EXTENSION / "ops.cpp", "-o", made)
+    unit = compiled(machine, (*(isa.flags if isa else ()), "-Dvision=mine", "-Dat=theirs"), work)
+    linked(machine, [unit], *strip).rename(made)
     assert not disagreements(tmp_path / "site", machine, built, CATALOG.packages["xformers"])
 
 
