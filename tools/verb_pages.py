@@ -52,9 +52,9 @@ def verbs_page(note: str) -> str:
     """Each verb: what it is for, and an example."""
     parts = [f"{note}\n# Verbs\n"]
     for panel, (contrast, verbs) in PANELS.items():
-        parts.append(f"# {panel}\n{contrast[0].upper()}{contrast[1:]}.\n")
+        parts.append(f"## {panel}\n{contrast[0].upper()}{contrast[1:]}.\n")
         for verb in verbs:
             module = module_of(verb)
             text = inspect.cleandoc(module.run.__doc__ or "").replace("[bold]", "`").replace("[/bold]", "`")
-            parts.append(f"## {verb}\n{text}\n\n    {module.EXAMPLE}\n")
+            parts.append(f"### {verb}\n{text}\n\n    {module.EXAMPLE}\n")
     return "\n".join(parts)

@@ -68,16 +68,16 @@ class PackageChange:
 
 
 def read_source(words: str, tag: str) -> SourceRepository | None:
-    """github:OWNER/REPO as a person gives it."""
+    """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
     if not words:
         if tag:
-            raise Problem("--tag says how releases of --source are called", hint="--source github:OWNER/REPO")
+            raise Problem("--tag says how releases of --source are called", hint="--source github:pytorch/ao")
         return None
     found = re.fullmatch(
         r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", words
     )
     if found is None:
-        raise Problem(f"--source {words!r} is no repository on GitHub", hint="such as github:OWNER/REPO")
+        raise Problem(f"--source {words!r} is no repository on GitHub", hint="such as github:pytorch/ao")
     tag = tag or "v{version}"
     if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
         raise Problem(f"--tag {tag!r} is no tag of a release", hint="such as 'v{version}'")
@@ -158,7 +158,7 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
     if new.version and own != {new.version} and new.upstream is None and not written:
         raise Problem(
             f"nixpkgs has {new.name} {', '.join(sorted(own))}, and nothing says where {new.version} is",
-            hint="--source github:OWNER/REPO --tag 'v{version}'",
+            hint="--source github:pytorch/ao --tag 'v{version}'",
         )
     torch = workspace.catalog.torch.name
     if not new.gpu_list and not any(torch in one.uses or one.gpu_lists for one in good):

@@ -43,7 +43,7 @@ def add(
     title: Annotated[str, Option("--title", help="Its name for people.")] = "",
     source: Annotated[
         str,
-        Option("--source", metavar="github:OWNER/REPO", help="Where releases that nixpkgs lacks come from."),
+        Option("--source", metavar="github:NAME/REPO", help="Where releases that nixpkgs lacks come from."),
     ] = "",
     tag: Annotated[str, Option("--tag", help="How they are tagged; else v{version}.")] = "",
     version: Annotated[str, Option("--version", help="The release to build; else nixpkgs' own.")] = "",
