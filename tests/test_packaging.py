@@ -50,22 +50,28 @@ def test_the_nix_package_evaluates_and_names_every_dependency(tmp_path: Path) ->
         grammars = {{ tree-sitter-nix = "tree-sitter-nix"; tree-sitter-toml = "tree-sitter-toml"; }};
       in (import {ROOT}/package.nix {{
         lib = {{
-          fileset = {{ toSource = x: x.root; unions = x: x; }};
+          fileset = {{ toSource = x: x.fileset; unions = x: x; }};
           licenses.asl20 = "asl20"; platforms.linux = []; makeBinPath = _: "git";
         }};
         python3Packages = names // {{ tree-sitter-grammars = grammars; buildPythonApplication = x: x; }};
         makeWrapper = "makeWrapper"; git = "git";
       }})
     """
-    ask = f'let p = {expression}; in builtins.concatStringsSep " " ([ p.version ] ++ p.dependencies)'
+    told = "[ p.version ] ++ p.dependencies ++ map toString p.src"
+    ask = f'let p = {expression}; in builtins.concatStringsSep " " ({told})'
     done = subprocess.run(
         ["nix-instantiate", "--store", f"local?root={tmp_path}", "--eval", "-E", ask],
         capture_output=True,
         text=True,
         check=True,
     )
-    version, *dependencies = done.stdout.strip().strip('"').split()
+    version, *words = done.stdout.strip().strip('"').split()
     assert version == __version__
+    held = [Path(word) for word in words if word.startswith("/")]
+    links = [path.resolve() for path in (ROOT / "src").rglob("*") if path.is_symlink()]
+    assert links
+    assert all(any(link.is_relative_to(place) for place in held) for link in links)
+    dependencies = [word for word in words if not word.startswith("/")]
     wanted = [line.split('"')[1].split(">")[0] for line in _dependencies()]
     assert sorted(dependencies) == sorted(wanted)
 

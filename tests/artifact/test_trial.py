@@ -342,6 +342,12 @@ def test_a_nix_package_cannot_propagate_the_machine_itself(tmp_path: Path) -> No
     assert propagated(root) == []
 
 
+def test_a_folder_inside_of_an_environment_is_not_of_its_python(tmp_path: Path) -> None:
+    inside = tmp_path / "lib" / "python3.99" / "site-packages" / "other" / "sample"
+    package(inside, "")
+    assert interpreter_for(inside, CATALOG).folders == (inside,)
+
+
 def test_an_environments_python_is_found_from_its_site_packages(tmp_path: Path) -> None:
     site = tmp_path / "env" / "lib" / "python3.13" / "site-packages"
     package(site, "")

@@ -91,7 +91,9 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
         python = place / "bin" / "python3"
         if os.access(python, os.X_OK):
             return python
-    version = next((part for folder in folders for part in folder.parts if part.startswith("python3.")), "")
+    # A folder further up says nothing of it: a package may lie inside of somebody's environment.
+    homes = [folder.parent.name for folder in folders if folder.name == "site-packages"]
+    version = next((name for name in homes if name.startswith("python3.")), "")
     if _by_nix(roots[0]):
         raise Problem(
             f"no interpreter for it: {version or 'a Python'} is not among the inputs that it propagates",

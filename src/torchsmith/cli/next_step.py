@@ -30,4 +30,5 @@ def next_step(
     """`next: torchsmith WORDS -w WORKSPACE`, on stderr, with the nixpkgs that was named."""
     given = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
     said = command(*words, *(word for tree in given for word in ("--nixpkgs", tree)), workspace=workspace)
+    sys.stdout.flush()  # what it follows comes first, also where both go into one file
     tell(paint("next: ", "cyan", sys.stderr) + said + (f"   # {why}" if why else ""))
