@@ -10,8 +10,9 @@ import msgspec
 from torchsmith.build.machine import Share
 from torchsmith.build.plan import Broken, BuildPlan
 from torchsmith.build.simulation import Simulated
-from torchsmith.cli.paint import Printer, by_reason, paint, some, write
+from torchsmith.cli.paint import Printer, paint, write
 from torchsmith.cli.remaining import duration
+from torchsmith.edge.words import by_reason, some_of
 from torchsmith.record import Expected
 
 SHOWN = 40
@@ -68,7 +69,7 @@ def _print_sums(plan: BuildPlan, line: Printer) -> None:
 def print_broken(plan: BuildPlan, line: Printer) -> None:
     """Recipes that do not evaluate; the same reason is told once."""
     for why, names in by_reason((broken.why, broken.name) for broken in plan.broken).items():
-        line(f"✗ {some(names)}: {why}", "red")
+        line(f"✗ {some_of(names)}: {why}", "red")
 
 
 class PlannedJob(msgspec.Struct, frozen=True):

@@ -23,9 +23,10 @@ from torchsmith.cli.by_name import SHOWN, next_steps
 from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.cli.next_step import command, next_step
-from torchsmith.cli.paint import paint, some, tell, write
+from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.verified import looked_at
 from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.words import some_of
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Record
 from torchsmith.workspace.load import Workspace
@@ -110,7 +111,7 @@ def _print_end(ready: Prepared, finished: RunSummary) -> None:
         print_diagnosis(found, name, tell)
         # The recipes that a failed source, or another build that is no recipe, was for.
         if users := recipes_above(ready.plan.jobs, name):
-            tell(paint("  for    ", "cyan", sys.stderr) + some(users, SHOWN))
+            tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, SHOWN))
         tell(f"  {command('log', name, workspace=request.workspace)}", "dim")
     if finished.skipped:
         tell(f"not tried, because what they need failed: {', '.join(finished.skipped)}")

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from torchsmith.cli.console import print_json
-from torchsmith.cli.paint import paint, some, tell, write
+from torchsmith.cli.paint import paint, tell, write
+from torchsmith.edge.words import some_of
 from torchsmith.nix.embedded import Answer
 from torchsmith.nix.evaluate import EvalResult
 
@@ -74,7 +75,7 @@ def print_failures(results: Sequence[EvalResult]) -> None:
             place = str(result.cause.where or "")
             causes.setdefault((place, result.cause.message), []).append(result)
     for (place, message), failed in causes.items():
-        names = some([result.name for result in failed], NAMED)
+        names = some_of([result.name for result in failed], NAMED)
         _tell_error(place or str(failed[0].path), message + paint(f" ({names})", "dim", sys.stderr))
 
 

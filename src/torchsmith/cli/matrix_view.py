@@ -8,7 +8,8 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
 from torchsmith.cli.console import print_json
-from torchsmith.cli.paint import Painted, by_reason, columns, counted, say, write
+from torchsmith.cli.paint import Painted, columns, say, write
+from torchsmith.edge.words import by_reason, counted
 from torchsmith.matrix import Cell, LeftOut, Matrix, pname
 from torchsmith.workspace.load import Workspace
 

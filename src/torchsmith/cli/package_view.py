@@ -10,7 +10,8 @@ import msgspec
 from torchsmith.catalog import Package, builtin_catalog
 from torchsmith.cli.console import out, print_json, say_recovered
 from torchsmith.cli.next_step import next_step
-from torchsmith.cli.paint import by_reason, some, write
+from torchsmith.cli.paint import write
+from torchsmith.edge.words import by_reason, some_of
 from torchsmith.plan.package import PackageChange
 from torchsmith.workspace.load import Workspace
 
@@ -121,7 +122,7 @@ def _say_probes(change: PackageChange) -> None:
         for one in change.probes
     )
     for words, cells in said.items():
-        write(f"{package.attr} at {some(cells)}: {words}")
+        write(f"{package.attr} at {some_of(cells)}: {words}")
     write(f"needs {', '.join(package.needs) or 'nothing of the matrix'}")
     ways = [f"{way.by} {way.name} ({way.form})" for way in package.gpu_lists] or ["its torch"]
     write(f"is told its GPU by {', '.join(ways)}")
@@ -129,7 +130,7 @@ def _say_probes(change: PackageChange) -> None:
 
 def _say_cells(change: PackageChange, workspace: Path | None) -> None:
     for reason, names in by_reason((why, name) for name, why in change.left_out.items()).items():
-        write(f"left out: {some(names)}: {reason}")
+        write(f"left out: {some_of(names)}: {reason}")
     write(f"{len(change.cells)} cells have it")
     words = ("eval", f"package:{change.name}") if change.cells else ("list", "--left-out")
     next_step(*words, workspace=workspace)

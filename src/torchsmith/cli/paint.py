@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import TextIO, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TextIO
 
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 NARROW = 80
-R = TypeVar("R")
 
 
 def _colours(stream: TextIO) -> bool:
@@ -103,22 +102,3 @@ def columns(rows: Sequence[Sequence[Painted]], styles: Sequence[str] = (), gap: 
         )
         for at, line in enumerate(wrapped(texts[-1], max(room - start, 12) if room else None)):
             write(((head if at == 0 else " " * start) + paint(line, looks[-1])).rstrip())
-
-
-def counted(number: int, thing: str) -> str:
-    """1 cell, 44 cells."""
-    return f"{number} {thing}" + ("" if number == 1 else "s")
-
-
-def some(names: Sequence[str], most: int = 1) -> str:
-    """The first few of names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def by_reason(rows: Iterable[tuple[R, str]]) -> dict[R, list[str]]:
-    """Names by the reason that they have in common, out of pairs of reason and name: told once for all."""
-    found: dict[R, list[str]] = {}
-    for why, name in rows:
-        found.setdefault(why, []).append(name)
-    return found

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import print_json, say_recovered
-from torchsmith.cli.paint import by_reason, paint, tell, write
+from torchsmith.cli.paint import paint, tell, write
+from torchsmith.edge.words import by_reason
 from torchsmith.plan.apply import Applied
 from torchsmith.plan.plan import PHASES, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torchsmith.catalog.package import CPU, GpuList, SourceRepository
+from torchsmith.edge.words import some_of
 from torchsmith.plan.package_probe import PackageProbe, cells_to_ask, pin_of
 from torchsmith.workspace.load import Workspace
 
@@ -74,8 +75,7 @@ def _gpu_rows(new: NewPackage, good: Iterable[PackageProbe]) -> list[str]:
 
 
 def _asked(good: Sequence[PackageProbe]) -> str:
-    cells = dict.fromkeys(one.cell.variant.cell for one in good)
-    return ", ".join(list(cells)[:3]) + (f" and {len(cells) - 3} more" if len(cells) > 3 else "")
+    return some_of(list(dict.fromkeys(one.cell.variant.cell for one in good)), 3)
 
 
 def _limits(

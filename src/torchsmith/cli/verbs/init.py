@@ -53,7 +53,8 @@ def run(
 def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bool) -> None:
     """A workspace around repositories that are there."""
     from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.paint import by_reason, some, warn, write
+    from torchsmith.cli.paint import warn, write
+    from torchsmith.edge.words import by_reason, some_of
     from torchsmith.workspace.derive import derive_workspace, write_derived
 
     derived = derive_workspace(folder, repos, line)
@@ -63,7 +64,7 @@ def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bo
         if left:
             write(f"left out, {title}: {len(left)}")
         for why, names in by_reason((one.why, one.name) for one in left).items():
-            write(f"  {some(names)}: {why}")
+            write(f"  {some_of(names)}: {why}")
     if derived.pins:
         write('at another nixpkgs, until --adopt writes them again; ["LINE".cuda."CUDA"] pin = "REV" in')
         write("catalog/lines.toml keeps it then, too:")
