@@ -11,6 +11,7 @@ from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.edge.problem import Problem
 from torchsmith.plan.line import NewLine, add_line, propose_line
 from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.proved import remember
 from torchsmith.workspace.run import GenerateRequest, generate
 
 TOML = """format = 1
@@ -81,3 +82,17 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(workspace: Path, new: 
     with pytest.raises(Problem):
         add_line(workspace, new)
     assert not (workspace / "catalog").exists()
+
+
+def test_an_evaluation_settles_what_only_the_workspace_claims(workspace: Path) -> None:
+    add_line(workspace, NEW)
+    ask_for(workspace, "2.29")
+    opened = open_workspace(workspace)
+    name = "pytorch-python313-cuda13_0-sm120-avx2"
+    assert remember(workspace, opened.matrix.cells, opened.catalog, {name, "another"}) == 1
+    assert remember(workspace, opened.matrix.cells, opened.catalog, {name}) == 0
+    warned = {cell.name for cell in open_workspace(workspace).matrix.cells if cell.warnings}
+    assert len(warned) == len(opened.matrix.cells) - 1
+    assert name not in warned
+    (workspace / ".torchsmith/evaluated").write_text(f"{name} 2.29 0182a36\n")  # at another nixpkgs
+    assert all(cell.warnings for cell in open_workspace(workspace).matrix.cells)

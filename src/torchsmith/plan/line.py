@@ -24,11 +24,11 @@ from torchsmith.plan.pin import (
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.proved import CLAIM
 from torchsmith.workspace.run import carry_out, root_of
 
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
-UNPROVED = "only this workspace says so: torchsmith eval proves a cell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
         **release_of(like, move, catalog),
         "pythons": [str(python) for python in (known or like).pythons],
         "source": "this workspace",
-        "unproved": UNPROVED,
+        "unproved": CLAIM,
     }
     facts: dict[str, FactTable] = {"lines": {new.name: entry}}
     every = {"cpu": like.cpu, **{str(cuda): build for cuda, build in like.cuda.items()}}
@@ -122,5 +122,5 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
 
 def _build(build: LineBuild, pin: str) -> FactTable:
     """As the other line builds it, at its pin or another."""
-    made: FactTable = {"pin": pin or build.pin, "fixes": list(build.fixes), "unproved": UNPROVED}
+    made: FactTable = {"pin": pin or build.pin, "fixes": list(build.fixes), "unproved": CLAIM}
     return made | ({"cuda_set": build.cuda_set} if build.cuda_set else {})

@@ -17,6 +17,7 @@ from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.select import choose
+from torchsmith.workspace.proved import proved, settled
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
 FILE = "torchsmith.toml"
@@ -35,7 +36,9 @@ class Workspace:
 
     @cached_property
     def matrix(self) -> Matrix:
-        return self.source.placed(lambda: expand(self.spec, self.catalog))
+        found = self.source.placed(lambda: expand(self.spec, self.catalog))
+        known = proved(self.root)
+        return Matrix(settled(found.cells, self.catalog, known), found.left_out) if known else found
 
     @property
     def lines(self) -> dict[str, str]:

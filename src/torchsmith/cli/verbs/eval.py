@@ -44,8 +44,10 @@ def run(
     from torchsmith.cli import eval_view as view
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation, open_recipes
+    from torchsmith.cli.paint import tell
     from torchsmith.edge.problem import Exit
     from torchsmith.nix.evaluate import exit_of
+    from torchsmith.workspace.proved import remember
 
     opened, chosen = open_recipes(recipes, workspace)
     if values:
@@ -58,6 +60,11 @@ def run(
         _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, separate=separate)
         results = evaluate(chosen)
         view.print_results(results, as_json=json)
+        if opened.root is not None:
+            good = {one.name for one in results if one.ok}
+            settled = remember(opened.root, opened.matrix.cells, opened.catalog, good)
+            if settled:
+                tell(f"{settled} cells that only this workspace claimed are proved to evaluate")
         code = exit_of([one.cause.message for one in results if one.cause])
         if not (code or json):
             next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
