@@ -248,6 +248,15 @@ def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> No
     )
 
 
+def test_the_default_workspace_is_told_on_one_screen_with_its_notes(tmp_path: Path) -> None:
+    assert run([PROGRAM, "init", "."], cwd=tmp_path).ok
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    told = run([PROGRAM, "audit", ".", "--notes", "--no-values"], cwd=tmp_path)
+    assert told.ok
+    assert "notes" in told.stdout.splitlines()[-1]
+    assert len(told.stdout.splitlines()) <= 24
+
+
 def test_junit_has_a_failure_for_each_finding(repo: Path) -> None:
     root = ElementTree.fromstring(torchsmith(repo, "--format", "junit").stdout)
     table = json.loads(torchsmith(repo, "--json").stdout)
