@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from tests.host.machines import Expectation, Known, corpus
-from torchsmith.host.pick import Pick, find_workload, pick
+from torchsmith.host.pick import Pick, pick
 from torchsmith.workspace.load import Workspace, open_workspace
 
 CASES = [(name, number) for name, known in corpus().items() for number in range(len(known.expect))]
@@ -20,7 +20,7 @@ def workspace(profile: str) -> Workspace:
 
 def picked(known: Known, expected: Expectation) -> Pick:
     opened = workspace(expected.profile)
-    workload = find_workload(expected.workload, opened.catalog)
+    workload = opened.catalog.workloads[expected.workload]
     return pick(known.facts(), opened.matrix.cells, opened.catalog, workload)
 
 

@@ -17,7 +17,7 @@ from torchsmith.edge.problem import Problem
 from torchsmith.host.commands import Surroundings, build_commands, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.given import Given, find_cpu_name
-from torchsmith.host.pick import Assigned, Pick, PickedVariants, find_workload, pick
+from torchsmith.host.pick import Assigned, Pick, PickedVariants, pick
 from torchsmith.host.rank import why_after
 from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.matrix import Cuda, Variant
@@ -95,7 +95,7 @@ def assert_runs(answer: Pick) -> None:
 @given(hosts(), st.sampled_from(sorted(CATALOG.workloads)))
 @settings(max_examples=300)
 def test_what_is_picked_runs(facts: HostFacts, workload: str) -> None:
-    answer = pick(facts, CELLS, CATALOG, find_workload(workload, CATALOG))
+    answer = pick(facts, CELLS, CATALOG, CATALOG.workloads[workload])
     assert_runs(answer)
     for fit in answer.wanted:
         assert_runs(replace(answer, choice=PickedVariants((Assigned(fit, fit.used),))))
@@ -134,7 +134,7 @@ def names(answer: Pick) -> list[str]:
 
 
 def chosen(words: Given, workload: str = "general") -> list[str]:
-    return names(pick(machine(words), CELLS, CATALOG, find_workload(workload, CATALOG)))
+    return names(pick(machine(words), CELLS, CATALOG, CATALOG.workloads[workload]))
 
 
 def test_the_exact_architecture_comes_before_a_compatible_one() -> None:

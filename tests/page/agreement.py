@@ -16,7 +16,7 @@ from torchsmith.edge.problem import Problem
 from torchsmith.host.commands import IN_A_WORKSPACE
 from torchsmith.host.document import to_document
 from torchsmith.host.facts import merge
-from torchsmith.host.pick import find_workload, pick
+from torchsmith.host.pick import pick
 from torchsmith.host.read_report import read_report
 from torchsmith.page.html import mine_script
 from torchsmith.page.rules import pick_rules
@@ -55,7 +55,7 @@ def by_command_line(asked: Asked) -> dict[str, Any]:
         facts = merge(read_report(text, name) for name, text in asked.reports)
     except Problem as problem:
         return {"unread": problem.message.split(" (")[0]}
-    answer = pick(facts, opened.matrix.cells, catalog, find_workload(asked.workload, catalog))
+    answer = pick(facts, opened.matrix.cells, catalog, catalog.workloads[asked.workload])
     told = pick_json(answer, catalog, IN_A_WORKSPACE)
     choice = [
         {

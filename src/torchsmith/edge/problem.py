@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Exit(IntEnum):
@@ -91,3 +94,11 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     if best:
         return f"did you mean {best}?"
     return f"known: {', '.join(choices)}" if 0 < len(choices) <= MOST_KNOWN else ""
+
+
+def by_name(kind: str, name: str, known: Mapping[str, T]) -> T:
+    """What has a name, or a Problem with the nearest one."""
+    try:
+        return known[name]
+    except KeyError:
+        raise Problem(f"unknown {kind} {name!r}", hint=did_you_mean(name, known)) from None

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
-from torchsmith.edge.problem import Problem, did_you_mean
 from torchsmith.edge.value import frozen
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.judge import Fits
@@ -104,14 +103,6 @@ def pick(
         wanted=wanted,
         barred=() if wanted else _barred(host, choice, own or everything, catalog, workload, stack),
     )
-
-
-def find_workload(name: str, catalog: Catalog) -> Workload:
-    """A workload by its name, or a Problem with the nearest one."""
-    try:
-        return catalog.workloads[name]
-    except KeyError:
-        raise Problem(f"unknown workload {name!r}", hint=did_you_mean(name, catalog.workloads)) from None
 
 
 def choose(host: Capability, ranking: Ranking) -> PickedVariants:

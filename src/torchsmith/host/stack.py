@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from torchsmith.catalog import Catalog, Package
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import by_name
 from torchsmith.edge.value import frozen
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 
@@ -45,20 +45,12 @@ class Stack:
         return tuple(one.title for one in needed if variant.of(one).name not in known)
 
 
-def find_package(name: str, catalog: Catalog) -> Package:
-    """A package by its name, or a Problem with the nearest one."""
-    try:
-        return catalog.packages[name]
-    except KeyError:
-        raise Problem(f"unknown package {name!r}", hint=did_you_mean(name, catalog.packages)) from None
-
-
 def stack_of(names: Sequence[str], cells: Iterable[Cell], catalog: Catalog) -> Stack:
     """The packages that are named, or the first that a matrix has, which is torch wherever it has any."""
     if not names:
         having = {cell.variant.package for cell in cells}
         return Stack(min(having, key=lambda one: one.order, default=catalog.torch))
-    found = {name: find_package(name, catalog) for name in names}
+    found = {name: by_name("package", name, catalog.packages) for name in names}
     # The one with most below it: its recipe brings the others where the matrix has them not.
     *others, lead = sorted(found.values(), key=lambda one: (len(catalog.below(one)), one.order))
     return Stack(lead, tuple(others), named=True)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.catalog.runs import gpu_code_runs
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import by_name, did_you_mean
 from torchsmith.edge.value import frozen
 from torchsmith.matrix.variant import Cuda, Flavor, Variant
 
@@ -79,10 +79,7 @@ def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decis
 
 def find_line(catalog: Catalog, name: str) -> Line:
     """A line by its name, or a Problem with the nearest one."""
-    try:
-        return catalog.lines[name]
-    except KeyError:
-        raise Problem(f"unknown line {name!r}", hint=did_you_mean(name, catalog.lines)) from None
+    return by_name("line", name, catalog.lines)
 
 
 @lru_cache(256)  # every cell of a block asks the same

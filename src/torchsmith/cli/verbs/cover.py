@@ -48,17 +48,17 @@ def run(
     """
     from torchsmith.cli import cover_view as view
     from torchsmith.cli.console import print_json
+    from torchsmith.edge.problem import by_name
     from torchsmith.host.cover import Cover, Pins, catalog_estimates
     from torchsmith.host.fleet import read_fleet
     from torchsmith.host.matrix_file import write_matrix
-    from torchsmith.host.pick import find_workload
     from torchsmith.workspace.load import open_workspace, read_as
 
     opened = open_workspace(workspace, profile, alone="wide")
     catalog, cells = opened.catalog, opened.select(selectors or []).cells
     machines = read_fleet(fleet, catalog)
     pins = Pins(tuple(must or ()), tuple(must_not or ()))
-    kind = find_workload(workload, catalog)
+    kind = by_name("workload", workload, catalog.workloads)
     cover = Cover(machines, cells, catalog, kind, catalog_estimates(catalog), pins, package or ())
     plan = cover.best(best) if best else cover.fewest()
     plans = cover.curve(curve) if curve else ()

@@ -69,10 +69,11 @@ def run(
     from torchsmith.cli.console import print_json
     from torchsmith.cli.host_view import print_notes
     from torchsmith.cli.pick_view import pick_json, print_explanations, print_pick
+    from torchsmith.edge.problem import by_name
     from torchsmith.host.commands import stand_here
     from torchsmith.host.gather import gather
     from torchsmith.host.given import Given
-    from torchsmith.host.pick import find_workload, pick
+    from torchsmith.host.pick import pick
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace, profile, alone="wide")
@@ -80,7 +81,7 @@ def run(
     given = Given(system, cpu, isa, features, "; ".join(gpu or []), "", driver)
     facts = gather(from_ or [], given, catalog, limit=time_limit)
     cells = opened.select(selectors or []).cells
-    answer = pick(facts, cells, catalog, find_workload(workload, catalog), package or ())
+    answer = pick(facts, cells, catalog, by_name("workload", workload, catalog.workloads), package or ())
     here = stand_here(opened.root, org or opened.settings.org)
     if manifest:
         _print_manifest(answer, catalog, here.org)
