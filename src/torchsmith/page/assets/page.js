@@ -94,6 +94,7 @@
   const found = document.getElementById("found");
   const search = document.getElementById("search");
 
+  const AT_ONCE = 4; // grids that a filter lays out before it is seen; those below wait for the next frame
   const filter = () => {
     const asked = search.value.trim();
     const test = parse(asked);
@@ -108,15 +109,18 @@
     const homes = new Map();
     const hide = (element, hidden) => element.hidden === hidden || (element.hidden = hidden);
     const none = (cells) => narrowed && !cells.some((cell) => cell.on);
+    let shown = 0;
     for (const one of tables) {
       const { box, rows, cells, home } = one;
       const empty = none(cells);
       hide(box, empty);
+      box.classList.toggle("later", !empty && ++shown > AT_ONCE);
       if (!empty) for (const { row, cells: own } of rows) hide(row, none(own));
       if (!empty) stopAt(one, one.stop.on ? one.stop : cells.find((cell) => cell.on));
       homes.set(home, (homes.get(home) || false) || !empty);
     }
     for (const [home, shown] of homes) hide(home, !shown);
+    requestAnimationFrame(() => tables.forEach(({ box }) => box.classList.remove("later")));
     found.textContent = narrowed ? `${count} of ${data.cells.length} cells` : "";
   };
   search.addEventListener("input", filter);
