@@ -167,7 +167,7 @@ def test_two_runs_of_one_workspace_exclude_each_other(place: Place, own_store: P
     child.wait()
     row = open_record(place.root).runs(1)[0]
     assert row.state == "stopped"
-    assert "torchsmith build --resume -w" in call(*place.words("status")).out
+    assert "torchsmith build --resume -w" in call(*place.words("status")).err
 
 
 def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
