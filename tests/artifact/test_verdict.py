@@ -12,8 +12,9 @@ from tests.artifact import elves
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.compare import compare
 from torchsmith.artifact.cpu_promise import clipped
-from torchsmith.artifact.elf import HEADER
+from torchsmith.artifact.elf import HEADER, Links
 from torchsmith.artifact.gpu import Service
+from torchsmith.artifact.linking import Linked, Setting, needs_of
 from torchsmith.artifact.report import Report, verify
 from torchsmith.artifact.verdict import variant_in
 from torchsmith.catalog import Sm, builtin_catalog
@@ -586,3 +587,16 @@ def test_a_name_that_would_fill_a_screen_keeps_its_two_ends() -> None:
     assert clipped(name).startswith("void at::native::kernel<")
     assert clipped(name).endswith("bool>(double)")
     assert clipped("at::native::add") == "at::native::add"
+
+
+@pytest.mark.parametrize(
+    ("torch", "runpath", "state"),
+    [(False, (), "elsewhere"), (True, (), "missing"), (False, ("/nix/store/x/lib",), "missing")],
+)
+def test_a_companion_finds_the_cuda_libraries_that_torch_has_loaded(
+    torch: bool, runpath: tuple[str, ...], state: str, tmp_path: Path
+) -> None:
+    """Torch itself, and what Nix links by a path, must find them."""
+    library = Linked("x.so", tmp_path / "x.so", Links(needed=("libcudart.so.99",), runpath=runpath), torch)
+    (need,) = needs_of([library], (), Setting(installed=True, local=False))
+    assert need.found == state
