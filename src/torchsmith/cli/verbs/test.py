@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,6 +55,8 @@ def run(
 
     opened = open_workspace(workspace)
     word = or_sample(path, "build")
+    if word != path:
+        python = python or Path(sys.executable)  # a toy runs with any
     path, variant = build_and_name(word, variant, opened)
     promise = promised(variant, path, opened.catalog)
     interpreter = interpreter_for(path, opened.catalog, python)
