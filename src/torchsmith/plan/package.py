@@ -113,10 +113,9 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
         return
     where = catalog.place("packages", (taken.name,))
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
-    wanted = workspace.settings.packages or [one.name for one in catalog.packages.values() if one.default]
     hint = (
         "it is in this workspace; torchsmith package remove takes it out"
-        if taken.name in wanted
+        if taken.name in _asked(workspace)
         else f'name it in {workspace.source.name}: packages = ["pytorch", "{taken.name}"]'
     )
     raise Problem(f"{new.name if taken.name == new.name else new.attribute} {what}", hint=hint, where=where)
@@ -179,11 +178,15 @@ def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[Packag
     for pin, version in pins.items():
         held = set_string(held, (pin, new.name), version)
     texts[PINS] = held
-    packages = workspace.settings.packages
-    if packages is None:
-        packages = tuple(one.name for one in workspace.catalog.packages.values() if one.default)
-    texts[FILE] = set_list(workspace.source.text, "packages", [*packages, new.name])
+    texts[FILE] = set_list(workspace.source.text, "packages", [*_asked(workspace), new.name])
     return texts
+
+
+def _asked(workspace: Workspace) -> Sequence[str]:
+    """The packages that a workspace asks for, by name."""
+    if (named := workspace.settings.packages) is not None:
+        return named
+    return [one.name for one in workspace.catalog.packages.values() if one.default]
 
 
 def _text(root: Path, name: str) -> str:
@@ -232,11 +235,9 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
         for pin in opened.catalog.pins:
             pins = drop_key(pins, (pin, name))
         texts[PINS] = pins
-    packages = opened.settings.packages
-    default = [one.name for one in opened.catalog.packages.values() if one.default]
-    if name in (packages if packages is not None else default):
-        left = [one for one in (packages if packages is not None else default) if one != name]
-        texts[FILE] = set_list(opened.source.text, "packages", left)
+    asked = _asked(opened)
+    if name in asked:
+        texts[FILE] = set_list(opened.source.text, "packages", [one for one in asked if one != name])
     if not any(_edit(root, path, text).done for path, text in texts.items()):
         raise Problem(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
     return _change(opened, name, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
