@@ -29,7 +29,8 @@ def test_the_example_is_a_cell_that_many_can_use(profile: str, example: str, tmp
 
 
 def test_pages_of_cpu_builds_speak_of_no_gpu(tmp_path: Path) -> None:
-    readme(tmp_path, "real", ("pytorch-python313-cpu-avx2", "pytorch-python313-cpu-avx512"))
+    text = readme(tmp_path, "real", ("pytorch-python313-cpu-avx2", "pytorch-python313-cpu-avx512"))
+    assert not re.search("libcuda|GPU architecture|`sm`", text)
     [notes] = (tmp_path / "build-pytorch/docs").glob("*-build-notes.md")
     assert not re.search("CUDA|MAGMA|GPU|nvcc", notes.read_text().replace("| GPU |", ""))
 
