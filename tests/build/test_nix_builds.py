@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -419,18 +420,24 @@ def test_printed_commands_can_be_copied_where_the_path_has_a_space(
 def test_a_source_that_fails_is_named_by_the_recipes_that_want_it(
     place: Place, own_store: Path, call: Call
 ) -> None:
+    wrong = f"sha256-{'A' * 43}="  # one that the miniature does not know for a real download's
     for name in (place.torch, place.vision):
         recipe = place.recipe(name)
-        text = recipe.read_text()
-        bad = text.replace('rev = "v${version}"', 'rev = "v99.${version}"')
-        assert bad != text
-        recipe.write_text(bad)
+        text, changes = re.subn(
+            r'rev = "v\$\{version\}";(\s+)hash = "[^"]+"',
+            rf'rev = "v99.${{version}}";\1hash = "{wrong}"',
+            recipe.read_text(),
+        )
+        assert changes == 1
+        recipe.write_text(text)
     done = call(*place.words("build"))
     assert done.code == 1
     failed = done.err[done.err.index("cause") :]
     assert place.torch in failed
+    recipe = place.recipe(place.torch)
+    recipe.write_text(recipe.read_text().replace('repo = "pytorch"', 'repo = "gone"'))
     learnt = call(*place.words("fix-hashes"))
-    assert learnt.code == 1
+    assert learnt.code == 3
     line = next(line for line in learnt.err.splitlines() if "could not be fetched" in line)
     assert place.torch in line
     assert "v99.2.10.0" in line
