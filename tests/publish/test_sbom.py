@@ -80,3 +80,10 @@ def test_a_recipe_that_does_not_evaluate_has_no_bill(place: Place, call: Call) -
     said = call("sbom", place.torch, *place.words("--json"))
     assert (said.code, said.out) == (1, "")
     assert "no such thing" in said.err
+
+
+def test_a_document_that_would_lack_a_recipe_is_not_printed(place: Place, call: Call) -> None:
+    place.recipe(place.vision).write_text('{ }: throw "no"\n')
+    said = call("sbom", place.torch, place.vision, *place.words("--json"))
+    assert (said.code, said.out) == (1, "")
+    assert place.vision in said.err

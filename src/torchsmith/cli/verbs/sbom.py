@@ -39,27 +39,29 @@ def run(
 
     Nix evaluates the recipes and tells name, version and licence of every input for the host, and of theirs.
     Where all results are in the store, it is what they really hold. Terms that are not free, CUDA's among
-    them, come first. The exit code is 1 where a recipe does not evaluate.
+    them, come first. The exit code is 1 where a recipe does not evaluate, 3 where all that failed are
+    downloads; there is no document then, which would lack packages.
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.eval_view import print_failures
     from torchsmith.cli.nix_options import evaluation, open_recipes
+    from torchsmith.nix.evaluate import exit_of
     from torchsmith.nix.inventory import take_stock
     from torchsmith.publish.sbom import cyclonedx
 
     opened, chosen = open_recipes(recipes, workspace)
     nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, inventory=True)
     results = evaluate(chosen)
-    failed = [result for result in results if not result.ok]
+    code = exit_of([one.cause.message for one in results if one.cause])
+    print_failures(results)
     inventory = take_stock(nix, results)
     title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"
-    if json and not failed:
+    if json and not code:
         print_json(cyclonedx(inventory, title), format=None)
-    elif inventory.components:
+    elif inventory.components and not json:
         _print_terms(inventory, title)
-    print_failures(failed)
-    if failed:
-        raise SystemExit(1)
+    if code:
+        raise SystemExit(int(code))
 
 
 def _print_terms(inventory: Inventory, title: str) -> None:
