@@ -110,6 +110,7 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
         assert result.code == 3, result.err
         assert "cannot download" in result.err
         assert AVX512 in result.out
+    assert call("sbom", "pytorch").code == 3
     wrong = workspace / f"build-pytorch/.flox/pkgs/{AVX512}.nix"
     wrong.write_text(wrong.read_text().replace("pname =", "pname = pkgs.nonsense; was ="))
     assert call("eval", "pytorch").code == 1
@@ -125,7 +126,7 @@ def test_values_need_no_nix(workspace: Path, call: Call, monkeypatch: pytest.Mon
 
 def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    for words in (["eval"], ["graph"], ["diff-drv", AVX2, AVX512], ["impact"]):
+    for words in (["eval"], ["graph"], ["sbom"], ["diff-drv", AVX2, AVX512], ["impact"]):
         result = call(*words)
         assert result.code == 3
         assert "nix-bin" in result.err
