@@ -120,6 +120,7 @@ def test_no_variant_for_a_gpu_is_exit_1_with_the_cure_and_the_gpus_build_first(c
     result = call("pick", "--profile", "real", *ZEN4)
     assert result.code == 1
     assert json.loads(call("pick", "--profile", "real", *ZEN4, "--json").out)["unserved"] == ["sm89"]
+    assert "update the driver to 580 or newer" in result.out
     wanted = result.out.index("pytorch-python313-cuda12_9-sm89-avx512 would run here; to make it:")
     assert wanted < result.out.index("runs on the CPU alone and leaves sm89 idle")
 
@@ -176,6 +177,7 @@ def test_an_lscpu_alone_leaves_the_gpus_unknown_and_says_so(call: Call) -> None:
     options = reports("lscpu-german")[:2]
     result = call("pick", "--profile", "wide", *options)
     assert result.code == 0
+    assert "the GPUs are unknown: this is for the CPU alone" in result.out
     assert not json.loads(call("pick", "--json", *options).out)["gpus_known"]
 
 
@@ -197,6 +199,8 @@ def test_explain_says_of_every_other_candidate_why_not(call: Call) -> None:
     ).out
     for cell in json.loads(call("list", "--profile", "real", "--json", "pytorch").out)["cells"]:
         assert cell["name"] in out
+    assert "runs, but avx512 comes before avx2 for general use" in out
+    assert "120 code runs on capability 12.x alone" in out
 
 
 def test_selectors_narrow_the_candidates(call: Call) -> None:

@@ -56,7 +56,7 @@ def test_values_of_every_kind_are_written() -> None:
     assert nix_value({"a": {"if": "x"}}) == '{ a = { "if" = "x"; }; }'
     assert nix_value({"a": [1], "b": []}, "  ") == "{\n    a = [\n      (1)\n    ];\n    b = [ ];\n  }"
     assert nix_path("/with space") == '(/. + "/with space")'
-    with pytest.raises(Problem):
+    with pytest.raises(Problem, match="null byte"):
         nix_string("\0")
 
 
