@@ -95,6 +95,7 @@ def test_an_lscpu_without_features_says_so() -> None:
     assert facts.system.value == "x86_64-linux"
     assert facts.features is None
     assert len(facts.notes) == 1
+    assert "holds no list of CPU features" in notes(facts)
 
 
 def test_csv_without_header_is_known_by_the_form_of_its_cells() -> None:
@@ -302,6 +303,7 @@ def test_a_table_that_is_cut_before_its_gpus_says_that_they_are_unknown() -> Non
     assert facts.gpus is None
     assert str(facts.driver and facts.driver.value) == "580.65.06"
     assert len(facts.notes) == 1
+    assert "cut before the GPUs" in notes(facts)
 
 
 def test_an_arm_core_without_features_is_no_x86_machine() -> None:

@@ -79,6 +79,7 @@ def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
     reasons = [one.why for one in make_missing(align((apart,))) if one.left]
     assert len(reasons) == 2
     assert len(set(reasons)) == 1
+    assert all("nothing tells which torch" in reason for reason in reasons)
 
 
 def test_one_repository_cannot_be_aligned(apart: Path) -> None:
