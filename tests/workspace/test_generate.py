@@ -176,6 +176,17 @@ def test_a_commit_without_a_committer_says_what_to_set(root: Path, monkeypatch: 
     assert "git config" in caught.value.hint
 
 
+def test_a_repository_of_another_user_is_told_with_gits_advice(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(root)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(Problem, match="dubious ownership") as caught:
+        run(root)
+    assert caught.value.exit is Exit.LACKING
+    assert caught.value.hint.startswith("git config --global --add safe.directory ")
+
+
 def test_no_link_leads_outside_the_workspace(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (root / "build-pytorch").symlink_to(outside)

@@ -44,6 +44,15 @@ def _nobody(repo: Path) -> Problem:
     )
 
 
+def _refused(repo: Path, args: Sequence[str], said: Sequence[str]) -> Problem:
+    """What git did not do, why, and the command that it advises, as for a repository of another user."""
+    last = said[-1] if said else "git said nothing"
+    why = next((line for line in said if line.startswith("fatal: ")), last)
+    advice = next((line.strip() for line in said if line.startswith("\tgit ")), "")
+    words = f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}"
+    return Problem(words, hint=advice, exit=Exit.LACKING)
+
+
 def ask(repo: Path, *args: str, stdin: str | None = None) -> Finished:
     """Run git in a repository; how it ended is for the caller to judge."""
     return run(["git", "-C", repo, *args], timeout=300, stdin=stdin, env=os.environ | KEEPS_MEMORY)
@@ -59,8 +68,7 @@ def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
     if not done.ok:
         if "tell me who you are" in done.stderr:
             raise _nobody(repo)
-        last = (done.stderr.strip().splitlines() or ["git said nothing"])[-1]
-        raise Problem(f"git {' '.join(args[:6])} failed in {repo}: {last}", exit=Exit.LACKING)
+        raise _refused(repo, args, done.stderr.strip().splitlines())
     return done
 
 
