@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -85,7 +86,7 @@ def test_build_with_flox_as_a_person_does(
     (tmp_path / "store").mkdir()
     monkeypatch.setenv("FLOX_STANDIN_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("FLOX_FLOXHUB_TOKEN", "very-secret-token")
-    monkeypatch.setenv("PATH", f"{STAND_IN.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(STAND_IN.parent), prepend=os.pathsep)
     done = call(*place.words("build", "--backend", "flox"))
     assert done.code == 0, done.err
     assert done.err.index(f"{place.torch}: done") < done.err.index(f"{place.vision}: started")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ def test_a_hung_nvidia_smi_is_ended_with_all_that_it_started(
     script = tmp_path / "nvidia-smi"
     script.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/child\nwait\n")
     script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert HANGS.machine is not None
 
     class Mixed(ThisMachine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def _flox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLOX_STANDIN_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("FLOX_STANDIN_CATALOG", str(tmp_path / "catalog.json"))
     monkeypatch.setenv("FLOX_FLOXHUB_TOKEN", TOKEN)
-    monkeypatch.setenv("PATH", f"{STAND_IN.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(STAND_IN.parent), prepend=os.pathsep)
 
 
 def catalog(tmp_path: Path) -> list[list[str]]:

@@ -225,7 +225,7 @@ def test_a_store_that_gives_no_answer_proves_nothing(
         f'exec {real} "$@"\n'
     )
     broken.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", str(broken.parent), prepend=os.pathsep)
     mended = call(*place.words("fix-hashes", "pytorch-mine"))
     assert mended.code == 3
     assert "database is busy" in mended.err
