@@ -85,6 +85,19 @@ def test_a_build_that_fails_is_explained_and_the_rest_is_not_tried(
     assert f"not tried, because what they need failed: {place.vision}" in done.err
 
 
+def test_a_build_hook_that_is_not_there_is_told_at_once_and_not_waited_for(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    conf = own_store / "conf/nix.conf"
+    conf.write_text(f"{conf.read_text()}build-hook = {own_store}/build-remote\n")
+    done = call(*place.words("build", place.torch))
+    if done.code == 0:
+        return  # Nix 2.26 runs itself as its hook, whatever nix.conf says
+    assert {job.attempts for job in open_record(place.root).jobs(1) if job.state == "failed"} == {1}
+    assert title("build-hook") in done.err
+    assert f"{own_store}/build-remote" in done.err
+
+
 def started(place: Place, *more: str) -> subprocess.Popen[str]:
     words = ("build", "--json", "--workspace", str(place.root), "--nixpkgs", str(MINI), *more)
     return subprocess.Popen([sys.executable, "-m", "torchsmith", *words], stdout=subprocess.PIPE, text=True)

@@ -119,6 +119,13 @@ def test_a_compiler_out_of_memory_is_tried_again_with_half_the_cores(tmp_path: P
     assert [event.cores for event in events if isinstance(event, JobRetried)] == [4, 2]
 
 
+def test_a_compiler_out_of_memory_on_one_core_is_not_tried_the_same_way_again(tmp_path: Path) -> None:
+    backend = Scripted(lambda *_: OOM)
+    finished, _, _ = go([job("a")], tmp_path, backend)
+    assert finished.failed["a"].error == "out-of-memory"
+    assert [cores for _, cores in backend.started] == [8, 4, 2, 1]
+
+
 def test_a_lost_builder_is_tried_again_and_a_compile_error_is_not(tmp_path: Path) -> None:
     said = {"a": "error: unexpected end-of-file", "b": "x.cpp:1: error: expected ';'"}
     backend = Scripted(lambda job, attempt, cores: said[job.name] if attempt == 1 or job.name == "b" else "")

@@ -34,6 +34,7 @@ SAMPLES = {
     "no-space": "/tmp/tmpxft_0.cubin: No space left on device",
     "source-gone": "curl: (22) The requested URL returned error: 404",
     "fetch": "error: cannot download v2.10.0.tar.gz from any mirror",
+    "certificate": "curl: (60) SSL certificate problem: unable to get local issuer certificate",
     "build-wants-network": "fatal: unable to access 'https://github.com/a/b/': Could not resolve host",
 }
 

@@ -308,19 +308,19 @@ class Run:
 
     def _failed(self, job: Job, outcome: Outcome, seconds: float) -> None:
         found = diagnose(outcome.said or read_text(self.log_of(job), lenient=True), self.errors)
-        passing = found.policy != "stop" or outcome.killed
-        again = passing and self.attempts[job.key] < ATTEMPTS
+        fewer = found.policy == "retry-fewer-jobs" and not outcome.builder  # Nix sends no cores over ssh
+        hopeless = found.policy == "stop" or (fewer and self.cores[job.key] == 1)
+        again = (outcome.killed or not hopeless) and self.attempts[job.key] < ATTEMPTS
         state: JobState = "waiting" if again else "failed"
         self._ended_as(job, Attempt(state=state, builder=outcome.builder, error=found.summary))
         if again:
-            self._again(job, found, outcome)
+            self._again(job, found, fewer=fewer)
             return
         self.failed[job.name] = found
         self._say(JobEnded(job=job.key, name=job.name, state="failed", seconds=seconds, words=found.summary))
         self._skip_users(job)
 
-    def _again(self, job: Job, found: Diagnosis, outcome: Outcome) -> None:
-        fewer = found.policy == "retry-fewer-jobs" and not outcome.builder  # Nix sends no cores over ssh
+    def _again(self, job: Job, found: Diagnosis, *, fewer: bool) -> None:
         rest = 0.0
         if fewer:
             self.cores[job.key] = max(1, self.cores[job.key] // 2)

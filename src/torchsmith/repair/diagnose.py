@@ -118,9 +118,9 @@ def _deeper(found: _Found, before: Iterable[NumberedLine], known: KnownPatterns)
     earlier = list(before)
     for name in found.error.gives_way_to if found.error else ():
         behind = [pair for pair in known if pair[0].name == name]
-        deeper = next((one for line in earlier if (one := _match(line, behind))), None)
-        if deeper is not None:
-            return deeper
+        for line in earlier:
+            if _match(line, behind) and (deeper := _match(line, known)) and deeper.error is behind[0][0]:
+                return deeper
     return found
 
 
