@@ -132,8 +132,9 @@ JSON_WORDS = """Data goes to stdout, words for people to stderr. Every document 
 number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
 `build --json` prints an object a line, an event each, without a format; `sbom --json` prints CycloneDX,
 whose `specVersion` is its format. With `--json` an error is a document
-too, `{"format": 1, "error": {"message", "hint", "where", "exit"}}`, and stderr has it in words. What nobody
-knows is null or left out."""
+too, `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and stderr has it in words: the
+[code](exit-codes.md#kinds-of-errors) stays as it is, the words may change. What nobody knows
+is null or left out."""
 
 
 def _type_section(name: str, schema: dict[str, Any]) -> str:

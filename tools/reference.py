@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
 
+import torchsmith
 from tools.verb_pages import module_of
 from torchsmith.catalog import Catalog
 from torchsmith.cli.panels import VERBS
+from torchsmith.edge.problem import Problem
 from torchsmith.repair.diagnose import diagnose
 from torchsmith.workspace.pages import table
 
+PACKAGE = Path(torchsmith.__file__).parent
 LOGS = Path(__file__).parent.parent / "tests" / "repair" / "logs"
 SHOWN = 4  # lines of logs for an error
 
@@ -37,11 +41,32 @@ def exit_page(note: str) -> str:
 
 Where several things fail, 1 comes before 3: the exit code is 3 only where all that failed was out of reach.
 
-With `--json` an error is a document on stdout too:
-`{{"format": 1, "error": {{"message", "hint", "where", "exit"}}}}`.
-
 {table(["verb", "its own words"], rows)}
+
+## Kinds of errors
+
+With `--json` an error is a document on stdout too:
+`{{"format": 1, "error": {{"code", "message", "hint", "where", "exit"}}}}`.
+Its code stays as it is, its words may change.
+
+{table(["code", "what it is"], kind_rows())}
 """
+
+
+def kinds() -> list[type[Problem]]:
+    """Every class of errors, in whichever room it is."""
+    for name in PACKAGE.rglob("*.py"):
+        if "(Problem):" in name.read_text():
+            importlib.import_module(".".join(name.relative_to(PACKAGE.parent).with_suffix("").parts))
+    found = [Problem]
+    for kind in found:
+        found += kind.__subclasses__()
+    return found[1:]
+
+
+def kind_rows() -> list[list[str]]:
+    """What each code of an error means."""
+    return sorted([f"`{kind.code()}`", inspect.getdoc(kind) or ""] for kind in kinds())
 
 
 def errors_page(catalog: Catalog, note: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from tools.pages import DOCUMENTS
+from tools.reference import kinds
 from torchsmith.cli.panels import VERBS
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
@@ -70,4 +71,12 @@ def test_an_error_is_a_document_too(tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     told = json.loads(done.stdout)
     assert (done.returncode, told["format"], told["error"]["exit"]) == (2, 1, 2)
+    assert told["error"]["code"] == "bad-name"
     assert told["error"]["message"] in done.stderr
+
+
+def test_the_codes_of_errors_stay_as_they_are() -> None:
+    codes = """bad-name busy cannot-build cannot-read cannot-write conflict contradiction damaged empty exists
+        failed incomplete invalid lacking not-elf not-found not-known refused template-error too-large
+        unreadable usage"""
+    assert sorted(kind.code() for kind in kinds()) == codes.split()

@@ -14,7 +14,7 @@ import msgspec
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import GpuTarget
 from torchsmith.catalog.axes import BadValue
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.problem import CannotRead, Invalid, Where
 
 LAUNCHERS = ("ccache", "sccache", "distcc", "env", "cmake", "-E", "nice")
 ASSIGNED = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
@@ -75,9 +75,9 @@ def read_commands(path: Path) -> list[ObjectCommand]:
     try:
         entries = msgspec.json.decode(path.read_bytes(), type=list[CompileCommand])
     except OSError as error:
-        raise Problem(f"cannot read {path}: {error.strerror}") from error
+        raise CannotRead(f"cannot read {path}: {error.strerror}") from error
     except msgspec.MsgspecError as error:
-        raise Problem(f"these are no compile commands: {error}", where=Where(str(path))) from error
+        raise Invalid(f"these are no compile commands: {error}", where=Where(str(path))) from error
     return [one for one in map(object_command, entries) if one is not None]
 
 

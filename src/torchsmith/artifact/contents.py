@@ -16,7 +16,7 @@ from typing import Literal
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, FileSlice, open_file, printable
 from torchsmith.artifact.wheel import open_member, open_zip, read_member, refuse_bombs
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import CannotRead, TooLarge
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
@@ -56,7 +56,7 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise Problem(f"cannot read {printable(str(path))}: {error.strerror}") from error
+        raise CannotRead(f"cannot read {printable(str(path))}: {error.strerror}") from error
     if stat.S_ISDIR(found.st_mode):
         yield _folder(path, owners)
     elif path.suffix in (".whl", ".zip"):
@@ -79,7 +79,7 @@ def _folder(root: Path, owners: Owners) -> Contents:
         for name, path in _entries(prefix, folder, contents):
             files += 1
             if files > MOST_FILES:
-                raise Problem(f"{root} holds more than {MOST_FILES} files", hint="name the package's folder")
+                raise TooLarge(f"{root} holds more than {MOST_FILES} files", hint="name the package's folder")
             try:
                 found = os.stat(path)
             except OSError as error:

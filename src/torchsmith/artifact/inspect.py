@@ -26,7 +26,7 @@ from torchsmith.artifact.known import Owners, Role, came_along, known
 from torchsmith.artifact.linking import Linked, Need, Setting, needs_of, strange_paths
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import Catalog, Package, builtin_catalog
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Exit, Invalid, Problem
 
 Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
 
@@ -110,7 +110,7 @@ def inspect(
         if contents.kind == "library":
             _refuse_other_files(contents.libraries[0])
         if not any(role == "own" for _, role in items):
-            raise Problem(
+            raise Invalid(
                 f"{path} holds no library of {package.title if package else 'any known package'}",
                 hint=EXPECTED,
             )
@@ -132,7 +132,7 @@ def _refuse_other_files(item: Item) -> None:
         try:
             read_elf(source)
         except NotElf as fault:
-            raise Problem(f"{item.name} is no library: {fault.message}", hint=EXPECTED) from fault
+            raise Invalid(f"{item.name} is no library: {fault.message}", hint=EXPECTED) from fault
         except Damaged:
             return  # it is looked at, and what is wrong is said there
 

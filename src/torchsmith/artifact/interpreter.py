@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, Package
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Invalid, Lacking, NotFound
 from torchsmith.edge.process import find, run
 
 PROPAGATED = ("propagated-build-inputs", "propagated-user-env-packages")
@@ -33,18 +33,18 @@ class Interpreter:
 def interpreter_for(path: Path, catalog: Catalog, named: Path | None = None) -> Interpreter:
     """The interpreter to test a package with; a Problem says what is lacking."""
     if not path.is_dir():
-        raise Problem(
+        raise NotFound(
             f"{path} is not a folder" if path.exists() else f"{path} does not exist",
             hint="name a result link, a store path, or a site-packages folder; install a wheel first",
         )
     roots = [path.resolve(), *propagated(path)]
     folders = tuple(folder for root in roots for folder in site_folders(root, catalog))
     if not folders:
-        raise Problem(f"{path} holds no Python package", hint="expected lib/python3.*/site-packages below it")
+        raise Invalid(f"{path} holds no Python package", hint="expected lib/python3.*/site-packages below it")
     if named is not None:
         python = find(str(named)) or named
         if not os.access(python, os.X_OK):
-            raise Problem(f"{named} is not a program that can be run")
+            raise Invalid(f"{named} is not a program that can be run")
         return Interpreter(python, folders)
     return Interpreter(_python(roots, folders), folders)
 
@@ -95,19 +95,17 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
     homes = [folder.parent.name for folder in folders if folder.name == "site-packages"]
     version = next((name for name in homes if name.startswith("python3.")), "")
     if _by_nix(roots[0]):
-        raise Problem(
+        raise Lacking(
             f"no interpreter for it: {version or 'a Python'} is not among the inputs that it propagates",
             hint="a multi-output package lists them in its dev output, beside the result link as NAME-dev;"
             " or name an interpreter with --python PATH",
-            exit=Exit.LACKING,
         )
     python_on_path = find(version or "python3")
     if python_on_path is None or (not version and not _can_load(python_on_path, folders)):
         wanted = version or "a Python of the release it was built for"
-        raise Problem(
+        raise Lacking(
             f"no interpreter for it: {wanted} is neither among its inputs nor on PATH",
             hint="name one with --python PATH",
-            exit=Exit.LACKING,
         )
     return python_on_path
 
@@ -138,7 +136,7 @@ def packages_at(folders: tuple[Path, ...], catalog: Catalog) -> list[Package]:
     for folder in folders:
         if found := _packages_in(folder, catalog):
             return found
-    raise Problem(f"none of {', '.join(one.title for one in catalog.packages.values())} is there")
+    raise Invalid(f"none of {', '.join(one.title for one in catalog.packages.values())} is there")
 
 
 def _packages_in(folder: Path, catalog: Catalog) -> list[Package]:

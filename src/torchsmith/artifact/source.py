@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import CannotRead, Exit, Invalid, Problem
 
 CHUNK = 1 << 20
 
@@ -75,10 +75,10 @@ def open_regular(path: Path) -> int:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise Problem(f"cannot read {printable(str(path))}: {error.strerror}") from error
+        raise CannotRead(f"cannot read {printable(str(path))}: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise Problem(f"{printable(str(path))} is not a regular file")
+        raise Invalid(f"{printable(str(path))} is not a regular file")
     return handle
 
 

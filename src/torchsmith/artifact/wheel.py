@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, open_regular, printable
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Lacking
 
 MOST_UNPACKED = 16 << 30  # no library comes near this size
 MOST_RATIO = 200  # deflate reaches 1032 on zeros; real libraries stay below 20
@@ -115,10 +115,9 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]
             target.write(chunk)
             target.flush()
         except OSError as error:
-            raise Problem(
+            raise Lacking(
                 f"cannot unpack {printable(member.filename)}: {error.strerror}",
                 hint=f"{tempfile.gettempdir()} lacks {member.file_size} bytes; TMPDIR names another place",
-                exit=Exit.LACKING,
             ) from error
     return done
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from torchsmith.audit.finding import Edit, FindingFix, Severity, Sure
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import NotKnown, did_you_mean
 
 if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
@@ -104,7 +104,7 @@ def find_rule(id: str) -> Rule:
     """A rule by its id, or a Problem with the nearest one."""
     known = {one.id: one for one in all_rules()}
     if id.upper() not in known:
-        raise Problem(f"no rule is called {id}", hint=did_you_mean(id.upper(), known))
+        raise NotKnown(f"no rule is called {id}", hint=did_you_mean(id.upper(), known))
     return known[id.upper()]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from torchsmith.audit.finding import Finding
 from torchsmith.edge.files import read_text, write_atomic
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Invalid, NotKnown, did_you_mean
 from torchsmith.workspace.settings import AuditSettings
 
 IGNORE = re.compile(r"torchsmith: ignore(-file)?((?:[ ,]+TS\d{3,4})*)")
@@ -81,7 +81,7 @@ def _check(words: Sequence[str]) -> None:
     for word in words:
         if not any(id.startswith(word) for id in ids):
             hint = did_you_mean(word.upper(), ids) or f"docs/rules.md lists them: {ids[0]} to {ids[-1]}"
-            raise Problem(f"no rule is called {word}", hint=hint)
+            raise NotKnown(f"no rule is called {word}", hint=hint)
 
 
 def muted(finding: Finding, comments: Sequence[tuple[int, str]]) -> bool:
@@ -105,7 +105,7 @@ def read_baseline(path: Path) -> frozenset[str]:
         table = json.loads(read_text(path))
         return frozenset(f"{one['rule']} {one['file']} {one['message']}" for one in table["findings"])
     except (ValueError, KeyError, TypeError) as error:
-        raise Problem(
+        raise Invalid(
             f"{path} is not a baseline: {error}", hint="torchsmith audit --write-baseline makes one"
         ) from error
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from torchsmith.build.job import Job
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Exit, Problem, Where
+from torchsmith.edge.problem import Invalid, Lacking, Where
 from torchsmith.edge.words import some_of
 from torchsmith.workspace.settings import BuilderSettings
 
@@ -80,7 +80,7 @@ def checked_address(address: str, where: Where | None = None) -> str:
     except ValueError as error:
         wrong = f": {error}"
     if wrong:
-        raise Problem(f"builder address {address}{wrong}", hint="ssh://USER@HOST:PORT", where=where)
+        raise Invalid(f"builder address {address}{wrong}", hint="ssh://USER@HOST:PORT", where=where)
     return full
 
 
@@ -135,11 +135,11 @@ def _machine(words: Sequence[str], where: Where) -> Builder:
     given = [*("" if word == "-" else word for word in words), *[""] * 8]
     address, systems, key, jobs, speed, features, mandatory, host_key = given[:8]
     if not systems:
-        raise Problem(
+        raise Invalid(
             f"builder {address} names no system", hint="the second word, such as x86_64-linux", where=where
         )
     if not re.fullmatch(r"\d*", jobs) or not re.fullmatch(r"\d*(\.\d+)?", speed):
-        raise Problem(f"builder {address}: jobs and speed must be numbers", where=where)
+        raise Invalid(f"builder {address}: jobs and speed must be numbers", where=where)
     return Builder(
         checked_address(address, where),
         frozenset(systems.split(",")),
@@ -168,10 +168,9 @@ def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
     for name, why in refused.items():
         reasons.setdefault(why, []).append(name)
     shown = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
-    raise Problem(
+    raise Lacking(
         f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(shown),
         hint=f"add a [[builder]] to torchsmith.toml that can, or {_offer(refused, jobs)}",
-        exit=Exit.LACKING,
     )
 
 

@@ -14,7 +14,7 @@ from torchsmith.build.events import JobSteps
 from torchsmith.build.job import Job
 from torchsmith.build.log import LogFile
 from torchsmith.build.processes import TICK, Processes
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Lacking
 from torchsmith.edge.process import find
 from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.nix.log import NINJA
@@ -26,10 +26,9 @@ def require_flox(instead: str = "") -> Path:
     """Where flox is, or a Problem that says what would do instead."""
     program = find("flox")
     if program is None:
-        raise Problem(
+        raise Lacking(
             "Flox is not installed, and this needs it",
             hint=f"install Flox{f', or {instead}' if instead else ''}",
-            exit=Exit.LACKING,
         )
     return program
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Lacking
 from torchsmith.record import Expected
 
 GIB = 1 << 30
@@ -86,11 +86,10 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
     if not expected:
         return
     if share.memory_gb < per_core_gb * share.jobs:
-        raise Problem(
+        raise Lacking(
             f"memory does not suffice: {share.jobs} jobs with one compiler each need "
             f"{per_core_gb * share.jobs:.1f} GB, there are {share.memory_gb:.1f} GB",
             hint="fewer --jobs, another builder, or your own memory_gb in catalog/estimates.toml",
-            exit=Exit.LACKING,
         )
     store = sum(one.store_gb for one in expected)
     largest = sorted((one.build_gb for one in expected), reverse=True)
@@ -104,9 +103,8 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
         ]
     for place, need, free in needs:
         if need > free:
-            raise Problem(
+            raise Lacking(
                 f"disk does not suffice: {size(need)} are needed {place}, {size(free)} are free",
                 hint="build fewer cells at once, collect garbage, or lay your own figures over "
                 "catalog/estimates.toml if you know better",
-                exit=Exit.LACKING,
             )

@@ -10,7 +10,7 @@ from torchsmith.build.job import Job
 from torchsmith.build.jobs import jobs_of, jobs_of_recipes
 from torchsmith.build.machine import Machine, Share, share_out
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import CannotBuild
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import Listener, evaluate, with_means
 from torchsmith.nix.graph import Graph, graph_of
@@ -82,7 +82,7 @@ def evaluate_recipes(
     )
     with_means(results)
     broken = tuple(
-        Broken(result.name, str(Problem(result.cause.message, where=result.cause.where)))
+        Broken(result.name, str(CannotBuild(result.cause.message, where=result.cause.where)))
         for result in results
         if result.cause is not None
     )

@@ -18,7 +18,7 @@ from torchsmith.build.plan import BuildPlan, Evaluation
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import Rehearsal
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.problem import Invalid, NotKnown, Where
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
 from torchsmith.nix.store import StoreOptions, outlook
@@ -93,7 +93,7 @@ def phases_of(recipes: Iterable[RecipeFile], catalog: Catalog) -> dict[str, str]
     for recipe in recipes:
         package = recipe.variant.package.name if recipe.variant else ""
         if package not in catalog.rehearsals:
-            raise Problem(
+            raise NotKnown(
                 f"{recipe.name}: nothing is known about rehearsing {package or 'it'}",
                 hint=f"known: {', '.join(catalog.rehearsals)}; a workspace's catalog adds others",
             )
@@ -162,7 +162,7 @@ def read_figures(output: Path) -> RehearsalFigures:
     try:
         return msgspec.json.decode(read_text(path), type=RehearsalFigures)
     except msgspec.MsgspecError as error:
-        raise Problem(f"this is no rehearsal: {error}", where=Where(str(path))) from error
+        raise Invalid(f"this is no rehearsal: {error}", where=Where(str(path))) from error
 
 
 def whole_build(figures: RehearsalFigures, cores: int) -> WholeBuild:

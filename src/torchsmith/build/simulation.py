@@ -18,7 +18,7 @@ from torchsmith.build.schedule import (
     simulate,
 )
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import CannotBuild
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.graph import Graph
 from torchsmith.record import Past, expect
@@ -88,7 +88,7 @@ def simulate_farms(
         own = farm_of(builders)
         lacking = {task.system for task in tasks} - {system for slot in own for system in slot.systems}
         if lacking:
-            raise Problem(
+            raise CannotBuild(
                 f"no builder of the workspace builds for {', '.join(sorted(lacking))}",
                 hint="add one to [[builder]], or choose recipes of the systems that it has",
             )

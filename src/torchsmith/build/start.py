@@ -28,7 +28,7 @@ from torchsmith.build.settle import Copier, Settled, keep_derivations, long_buil
 from torchsmith.build.sources import sources_now
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.lock import exclusive
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Conflict, Empty, Invalid, NotFound
 from torchsmith.nix.evaluate import Listener
 from torchsmith.nix.settings import nix_settings
 from torchsmith.nix.store import StoreOptions, public_key
@@ -72,12 +72,12 @@ def resumed(record: Record, workspace: Path | None) -> BuildRequest:
     """The request of the last run, where it left something undone."""
     last = record.unfinished()
     if last is None:
-        raise Problem("there is nothing to resume", hint="torchsmith status tells of the last run")
+        raise Empty("there is nothing to resume", hint="torchsmith status tells of the last run")
     try:
         told = last.options["request"]
         request = msgspec.json.decode(told, type=BuildRequest, dec_hook=lambda kind, value: kind(value))
     except (KeyError, msgspec.MsgspecError) as error:
-        raise Problem(
+        raise Invalid(
             "the last run was started by another torchsmith, which wrote its options in another way",
             hint="name the recipes and options again: what is built is not built again",
         ) from error
@@ -87,7 +87,7 @@ def resumed(record: Record, workspace: Path | None) -> BuildRequest:
 def state_folder(workspace: Workspace) -> Path:
     """Where a workspace's record and logs are; a Problem for the embedded default, which is nowhere."""
     if workspace.root is None:
-        raise Problem("there is no torchsmith.toml here or above", hint="torchsmith init writes one")
+        raise NotFound("there is no torchsmith.toml here or above", hint="torchsmith init writes one")
     return workspace.root / STATE
 
 
@@ -247,7 +247,7 @@ def prepare(
 ) -> Prepared:
     """Evaluate and plan; builds nothing."""
     if urlsplit(request.cache).password:
-        raise Problem(
+        raise Invalid(
             "the cache's address holds a password", hint="put it into the netrc file that Nix reads"
         )
     root = state_folder(workspace).parent
@@ -297,7 +297,7 @@ def _builders(
     own = [Builder(LOCAL, here.systems, plan.share.jobs, features=here.features)]
     if request.means.jobs == 0:
         if not remote:
-            raise Problem(
+            raise Conflict(
                 "--jobs 0 builds nothing here, and there is no other builder",
                 hint="add [[builder]] to torchsmith.toml; torchsmith farm check tries them",
             )

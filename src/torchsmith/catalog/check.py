@@ -14,7 +14,7 @@ from torchsmith.catalog.facts import Cpu, Gpu, Line, LineBuild, Pin
 from torchsmith.catalog.load import DATA, Catalog
 from torchsmith.catalog.package import CPU, TORCH, Package
 from torchsmith.catalog.ranges import in_range
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Invalid, Problem, did_you_mean
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
 SOURCE = "torch-source"  # the fix that brings a torch which the pin has not
@@ -35,7 +35,7 @@ class Fault:
 
 
 class Contradiction(Problem):
-    """A catalog that cannot be: `faults` says each, with its place."""
+    """Facts of a catalog that contradict others: `faults` says each, with its place."""
 
     def __init__(self, faults: Sequence[Problem]) -> None:
         first, *others = faults
@@ -51,7 +51,7 @@ def check(catalog: Catalog) -> None:
     for problem in package_faults(catalog):
         raise problem
     faults = [
-        Problem(one.text, hint=one.hint, where=catalog.place(one.file, one.path))
+        Invalid(one.text, hint=one.hint, where=catalog.place(one.file, one.path))
         for one in faults_of(catalog)
     ]
     if faults:
@@ -154,11 +154,11 @@ def package_faults(catalog: Catalog) -> Iterator[Problem]:
         message = f"packages need each other in a circle: {' -> '.join(circle)}"
         places = [catalog.place("packages", (name, "needs")) for name in circle]
         where = next((one for one in places if one and Path(one.file).parent != DATA), places[0])
-        yield Problem(message, hint="a package is built before what needs it: take one need out", where=where)
+        yield Invalid(message, hint="a package is built before what needs it: take one need out", where=where)
     folders = Counter(package.folder.lower() for package in catalog.packages.values())
     for package in reversed(catalog.packages.values()):  # what a workspace adds comes last, and is to blame
         for field, message, hint in _package_faults(package, catalog, folders):
-            yield Problem(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
+            yield Invalid(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
 
 
 PackageFault = tuple[tuple[str | int, ...], str, str]  # the value, what is wrong, what to do

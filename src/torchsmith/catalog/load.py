@@ -33,7 +33,7 @@ from torchsmith.catalog.facts import (
 )
 from torchsmith.catalog.package import TORCH, Package
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.problem import Invalid, NotKnown, Problem, Where
 from torchsmith.edge.toml import read_kept, read_table
 from torchsmith.edge.value import frozen
 
@@ -75,7 +75,7 @@ class Layer:
         texts, paths = {}, {}
         for path in sorted(folder.glob("*.toml")):
             if path.stem not in KINDS:
-                raise Problem(
+                raise NotKnown(
                     f"{path.name} is not a catalog file",
                     hint="catalog files: " + ", ".join(f"{name}.toml" for name in KINDS),
                     where=Where(str(path)),
@@ -279,7 +279,7 @@ def _decode(kind: type, value: object) -> object:
 def _problem_at(layer: Layer, file: str, path: tuple[str | int, ...], message: str) -> Problem:
     from torchsmith.edge.toml import place
 
-    return Problem(message, where=place(layer.texts[file], layer.path(file), path))
+    return Invalid(message, where=place(layer.texts[file], layer.path(file), path))
 
 
 @cache

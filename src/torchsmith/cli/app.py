@@ -104,8 +104,8 @@ def call_typer(words: list[str]) -> int:
         rich_format_error(error)
         if "--json" in words:
             from torchsmith.cli.console import print_problem_json
-            from torchsmith.edge.problem import Problem
+            from torchsmith.edge.problem import Usage
 
-            print_problem_json(Problem(reflowed(error.format_message())))
+            print_problem_json(Usage(reflowed(error.format_message())))
         return error.exit_code
     return code if isinstance(code, int) else 0

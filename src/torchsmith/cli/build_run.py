@@ -25,7 +25,7 @@ from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.cli.next_step import command, next_step
 from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.verified import looked_at
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking, NotKnown
 from torchsmith.edge.words import some_of
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Record
@@ -41,7 +41,7 @@ class SimulationDocument(msgspec.Struct, frozen=True):
 def backend_name(word: str) -> BackendName | None:
     """The backend that a word names; none for no word."""
     if word not in ("", *get_args(BackendName)):
-        raise Problem(f"unknown backend {word!r}", hint=f"known: {', '.join(get_args(BackendName))}")
+        raise NotKnown(f"unknown backend {word!r}", hint=f"known: {', '.join(get_args(BackendName))}")
     return cast("BackendName", word) if word else None
 
 
@@ -52,7 +52,7 @@ def asked_before(
     if not resume:
         return BuildRequest(workspace=workspace, selectors=tuple(recipes))
     if recipes:
-        raise Problem("--resume goes on with the last run; name no recipe")
+        raise Conflict("--resume goes on with the last run; name no recipe")
     return resumed(record, workspace)
 
 
@@ -137,12 +137,10 @@ def show_simulation(
     ready = prepared(request, workspace, record)
     plan = ready.plan
     if plan.graph is None:
-        raise Problem(
-            "a simulation needs derivations, which only Nix gives", hint="--backend nix", exit=Exit.LACKING
-        )
+        raise Lacking("a simulation needs derivations, which only Nix gives", hint="--backend nix")
     print_broken(plan, tell)
     if not plan.graph.recipes:
-        raise Problem("no recipe evaluates, so there is nothing to simulate", exit=Exit.NOT_RIGHT)
+        raise Empty("no recipe evaluates, so there is nothing to simulate", exit=Exit.NOT_RIGHT)
     jobs = simulated_jobs(plan.graph, workspace.catalog)
     past = record.past()
     builders = ready.builders if workspace.settings.builder and not request.local else ()
@@ -167,7 +165,9 @@ def _say_next(request: BuildRequest) -> None:
 def drawable(svg: Path | None, *, simulate: bool) -> None:
     """A Problem where a picture is asked for of something else than a simulation."""
     if svg is not None and not simulate:
-        raise Problem("--svg draws what --simulate finds", hint="torchsmith page draws a run of the record")
+        raise Incomplete(
+            "--svg draws what --simulate finds", hint="torchsmith page draws a run of the record"
+        )
 
 
 def _draw(tasks: Sequence[Task], builders: Sequence[Builder], svg: Path) -> None:

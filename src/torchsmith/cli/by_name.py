@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchsmith.build.start import state_folder
 from torchsmith.cli.next_step import command
-from torchsmith.edge.problem import Exit, Problem, did_you_mean
+from torchsmith.edge.problem import Exit, NotFound, did_you_mean
 from torchsmith.record import Record, open_record
 from torchsmith.workspace.load import Workspace
 
@@ -33,7 +33,7 @@ def build_named(given: Path, workspace: Workspace) -> Path:
     finally:
         with_record.close()
     if built is None or not built.outputs:
-        raise Problem(
+        raise NotFound(
             f"{given} is no path, and no build of that name is here",
             hint=f"torchsmith build {shlex.quote(given.name)} builds it; torchsmith list tells the names",
             exit=Exit.LACKING,
@@ -64,10 +64,10 @@ def last_log(record: Record, name: str) -> Path:
     if row is None:
         known = record.logged_names()
         hint = did_you_mean(name, known) if known else "nothing was built in this workspace yet"
-        raise Problem(f"{name} was never built here", hint=hint)
+        raise NotFound(f"{name} was never built here", hint=hint)
     log = Path(row.log)
     if not log.is_file():
-        raise Problem(f"the log of {name} is gone: {log}", exit=Exit.LACKING)
+        raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.LACKING)
     return log
 
 

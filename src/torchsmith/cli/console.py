@@ -60,8 +60,8 @@ def print_problem(problem: Problem) -> None:
 def print_problem_json(problem: Problem) -> None:
     """The same as a document."""
     where = str(problem.where) if problem.where else None
-    error = {"message": problem.message, "hint": problem.hint, "where": where, "exit": int(problem.exit)}
-    print_json({"error": error})
+    words = {"message": problem.message, "hint": problem.hint, "where": where}
+    print_json({"error": {"code": problem.code(), **words, "exit": int(problem.exit)}})
 
 
 def say_recovered(words: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from torchsmith.build.start import state_folder
 from torchsmith.cli.console import err, print_json, say_recovered
 from torchsmith.cli.paint import tell, warn
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Refused
 from torchsmith.nix.store import StoreOptions
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import Record
@@ -49,10 +49,9 @@ def mend(
     else:
         _print(mended, write=write)
     if mended.suspicious and not as_json:
-        raise Problem(
+        raise Refused(
             f"{len(mended.suspicious)} changed hashes may be tampering and were not written",
             hint="find out why the source changed; --accept writes them all the same",
-            exit=Exit.NOT_RIGHT,
         )
     return mended
 

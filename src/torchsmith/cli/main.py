@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Exit, Lacking, Problem
 
 HELP: tuple[list[str], ...] = (["--help"], ["-h"], [])
 
@@ -29,7 +29,7 @@ def run() -> None:
     except OSError as error:
         try:
             place = f"{error.filename}: " if error.filename else ""
-            fail(Problem(f"{place}{error.strerror or error}", exit=Exit.LACKING))
+            fail(Lacking(f"{place}{error.strerror or error}"))
         except OSError:  # it is stdout itself that fails
             _drop_output()
             sys.exit(int(Exit.LACKING))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from torchsmith.cli.options import complete_selectors
 from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Invalid
 
 if TYPE_CHECKING:
     from torchsmith.nix.evaluate import EvalResult, Evaluable
@@ -63,7 +63,7 @@ def _full_revision(short: str) -> str:
         pin.rev for pin in builtin_catalog().pins.values() if pin.rev.startswith(short) and len(short) >= 7
     ]
     if len(found) != 1:
-        raise Problem(
+        raise Invalid(
             f"--nixpkgs: {short!r} is no revision", hint="give 40 digits, or 7 of a pin in the catalog"
         )
     return found[0]

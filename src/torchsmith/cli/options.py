@@ -123,22 +123,22 @@ VariantOption = Annotated[
 def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
     """The variant that is asked for or that a path's name says; one of the catalog, or a Problem."""
     from torchsmith.artifact.verdict import variant_in
-    from torchsmith.edge.problem import Problem, did_you_mean
+    from torchsmith.edge.problem import NotKnown, did_you_mean
     from torchsmith.matrix import Variant
 
     variant = Variant.parse(name, catalog) if name else variant_in(path, catalog)
     if variant is not None and variant.isa not in catalog.isas:
-        raise Problem(f"unknown instruction set {variant.isa}", hint=did_you_mean(variant.isa, catalog.isas))
+        raise NotKnown(f"unknown instruction set {variant.isa}", hint=did_you_mean(variant.isa, catalog.isas))
     if variant is not None and variant.sm is not None and variant.sm not in catalog.gpus:
         known = [str(sm) for sm in catalog.gpus]
-        raise Problem(f"unknown GPU {variant.sm}", hint=did_you_mean(str(variant.sm), known))
+        raise NotKnown(f"unknown GPU {variant.sm}", hint=did_you_mean(str(variant.sm), known))
     return variant
 
 
 def adopting(given: bool, paths: list[Path] | None) -> bool:
     """Whether files of others are to be taken over; paths alone do not say so."""
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import Conflict
 
     if paths and not given:
-        raise Problem(f"{paths[0]}: paths say what --adopt takes over", hint="add --adopt, or name no path")
+        raise Conflict(f"{paths[0]}: paths say what --adopt takes over", hint="add --adopt, or name no path")
     return given

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchsmith.cli.paint import warn
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import CannotWrite, Exists, NotFound
 from torchsmith.nix.graph import Graph
 from torchsmith.page.collect import PageRequest
 from torchsmith.page.draw import Picture
@@ -27,9 +27,9 @@ def write_own(path: Path, text: str, mark: str) -> None:
     except FileNotFoundError:
         ours = True
     except OSError as error:
-        raise Problem(f"cannot write {path}: {error.strerror}", exit=Exit.LACKING) from error
+        raise CannotWrite(f"cannot write {path}: {error.strerror}") from error
     if not ours:
-        raise Problem(f"{path} is there and is none of ours", hint="name another file, or move it away")
+        raise Exists(f"{path} is there and is none of ours", hint="name another file, or move it away")
     write_atomic(path, text)
 
 
@@ -48,7 +48,7 @@ def page_request(
 ) -> PageRequest:
     """A folder that is named is shown as it is; a workspace with its matrix; else the default matrix."""
     if folder is not None and not folder.is_dir():
-        raise Problem(f"there is no folder {folder}")
+        raise NotFound(f"there is no folder {folder}")
     if folder is not None and named is None and (folder / FILE).is_file():
         named = folder
     workspace = open_workspace(named, profile)
@@ -60,7 +60,7 @@ def page_request(
         root = Path.cwd()
         whole = profile is not None or not recipes_in(root)
     if not whole and not recipes_in(root):
-        raise Problem(f"there is no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
+        raise NotFound(f"there is no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
     graph = _graph(root, workspace, nixpkgs) if evaluate else None
     return PageRequest(root, workspace, whole, SystemClock().now(), graph)
 

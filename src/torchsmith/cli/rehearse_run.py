@@ -28,7 +28,7 @@ from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.cli.paint import write
 from torchsmith.cli.remaining import duration
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Lacking
 from torchsmith.matrix import Variant
 from torchsmith.record import Past, Record
 from torchsmith.repair.diagnose import Diagnosis
@@ -113,10 +113,9 @@ def _run(ready: Prepared, *, as_json: bool) -> RunSummary:
 def _refuse_waiting(chosen: Rehearsals) -> None:
     for name, torch in chosen.waiting.items():
         cell = name.rpartition("/")[2].partition("-")[2]
-        raise Problem(
+        raise Lacking(
             f"{name} is compiled against {torch}, which is not built: its rehearsal would build it first",
             hint=f"rehearse pytorch-{cell}, which compiles a sample; build it; then this",
-            exit=Exit.LACKING,
         )
 
 

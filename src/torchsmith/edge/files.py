@@ -7,7 +7,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from torchsmith.edge.problem import Exit, Problem, Where
+from torchsmith.edge.problem import CannotRead, CannotWrite, Invalid, Where
 
 
 def read_text(path: Path, *, lenient: bool = False) -> str:
@@ -15,9 +15,9 @@ def read_text(path: Path, *, lenient: bool = False) -> str:
     try:
         return path.read_bytes().decode(errors="replace" if lenient else "strict")
     except UnicodeDecodeError as error:
-        raise Problem(f"not UTF-8 text (byte {error.start})", where=Where(str(path))) from error
+        raise Invalid(f"not UTF-8 text (byte {error.start})", where=Where(str(path))) from error
     except OSError as error:
-        raise Problem(f"cannot read {path}: {error.strerror}") from error
+        raise CannotRead(f"cannot read {path}: {error.strerror}") from error
 
 
 def read_regular(path: str) -> bytes:
@@ -55,7 +55,7 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        raise Problem(f"cannot write {path}: {error.strerror}", exit=Exit.LACKING) from error
+        raise CannotWrite(f"cannot write {path}: {error.strerror}") from error
 
 
 def _draft_held(draft: str) -> int:
@@ -84,7 +84,7 @@ def inside(root: Path, relative: str) -> Path:
     """`relative` below `root`, links resolved; a Problem where it leads outside."""
     target = (root / relative).resolve()
     if not target.is_relative_to(root.resolve()):
-        raise Problem(f"path leads outside the workspace: {relative}")
+        raise Invalid(f"path leads outside the workspace: {relative}")
     return target
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Busy, CannotWrite
 
 
 @contextmanager
@@ -26,10 +26,9 @@ def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[N
                 if time.monotonic() >= deadline:
                     file.seek(0)
                     holder = file.read().strip() or "unknown"
-                    raise Problem(
+                    raise Busy(
                         f"{what} is in use by another torchsmith (process {holder})",
                         hint="wait for it to end, then run the command again",
-                        exit=Exit.LACKING,
                     ) from None
                 time.sleep(0.05)
         file.truncate(0)
@@ -43,8 +42,7 @@ def _opened(path: Path) -> TextIO:
         path.parent.mkdir(parents=True, exist_ok=True)
         return open(path, "a+")
     except OSError as error:
-        raise Problem(
+        raise CannotWrite(
             f"cannot write {path}: {error.strerror}",
             hint="make the folder writable for you (the cache: set TORCHSMITH_CACHE to another one)",
-            exit=Exit.LACKING,
         ) from error

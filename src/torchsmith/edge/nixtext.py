@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Invalid
 
 NixValue = str | int | bool | None | Sequence["NixValue"] | Mapping[str, "NixValue"]
 ESCAPES = {"\\": "\\\\", '"': '\\"', "${": "\\${", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -15,7 +15,7 @@ KEYWORDS = frozenset({"assert", "else", "if", "in", "inherit", "let", "or", "rec
 def in_quotes(text: str) -> str:
     """Text for the inside of a "..." string."""
     if "\0" in text:
-        raise Problem("a Nix string cannot hold a null byte")
+        raise Invalid("a Nix string cannot hold a null byte")
     for found, written in ESCAPES.items():
         text = text.replace(found, written)
     return text

@@ -38,8 +38,11 @@ ValuePath = tuple[str | int, ...]  # keys and indices that lead to a value in a 
 class Problem(Exception):
     """Something a person must know about; a traceback is only for bugs of ours.
 
-    `where` is the place it stands at; `path` is the value it is about, while its place is still to be found.
+    Its class is its kind. `where` is the place it stands at; `path` is the value it is about, while its place
+    is still to be found.
     """
+
+    exit = Exit.BAD_REQUEST
 
     def __init__(
         self,
@@ -48,14 +51,19 @@ class Problem(Exception):
         hint: str = "",
         where: Where | None = None,
         path: ValuePath = (),
-        exit: Exit = Exit.BAD_REQUEST,
+        exit: Exit | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.where = where
         self.path = path
-        self.exit = exit
+        self.exit = self.exit if exit is None else exit
+
+    @classmethod
+    def code(cls) -> str:
+        """The kind for programs: not-found of a NotFound."""
+        return "".join(f"-{one.lower()}" if one.isupper() else one for one in cls.__name__).lstrip("-")
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -63,11 +71,90 @@ class Problem(Exception):
 
     def at(self, where: Where) -> Problem:
         """The same problem, placed in a file."""
-        return Problem(self.message, hint=self.hint, where=where, path=self.path, exit=self.exit)
+        return self._with(where=where)
 
     def about(self, path: ValuePath) -> Problem:
         """The same problem, said of a value in a file."""
-        return Problem(self.message, hint=self.hint, where=self.where, path=path, exit=self.exit)
+        return self._with(path=path)
+
+    def _with(self, **changed: object) -> Problem:
+        same = type(self).__new__(type(self), self.message)
+        same.__dict__.update(self.__dict__, **changed)
+        return same
+
+
+class NotKnown(Problem):
+    """A word that is none of the known ones: a GPU, a line, a rule, a key."""
+
+
+class NotFound(Problem):
+    """What was named is not there: a file, a recipe, a build, a revision."""
+
+
+class Exists(Problem):
+    """What would be made is there already."""
+
+
+class Empty(Problem):
+    """A request or a file that comes to nothing: nothing matches, nothing is left to do."""
+
+
+class Invalid(Problem):
+    """A value or a file that has not the form that it should have."""
+
+
+class TooLarge(Problem):
+    """More than a limit allows."""
+
+
+class Conflict(Problem):
+    """Parts of a request or of a file that cannot hold together."""
+
+
+class Incomplete(Problem):
+    """A request or a file that leaves out what cannot be guessed."""
+
+
+class CannotBuild(Problem):
+    """A cell that cannot be built."""
+
+
+class CannotRead(Problem):
+    """A file that the system does not let us read."""
+
+
+class CannotWrite(Problem):
+    """A place that the system does not let us write to."""
+
+    exit = Exit.LACKING
+
+
+class Lacking(Problem):
+    """A program, a right, memory or room is missing on this machine."""
+
+    exit = Exit.LACKING
+
+
+class Busy(Problem):
+    """Another torchsmith is at work there."""
+
+    exit = Exit.LACKING
+
+
+class Failed(Problem):
+    """A program that was asked did not do it: Nix, git, pip."""
+
+    exit = Exit.LACKING
+
+
+class Refused(Problem):
+    """Not done, because something would be lost or is not safe."""
+
+    exit = Exit.NOT_RIGHT
+
+
+class Usage(Problem):
+    """A command line that cannot be read."""
 
 
 MOST_KNOWN = 40  # words that a hint lists
@@ -101,4 +188,4 @@ def by_name(kind: str, name: str, known: Mapping[str, T]) -> T:
     try:
         return known[name]
     except KeyError:
-        raise Problem(f"unknown {kind} {name!r}", hint=did_you_mean(name, known)) from None
+        raise NotKnown(f"unknown {kind} {name!r}", hint=did_you_mean(name, known)) from None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed
 
 GRACE = 2.0  # a process that waits for a device cannot be ended; nobody should wait for it in turn
 
@@ -53,7 +53,7 @@ def spawn(argv: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.
     try:
         return subprocess.Popen(words, start_new_session=True, **options)
     except OSError as error:
-        raise Problem(f"cannot run {words[0]}: {error.strerror}", exit=Exit.LACKING) from error
+        raise Failed(f"cannot run {words[0]}: {error.strerror}") from error
 
 
 def signal_name(code: int) -> str:

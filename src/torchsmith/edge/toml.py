@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from torchsmith.edge.problem import Problem, Where, did_you_mean
+from torchsmith.edge.problem import Invalid, NotKnown, Problem, TooLarge, Where, did_you_mean
 
 if TYPE_CHECKING:
     import tomllib
@@ -29,20 +29,20 @@ def read_table(text: str, file: str) -> dict[str, Any]:
 
     if text.startswith("\ufeff"):
         hint = "save the file as UTF-8 without a signature (BOM)"
-        raise Problem("the file begins with a byte order mark", hint=hint, where=Where(file, 1, 1))
+        raise Invalid("the file begins with a byte order mark", hint=hint, where=Where(file, 1, 1))
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise decode_problem(error, text, file) from error
     except RecursionError:
-        raise Problem("brackets are nested too deeply", where=Where(file)) from None
+        raise TooLarge("brackets are nested too deeply", where=Where(file)) from None
     for path, value in _leaves(table):
         if len(path) > DEEPEST:
             start = ".".join(map(str, path[:3]))
-            raise Problem(f"{start}... is nested more than {DEEPEST} deep", where=_deep(text, file, path))
+            raise TooLarge(f"{start}... is nested more than {DEEPEST} deep", where=_deep(text, file, path))
         if isinstance(value, list) and len(value) > LONGEST_LIST:
             words = f"a list of {len(value):,} entries is too long (at most {LONGEST_LIST:,})"
-            raise Problem(words, where=place(text, file, path))
+            raise TooLarge(words, where=place(text, file, path))
     return table
 
 
@@ -187,8 +187,8 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
         where = Where(file, text.count("\n") + 1)
     if twice := re.fullmatch(r"Cannot (?:declare|overwrite) \((.+?),?\) twice", message):
         name = ".".join(part.strip("' ") for part in twice[1].split(","))
-        return Problem(f"not valid TOML: [{name}] is there twice", hint="keep one of them", where=where)
-    return Problem(f"not valid TOML: {message[:1].lower()}{message[1:]}", where=where)
+        return Invalid(f"not valid TOML: [{name}] is there twice", hint="keep one of them", where=where)
+    return Invalid(f"not valid TOML: {message[:1].lower()}{message[1:]}", where=where)
 
 
 def validation_problem(
@@ -200,7 +200,7 @@ def validation_problem(
     if unknown:
         word = unknown[1]
         known = _fields(kind, path)
-        return Problem(
+        return NotKnown(
             f"unknown key {word}",
             hint=did_you_mean(word, known),
             where=place(text, file, (*inside, *path, word)),
@@ -213,7 +213,7 @@ def validation_problem(
     at = ".".join(str(step) for step in path)
     words = message.replace("`", "")
     words = f"{words[:1].lower()}{words[1:]}" + (f" (in {at})" if at else "")
-    return Problem(words, hint=hint, where=place(text, file, (*inside, *path)))
+    return Invalid(words, hint=hint, where=place(text, file, (*inside, *path)))
 
 
 def _choices(kind: Any, path: Sequence[Step]) -> list[str]:

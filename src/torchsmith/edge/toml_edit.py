@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Invalid
 from torchsmith.edge.toml import keys_of, value_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
     line = f"{_key(wanted[-1])} = {written}\n"
     if table is None:
         if _value(root, wanted[:-1]) is not None:
-            raise Problem(
+            raise Invalid(
                 f"cannot add {wanted[-1]} to an inline table", hint=f"write {line.strip()} there by hand"
             )
         head = f"[{'.'.join(map(_key, wanted[:-1]))}]\n" if wanted[:-1] else ""

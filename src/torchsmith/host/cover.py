@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, Estimate, Workload
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Conflict, NotKnown, TooLarge, did_you_mean
 from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.rank import rank
@@ -111,7 +111,7 @@ class Cover:
         banned = self._indices(pins.must_not)
         if must & banned:
             name = self.cells[min(must & banned)].name
-            raise Problem(f"{name} must be chosen and must not be chosen")
+            raise Conflict(f"{name} must be chosen and must not be chosen")
         self.must = must
         self.allowed = frozenset(range(len(self.cells))) - banned
         self.programme = Programme(self.demands, self.allowed, must)
@@ -120,7 +120,7 @@ class Cover:
         places = {cell.name: index for index, cell in enumerate(self.cells)}
         for name in names:
             if name not in places:
-                raise Problem(f"{name} is not among the candidates", hint=did_you_mean(name, places))
+                raise NotKnown(f"{name} is not among the candidates", hint=did_you_mean(name, places))
         return frozenset(places[name] for name in names)
 
     def fewest(self) -> FleetPlan:
@@ -130,7 +130,7 @@ class Cover:
     def best(self, count: int) -> FleetPlan:
         """The best plan with at most so many variants."""
         if count < len(self.must):
-            raise Problem(f"a plan of {count} cannot hold the {len(self.must)} variants that must be chosen")
+            raise TooLarge(f"a plan of {count} cannot hold the {len(self.must)} variants that must be chosen")
         return self._plan(self.programme.best(count))
 
     def curve(self, most: int) -> tuple[FleetPlan, ...]:

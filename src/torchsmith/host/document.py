@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Invalid, TooLarge
 from torchsmith.host.facts import HostFacts
 
 MARK = "torchsmith-host"
@@ -34,23 +34,23 @@ def read_document(text: str, source: str) -> HostFacts:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise Problem(f"{source} is not whole JSON (line {error.lineno}): {error.msg.lower()}") from error
+        raise Invalid(f"{source} is not whole JSON (line {error.lineno}): {error.msg.lower()}") from error
     except RecursionError:
-        raise Problem(f"{source} is nested too deeply") from None
+        raise TooLarge(f"{source} is nested too deeply") from None
     return from_document(data, source)
 
 
 def from_document(data: Any, source: str) -> HostFacts:
     """The facts of a decoded document of ours."""
     if not isinstance(data, dict) or MARK not in data:
-        raise Problem(f"{source} is not a machine as torchsmith host --json prints it")
+        raise Invalid(f"{source} is not a machine as torchsmith host --json prints it")
     if data[MARK] != FORMAT:
-        raise Problem(f"{source} has format {data[MARK]}, this torchsmith reads {FORMAT}")
+        raise Invalid(f"{source} has format {data[MARK]}, this torchsmith reads {FORMAT}")
     try:
         rest = {key: value for key, value in data.items() if key != MARK}
         return msgspec.convert(rest, HostFacts, dec_hook=_decode)
     except (msgspec.ValidationError, BadValue) as error:
-        raise Problem(f"{source}: {str(error).replace('`', '')}") from error
+        raise Invalid(f"{source}: {str(error).replace('`', '')}") from error
 
 
 def _decode(kind: type, value: object) -> object:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torchsmith.catalog import Catalog
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.document import MARK, from_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.given import Given
@@ -71,7 +71,7 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
     if path.is_dir():
         fleet = _read_folder(path)
     elif not path.exists():
-        raise Problem(
+        raise NotFound(
             f"there is no {path}",
             hint="an inventory is a CSV or JSON file, what scontrol or kubectl print, or a folder of reports",
         )
@@ -85,7 +85,7 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
         fleet = reader(text, str(path), catalog)
     if not fleet.kinds:
         first = f": {fleet.unread[0].where}: {fleet.unread[0].why}" if fleet.unread else ""
-        raise Problem(f"{path} holds no machine that can be read{first}", hint=f"columns: {_column_words()}")
+        raise Empty(f"{path} holds no machine that can be read{first}", hint=f"columns: {_column_words()}")
     return fleet
 
 
@@ -96,7 +96,7 @@ def _column_words() -> str:
 def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     lines = text.splitlines()
     if not lines:
-        raise Problem(f"{name} is empty", hint=f"columns: {_column_words()}")
+        raise Empty(f"{name} is empty", hint=f"columns: {_column_words()}")
     delimiter = max(",;\t", key=lines[0].count)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -108,7 +108,7 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
                 reader.add(words, f"row {rows.line_num}", Where(name, rows.line_num))
     except csv.Error as error:
         hint = "quotes come in pairs, and a quote within quotes is doubled"
-        raise Problem(f"not valid CSV: {error}", hint=hint, where=Where(name, rows.line_num)) from error
+        raise Invalid(f"not valid CSV: {error}", hint=hint, where=Where(name, rows.line_num)) from error
     return reader.fleet()
 
 
@@ -140,7 +140,7 @@ class _RowReader:
         self.known = {self.column[word] for word in header if word in self.column}
         if not documents and not self.known & {"cpu", "isa", "features", "gpu", "sm"}:
             hint = f"columns that describe machines: {_column_words()}"
-            raise Problem(f"{name} describes no machine", hint=hint)
+            raise Empty(f"{name} describes no machine", hint=hint)
         self.kinds: list[MachineKind] = []
         self.unread: list[Unread] = []
         self.seen: dict[Given, HostFacts] = {}
@@ -163,7 +163,7 @@ class _RowReader:
         count = _number(words.pop("count", "1"), "count")
         weight = _number(words.pop("weight", "1"), "weight")
         if count != int(count):
-            raise Problem(f"count {count:g} is not a whole number")
+            raise Invalid(f"count {count:g} is not a whole number")
         name = words.pop("name", title)
         return MachineKind(name, self._facts(row, words), int(count), weight)
 
@@ -192,9 +192,9 @@ def _number(word: str, what: str) -> float:
     try:
         number = float(word)
     except ValueError:
-        raise Problem(f"{what} {word!r} is not a number") from None
+        raise Invalid(f"{what} {word!r} is not a number") from None
     if not 0 <= number < 1e9:
-        raise Problem(f"{what} {word} is out of range")
+        raise Invalid(f"{what} {word} is out of range")
     return number
 
 

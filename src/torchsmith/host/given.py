@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Invalid, NotKnown, did_you_mean
 from torchsmith.edge.value import frozen
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.parts import gpu_of_name
@@ -38,7 +38,7 @@ class Given:
     def facts(self, catalog: Catalog, source: str) -> HostFacts:
         """The same as facts; a Problem names the word that nobody knows."""
         if self.isa and self.isa not in catalog.isas:
-            raise Problem(f"unknown instruction set {self.isa!r}", hint=did_you_mean(self.isa, catalog.isas))
+            raise NotKnown(f"unknown instruction set {self.isa!r}", hint=did_you_mean(self.isa, catalog.isas))
         gpus = self.sm or self.gpu
         facts = HostFacts(
             system=Fact(_system(self.system), source) if self.system else None,
@@ -93,7 +93,7 @@ def _driver(word: str) -> DriverVersion:
     try:
         return DriverVersion.parse(word)
     except BadValue as error:
-        raise Problem(str(error)) from error
+        raise Invalid(str(error)) from error
 
 
 _BETWEEN = re.compile(r"[;+,/&]|\band\b", re.IGNORECASE)
@@ -105,7 +105,7 @@ def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
         return
     parts = [part.strip() for part in _BETWEEN.split(text)]
     if not any(parts):
-        raise Problem(f"{text!r} names no GPU", hint="write none for a machine without one")
+        raise Invalid(f"{text!r} names no GPU", hint="write none for a machine without one")
     for part in filter(None, parts):
         counted = re.fullmatch(r"(\d{1,3})\s*[x×*]\s*(.+)", part)
         count, name = (counted[1], counted[2]) if counted else ("1", part)
@@ -118,7 +118,7 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
     except BadValue:
         pass
     if gpu_of_name(name, catalog) is None:
-        raise Problem(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
+        raise NotKnown(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
     return GpuFacts(name=Fact(name, source))
 
 
@@ -143,7 +143,7 @@ def find_cpu_name(words: str, catalog: Catalog) -> str:
         return cpu.name
     best = typo_of(words, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])
     hint = f"did you mean {best}? Or give" if best else "give"
-    raise Problem(
+    raise NotKnown(
         f"unknown CPU {words!r}",
         hint=f"{hint} what it runs: --isa avx2, or --features with the flags of its /proc/cpuinfo",
     )

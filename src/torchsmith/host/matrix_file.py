@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Empty, Exists, Invalid, Problem
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.text import matrix_text
 
@@ -23,9 +23,9 @@ def write_matrix(
     stays unless it may be replaced; None: the verb has no such option."""
     if path.exists() and not replace:
         hint = "name another file" if replace is None else "--force replaces it"
-        raise Problem(f"{path} is there already", hint=hint)
+        raise Exists(f"{path} is there already", hint=hint)
     if not cells:
-        raise Problem("there is no variant to write: nothing is missing, or nothing was chosen")
+        raise Empty("there is no variant to write: nothing is missing, or nothing was chosen")
     text = matrix_text(cells, about)
     wanted = {(cell.name, cell.line) for cell in cells}
     try:
@@ -34,7 +34,7 @@ def write_matrix(
     except Problem as problem:
         same, why = False, problem.message
     if not same:
-        raise Problem(
+        raise Invalid(
             f"not written: torchsmith would not read {path} as these variants: {why}",
             hint="write it beside the catalog folder of the workspace, or add the cells to its include",
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchsmith.catalog.axes import DriverVersion, Sm
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.problem import Invalid, TooLarge, Where
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
 from torchsmith.host.read_cpu import system_of_machine
 
@@ -59,9 +59,9 @@ def load_json(text: str, source: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise Problem(f"not valid JSON: {error.msg.lower()}", where=Where(source, error.lineno)) from error
+        raise Invalid(f"not valid JSON: {error.msg.lower()}", where=Where(source, error.lineno)) from error
     except RecursionError:
-        raise Problem("brackets are nested too deeply", where=Where(source)) from None
+        raise TooLarge("brackets are nested too deeply", where=Where(source)) from None
 
 
 def _slurm(text: str, source: str) -> Iterator[Node]:

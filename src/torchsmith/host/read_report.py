@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
 from torchsmith.edge.value import frozen
 from torchsmith.host.document import MARK, read_document
 from torchsmith.host.facts import HostFacts, merge
@@ -76,7 +76,7 @@ def read_report(text: str, name: str) -> HostFacts:
         # A cpuinfo's own Features line looks like lscpu's; the field names tell them apart.
         forms = [form for form in forms if form.tool != "lscpu"]
     if not forms:
-        raise Problem(f"cannot tell which tool wrote {name}", hint=f"known reports: {KNOWN}")
+        raise Invalid(f"cannot tell which tool wrote {name}", hint=f"known reports: {KNOWN}")
     facts = merge(form.read(text, f"{name} ({form.tool})") for form in forms)
     return facts if facts != HostFacts() else facts.noting(name, "says nothing that could be used: it is cut")
 
@@ -85,8 +85,8 @@ def _only(nodes: list[Node], name: str) -> HostFacts:
     if len(nodes) == 1 and not nodes[0].lost:
         return nodes[0].facts
     if len(nodes) < 2:
-        raise Problem(f"{name} holds no machine" + "".join(f": {node.lost}" for node in nodes))
-    raise Problem(
+        raise Empty(f"{name} holds no machine" + "".join(f": {node.lost}" for node in nodes))
+    raise Conflict(
         f"{name} describes {len(nodes)} machines, not one",
         hint="torchsmith cover takes all of them; scontrol, kubectl and ansible print one by its name",
     )
@@ -96,12 +96,12 @@ def report_text(path: Path) -> str:
     """The text of a report. Bytes that are not UTF-8 are replaced: labels may be in any encoding."""
     try:
         if path.stat().st_size > LARGEST:
-            raise Problem(f"{path} is too large to be a report ({path.stat().st_size / 1e6:.0f} MB)")
+            raise TooLarge(f"{path} is too large to be a report ({path.stat().st_size / 1e6:.0f} MB)")
         text = path.read_bytes().decode(errors="replace")
     except OSError as error:
-        raise Problem(f"cannot read {path}: {error.strerror}") from error
+        raise CannotRead(f"cannot read {path}: {error.strerror}") from error
     if not text.strip():
-        raise Problem(f"{path} is empty", hint=f"known reports: {KNOWN}")
+        raise Empty(f"{path} is empty", hint=f"known reports: {KNOWN}")
     return text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed, Lacking
 from torchsmith.host.demand import Demand
 
 SLACK = 1e-3  # of the smallest weight: well above the solver's tolerance, well below any real difference
@@ -140,7 +140,7 @@ class Programme:
         self.highs.run()
         status = self.highs.modelStatusToString(self.highs.getModelStatus())
         if status != "Optimal":
-            raise Problem(f"the solver ended with {status.lower()}", hint="report this with the inventory")
+            raise Failed(f"the solver ended with {status.lower()}", hint="report this with the inventory")
         values = self.highs.getSolution().col_value
         chosen = tuple(index for index, column in self.place.items() if values[column] > 0.5)
         return Solution(chosen, Proof(status, self.highs.getInfo().mip_gap, time.monotonic() - start))
@@ -151,10 +151,9 @@ def _highs() -> tuple[Any, Any]:
         import highspy
         import numpy
     except ImportError:
-        raise Problem(
+        raise Lacking(
             "cover needs HiGHS, which is not installed",
             hint="pip install highspy",
-            exit=Exit.LACKING,
         ) from None
     return highspy, numpy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from torchsmith.catalog import TORCH, Catalog, CudaVersion, Isa, Line, LineBuild
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import CannotBuild
 from torchsmith.edge.value import frozen
 from torchsmith.matrix.cells import Accepted, Decision, Rejected, assess, nearest_allowed
 from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
@@ -64,7 +64,7 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
     decision = assess(variant, catalog, line)
     if isinstance(decision, Rejected):
         reasons = "; ".join(map(str, decision.reasons))
-        raise Problem(
+        raise CannotBuild(
             f"{variant} cannot be built: {reasons}", hint=f"torchsmith explain {variant} names cells near it"
         )
     chosen = decision.line

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
-from torchsmith.edge.problem import Problem, ValuePath
+from torchsmith.edge.problem import CannotBuild, Conflict, ValuePath
 from torchsmith.edge.value import frozen
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
@@ -110,7 +110,7 @@ def expand(spec: MatrixSpec, catalog: Catalog) -> Matrix:
         decision = assess(include.variant, catalog, include.line)
         if isinstance(decision, Rejected):
             reasons = "; ".join(map(str, decision.reasons))
-            raise Problem(f"cannot include {include.variant}: {reasons}", path=include.path)
+            raise CannotBuild(f"cannot include {include.variant}: {reasons}", path=include.path)
         _add(cells, Cell(include.variant, decision.line.name, decision.warnings), catalog, include.path)
     ordered = sorted(cells.values(), key=lambda cell: cell.variant.sort_key)
     missing = [left for variant, left in left_out.items() if variant not in cells]
@@ -160,7 +160,7 @@ def _prefixed(cell: Cell, catalog: Catalog) -> str:
 def _add(cells: dict[Variant, Cell], cell: Cell, catalog: Catalog, path: ValuePath) -> None:
     other = cells.get(cell.variant)
     if other is not None and other.line != cell.line:
-        raise Problem(
+        raise Conflict(
             f"{cell.name} is asked for by two lines, {other.line} and {cell.line}",
             hint="a plain name holds one torch release: prefix = true in one of the [[matrix]] blocks puts"
             f" the release into its names, such as {_prefixed(cell, catalog)}",
@@ -176,7 +176,7 @@ def _refuse_dead_values(kept: Sequence[Variant], impossible: Sequence[LeftOut], 
         for value in _values(left.variant):
             if value not in alive:
                 reasons = "; ".join(map(str, left.reasons))
-                raise Problem(f"no cell with {value} can be built: {left.variant}: {reasons}", path=path)
+                raise CannotBuild(f"no cell with {value} can be built: {left.variant}: {reasons}", path=path)
 
 
 def _values(variant: Variant) -> tuple[str, ...]:

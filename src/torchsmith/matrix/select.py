@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Empty, Invalid, NotKnown, did_you_mean
 from torchsmith.edge.value import frozen
 from torchsmith.matrix.hardware import hardware_hint
 from torchsmith.matrix.variant import Variant
@@ -114,9 +114,9 @@ def _term(word: str, catalog: Catalog, whole: str) -> Term:
     axis, colon, pattern = text.partition(":")
     if colon:
         if axis not in AXES:
-            raise Problem(f"unknown axis {axis!r} in selector {word!r}", hint=did_you_mean(axis, AXES))
+            raise NotKnown(f"unknown axis {axis!r} in selector {word!r}", hint=did_you_mean(axis, AXES))
         if not pattern:
-            raise Problem(f"nothing after {axis}: in selector {word!r}")
+            raise Invalid(f"nothing after {axis}: in selector {word!r}")
         return Term(axis, pattern, negated)
     for axis, known in _vocabulary(catalog).items():
         if any(fnmatchcase(value, text) for value in known):
@@ -126,7 +126,7 @@ def _term(word: str, catalog: Catalog, whole: str) -> Term:
     everything = [value for known in _vocabulary(catalog).values() for value in known]
     hint = hardware_hint(text, catalog) or hardware_hint(whole, catalog)
     hint = hint or did_you_mean(text, everything, CLOSE) or _known_alike(text, catalog)
-    raise Problem(f"selector {word!r} matches no axis", hint=hint)
+    raise NotKnown(f"selector {word!r} matches no axis", hint=hint)
 
 
 def _known_alike(text: str, catalog: Catalog) -> str:
@@ -151,7 +151,7 @@ def choose(
     selector = Selector.parse(words, catalog)
     chosen = [variant for variant in items if selector.matches(variant, line_of(variant), catalog)]
     if not chosen and words:
-        raise Problem(
+        raise Empty(
             f"no variant matches {' '.join(words)}",
             hint="words about one axis are alternatives, words about different axes must all hold",
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed
 from torchsmith.nix.errors import shorten
 from torchsmith.nix.tool import Nix
 
@@ -63,7 +63,7 @@ def read_derivations(text: str | bytes) -> dict[str, Derivation]:
     try:
         table = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise Problem(f"Nix printed no derivations: {error}", exit=Exit.LACKING) from error
+        raise Failed(f"Nix printed no derivations: {error}") from error
     listed = table.get("derivations", table) if isinstance(table, dict) else {}
     found = (read_derivation(path, one) for path, one in listed.items() if isinstance(one, dict))
     return {one.path: one for one in found}
@@ -119,7 +119,7 @@ def show_derivations(nix: Nix, paths: Sequence[str], *, recursive: bool = False)
     for bunch in _bunches(paths):
         done = nix.run(nix.nix(*words, *bunch))
         if not done.ok:
-            raise Problem(f"cannot read derivations: {shorten(done.stderr).message}", exit=Exit.LACKING)
+            raise Failed(f"cannot read derivations: {shorten(done.stderr).message}")
         found |= read_derivations(done.stdout)
     return found
 

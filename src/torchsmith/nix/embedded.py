@@ -22,7 +22,7 @@ from typing import Any, Self
 import msgspec
 
 from torchsmith.edge.nixtext import nix_string, nix_value
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Lacking, Problem
 from torchsmith.nix.prepare import imported_file
 from torchsmith.nix.readable import root_of
 from torchsmith.recipe.read.closed import ByteEdit, relative_paths, rewritten
@@ -119,10 +119,9 @@ class Evaluator:
 
     def __init__(self, *, seconds: float = 5.0, memory: int = 512 << 20) -> None:
         if not available():
-            raise Problem(
+            raise Lacking(
                 "the embedded evaluator is not installed",
                 hint="pip install nixeval, or install Nix",
-                exit=Exit.LACKING,
             )
         self.seconds, self.memory = seconds, memory
         self._child: subprocess.Popen[bytes] | None = None

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from torchsmith.edge.clock import Clock, SystemClock
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Exit, Failed, Invalid
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.fetch import Tarball, fetch_all
@@ -74,7 +74,7 @@ def with_means(results: list[EvalResult]) -> list[EvalResult]:
     causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
     if len(causes) == len(results) and exit_of(causes) is Exit.LACKING:
         hint = next(hint for words, hint in LACKING.items() if words in causes[0])
-        raise Problem(causes[0], hint=hint, exit=Exit.LACKING)
+        raise Failed(causes[0], hint=hint)
     return results
 
 
@@ -95,7 +95,7 @@ def check_tree(path: Path) -> Path:
     resolved = path.resolve()
     for part in ("default.nix", "lib/default.nix"):
         if not (resolved / part).is_file():
-            raise Problem(
+            raise Invalid(
                 f"{path} is not a nixpkgs tree: it has no {part}",
                 hint="give the folder that holds nixpkgs' default.nix, lib and pkgs",
             )
@@ -291,7 +291,7 @@ def _work_off(
                 size = running.pop(future)
                 left = future.result()
                 if left and len(left) == size:
-                    raise Problem("a worker ended without evaluating anything", exit=Exit.LACKING)
+                    raise Failed("a worker ended without evaluating anything")
                 if left:
                     waiting.insert(0, left)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from torchsmith.edge.nixtext import nix_value
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed
 from torchsmith.nix.errors import cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix
 
@@ -83,16 +83,15 @@ def tarball_hash(nix: Nix, url: str) -> str:
     """What `sha256` of a `fetchTarball` is to say; a Problem where the tarball cannot be had."""
     done = _fetch(nix, Tarball(url))
     if done.failure:
-        raise Problem(
+        raise Failed(
             f"cannot learn the hash of {url}: {done.failure}",
             hint="--tarball URL takes it from a mirror; --sha256 states it",
-            exit=Exit.LACKING,
         )
     told = nix.run(
         [str(nix.program.with_name("nix-hash")), "--type", "sha256", str(nix.store_file(done.path))]
     )
     if not told.ok:
-        raise Problem(f"nix-hash failed: {shorten(told.stderr).message}", exit=Exit.LACKING)
+        raise Failed(f"nix-hash failed: {shorten(told.stderr).message}")
     return f"sha256-{b64encode(bytes.fromhex(told.stdout.strip())).decode()}"
 
 

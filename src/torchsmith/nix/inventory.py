@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed
 from torchsmith.nix.component import Component
 from torchsmith.nix.errors import shorten
 from torchsmith.nix.evaluate import EvalResult
@@ -44,7 +44,7 @@ def closure_of(nix: Nix, outputs: Sequence[str]) -> frozenset[str] | None:
         return None
     done = nix.run(nix.command("nix-store", "--query", "--requisites", *outputs))
     if not done.ok:
-        raise Problem(f"Nix cannot tell what results hold: {shorten(done.stderr).message}", exit=Exit.LACKING)
+        raise Failed(f"Nix cannot tell what results hold: {shorten(done.stderr).message}")
     return frozenset(done.stdout.split())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Exit, Invalid, Problem
 from torchsmith.nix.errors import shorten
 from torchsmith.nix.tool import Nix, find_nix
 
@@ -24,4 +24,4 @@ def canonical_text(path: Path, nix: Nix | None = None) -> str | None:
     if done.ok:
         return done.stdout
     cause = shorten(done.stderr)
-    raise Problem(f"not valid Nix: {cause.message}", where=cause.where)
+    raise Invalid(f"not valid Nix: {cause.message}", where=cause.where)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import CannotRead, Failed, Invalid
 from torchsmith.edge.process import run
 from torchsmith.nix.errors import shorten
 from torchsmith.nix.tool import Nix
@@ -85,7 +85,7 @@ def outlook(nix: Nix, derivations: Sequence[str], options: StoreOptions) -> Outl
         return Outlook(frozenset(), frozenset())
     done = nix.run(nix.command("nix-store", "--realise", "--dry-run", *options.words(), *derivations))
     if not done.ok:
-        raise Problem(f"Nix cannot plan the build: {shorten(done.stderr).message}", exit=Exit.LACKING)
+        raise Failed(f"Nix cannot plan the build: {shorten(done.stderr).message}")
     return read_outlook(done.stderr)
 
 
@@ -116,9 +116,7 @@ def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:
         return set()
     done = nix.run(nix.command("nix-store", "--check-validity", "--print-invalid", *wanted))
     if not done.ok:  # it says nothing of any path then, least of all that they are there
-        raise Problem(
-            f"Nix cannot say what is in its store: {shorten(done.stderr).message}", exit=Exit.LACKING
-        )
+        raise Failed(f"Nix cannot say what is in its store: {shorten(done.stderr).message}")
     return set(wanted) - set(done.stdout.split())
 
 
@@ -134,10 +132,10 @@ def public_key(nix: Nix, secret_key: Path) -> str:
     try:
         secret = secret_key.read_text()
     except OSError as error:
-        raise Problem(f"cannot read the signing key {secret_key}: {error.strerror}") from error
+        raise CannotRead(f"cannot read the signing key {secret_key}: {error.strerror}") from error
     done = run(nix.nix("key", "convert-secret-to-public"), env=nix.environment(), stdin=secret)
     if not done.ok:
-        raise Problem(
+        raise Invalid(
             f"{secret_key} is not a signing key of Nix", hint="nix-store --generate-binary-cache-key"
         )
     return done.stdout.strip()

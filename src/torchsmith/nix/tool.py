@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchsmith.edge.files import cache_dir
 from torchsmith.edge.lock import exclusive
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Lacking
 from torchsmith.edge.process import Finished, find, run
 
 STATE = Path("/nix/var/nix")
@@ -73,18 +73,16 @@ def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
     """The Nix on PATH, or a Problem that says what is missing."""
     program = find("nix-instantiate")
     if program is None:
-        raise Problem(
+        raise Lacking(
             "Nix is not installed, and this needs it",
             hint="install it (Debian: apt-get install nix-bin), or use what works without: audit, list, show",
-            exit=Exit.LACKING,
         )
     told = run([program, "--version"], timeout=30)
     version = parse_version(told.stdout or told.stderr)
     if version < OLDEST:
-        raise Problem(
+        raise Lacking(
             f"Nix {'.'.join(map(str, version))} is too old",
             hint=f"{'.'.join(map(str, OLDEST))} or newer is needed",
-            exit=Exit.LACKING,
         )
     return Nix(program, version, store or _usable_store(env or {}), env or {})
 
@@ -93,7 +91,7 @@ def parse_version(text: str) -> tuple[int, ...]:
     """`nix-instantiate (Nix) 2.26.3` and its relatives, Lix and Determinate among them."""
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     if found is None:
-        raise Problem(f"cannot read the version of Nix from {text.strip()!r}", exit=Exit.LACKING)
+        raise Lacking(f"cannot read the version of Nix from {text.strip()!r}")
     return tuple(int(part) for part in found.groups() if part is not None)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from torchsmith.edge.clock import Clock
 from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed
 from torchsmith.edge.process import Running
 from torchsmith.nix.component import Component
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
@@ -250,7 +250,7 @@ class _Worker:
     def _failed(self) -> RecipeOutcome:
         if self.current is None:
             cause = cause_of(self.last_error) if self.last_error else shorten("\n".join(self.stray))
-            raise Problem(f"Nix cannot evaluate anything: {cause.message}", exit=Exit.LACKING)
+            raise Failed(f"Nix cannot evaluate anything: {cause.message}")
         job = self.current
         self.finished.add(id(job))
         cause = cause_of(self.last_error) if self.last_error else self._died()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.catalog import Catalog, Package
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Incomplete
 from torchsmith.matrix import Accepted, BadName, Cell, Decision, Reason, Variant, assess
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
@@ -102,7 +102,7 @@ def align(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
     options = recipe_options(opened.matrix, opened.settings) if opened else RecipeOptions()
     columns = [column for one in found.repositories if (column := _column(one))]
     if len(columns) < 2:
-        raise Problem(
+        raise Incomplete(
             "aligning takes two repositories or more",
             hint="name them: torchsmith align build-pytorch build-torchvision",
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Refused
 from torchsmith.plan.plan import PHASES, WorkspacePlan, plan_workspace
 from torchsmith.workspace import git
 from torchsmith.workspace.change import KINDS, Change, ChangeKind
@@ -84,10 +84,9 @@ def refuse_dirty(plan: WorkspacePlan) -> None:
             full = f"{repo.name}/{path}"
             mine = full in wanted and _read(plan.root / full) == wanted[full]
             if not mine and (full in wanted or (plan.root / full).exists()):
-                raise Problem(
+                raise Refused(
                     f"{full} is not committed",
                     hint="commit or stash it first, or pass --allow-dirty",
-                    exit=Exit.NOT_RIGHT,
                 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchsmith.catalog import Catalog, Line, LineBuild
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Exists, Invalid
 from torchsmith.matrix.cells import find_line
 from torchsmith.plan.pin import (
     FactTable,
@@ -72,10 +72,10 @@ def _added(workspace: Workspace, new: NewLine) -> AddedLine:
     assert workspace.root is not None
     for what, word, form in (("name", new.name, NAME), ("torch release", new.torch, VERSION)):
         if not form.fullmatch(word):
-            raise Problem(f"{word!r} is no {what} of a line", hint="such as 2.11 and 2.11.0")
+            raise Invalid(f"{word!r} is no {what} of a line", hint="such as 2.11 and 2.11.0")
     there = catalog.lines.get(new.name)
     if there and any(not build.lacks_pin for build in (there.cpu, *there.cuda.values()) if build):
-        raise Problem(
+        raise Exists(
             f"line {new.name} is there already: torch {there.torch}",
             hint=f"torchsmith pin {new.name} moves it; torchsmith line list shows all",
         )
@@ -91,7 +91,7 @@ def _added(workspace: Workspace, new: NewLine) -> AddedLine:
 def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
     like = find_line(catalog, new.like)
     if not like.torch or like.flavor:
-        raise Problem(f"line {like.name} is no torch release that another could be built like")
+        raise Invalid(f"line {like.name} is no torch release that another could be built like")
     move = Move(like.name, new.rev, new.sha256, new.torch, new.versions)
     known = next((one for one in catalog.lines.values() if one.torch == new.torch), None)
     entry: FactTable = {
@@ -104,7 +104,7 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
     every = {"cpu": like.cpu, **{str(cuda): build for cuda, build in like.cuda.items()}}
     builds = {name: build for name, build in every.items() if build is not None and build.pin}
     if not builds:
-        raise Problem(f"line {like.name} has no nixpkgs that the new one could be built from")
+        raise Invalid(f"line {like.name} has no nixpkgs that the new one could be built from")
     pin = ""
     if new.rev:
         old = Counter(build.pin for build in builds.values()).most_common(1)[0][0]

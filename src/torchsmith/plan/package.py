@@ -11,7 +11,18 @@ from torchsmith.catalog import Package
 from torchsmith.catalog.check import ATTRIBUTE, PACKAGE_NAME
 from torchsmith.catalog.package import GpuList, SourceRepository
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Exit, Problem, did_you_mean, nearest
+from torchsmith.edge.problem import (
+    CannotBuild,
+    Conflict,
+    Exists,
+    Exit,
+    Incomplete,
+    Invalid,
+    NotFound,
+    NotKnown,
+    did_you_mean,
+    nearest,
+)
 from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.plan.package_entry import NewPackage, entry_text
@@ -71,16 +82,18 @@ def read_source(words: str, tag: str) -> SourceRepository | None:
     """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
     if not words:
         if tag:
-            raise Problem("--tag says how releases of --source are called", hint="--source github:pytorch/ao")
+            raise Incomplete(
+                "--tag says how releases of --source are called", hint="--source github:pytorch/ao"
+            )
         return None
     found = re.fullmatch(
         r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", words
     )
     if found is None:
-        raise Problem(f"--source {words!r} is no repository on GitHub", hint="such as github:pytorch/ao")
+        raise Invalid(f"--source {words!r} is no repository on GitHub", hint="such as github:pytorch/ao")
     tag = tag or "v{version}"
     if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
-        raise Problem(f"--tag {tag!r} is no tag of a release", hint="such as 'v{version}'")
+        raise Invalid(f"--tag {tag!r} is no tag of a release", hint="such as 'v{version}'")
     return SourceRepository(owner=found[1], repo=found[2].removesuffix(".git"), tag=tag)
 
 
@@ -94,7 +107,7 @@ def read_gpu_list(words: Sequence[str]) -> tuple[GpuList, ...]:
         known = by in ("variable", "cmake", "argument") and form in ("9.0", "90", "90-real")
         if not known or not re.fullmatch(r"[A-Za-z_]\w*", name):
             hint = "variable:NAME, cmake:NAME or argument:NAME, then :9.0, :90 or :90-real as it spells sm90"
-            raise Problem(f"--gpu-list {word!r} does not say how a build is told its GPU", hint=hint)
+            raise Invalid(f"--gpu-list {word!r} does not say how a build is told its GPU", hint=hint)
         made.append(GpuList(by=by, name=name, form=form))  # type: ignore[arg-type]
     return tuple(made)
 
@@ -103,10 +116,10 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     """Refuse a name that cannot be one, or that is taken; what can be known before Nix is asked."""
     catalog = workspace.catalog
     if not PACKAGE_NAME.fullmatch(new.name) or "-python" in new.name:
-        raise Problem(f"{new.name!r} cannot begin a recipe's name", hint="small letters, such as flash-attn")
+        raise Invalid(f"{new.name!r} cannot begin a recipe's name", hint="small letters, such as flash-attn")
     if not ATTRIBUTE.fullmatch(new.attribute):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
-        raise Problem(f"{new.attribute!r} is no attribute of Nix", hint=hint)
+        raise Invalid(f"{new.attribute!r} is no attribute of Nix", hint=hint)
     same = {one.attr: one for one in catalog.packages.values()}.get(new.attribute)
     taken = catalog.packages.get(new.name) or same
     if taken is None:
@@ -118,7 +131,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
         if taken.name in _asked(workspace)
         else f'name it in {workspace.source.name}: packages = ["pytorch", "{taken.name}"]'
     )
-    raise Problem(f"{new.name if taken.name == new.name else new.attribute} {what}", hint=hint, where=where)
+    raise Exists(f"{new.name if taken.name == new.name else new.attribute} {what}", hint=hint, where=where)
 
 
 def propose(
@@ -138,7 +151,7 @@ def propose(
 def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
     """A Problem where no nixpkgs of the workspace has the package, or its source is not known."""
     if not probes:
-        raise Problem("no cell of this workspace imports a nixpkgs that could be asked")
+        raise CannotBuild("no cell of this workspace imports a nixpkgs that could be asked")
     good = [one for one in probes if not one.error]
     written = workspace.catalog.template_of(new.name)
     if not good:
@@ -147,21 +160,21 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
             alike = probes[0].error.partition(NO_ATTRIBUTE)[2].split()
             hint = f"did you mean {near}?" if (near := nearest(new.attribute, alike)) else ""
             hint = hint or f"a package that nixpkgs lacks takes a template: templates/{new.name}.nix"
-            raise Problem(f"nixpkgs {pins} has no python3Packages.{new.attribute}", hint=hint)
-        raise Problem(
+            raise NotFound(f"nixpkgs {pins} has no python3Packages.{new.attribute}", hint=hint)
+        raise CannotBuild(
             f"Nix cannot evaluate {new.attribute} for any cell of this workspace: {probes[0].error}",
             hint=f"mend {written}" if written else "another CUDA release or line may have it",
             exit=Exit.NOT_RIGHT,
         )
     own = {one.version for one in good}
     if new.version and own != {new.version} and new.upstream is None and not written:
-        raise Problem(
+        raise Incomplete(
             f"nixpkgs has {new.name} {', '.join(sorted(own))}, and nothing says where {new.version} is",
             hint="--source github:pytorch/ao --tag 'v{version}'",
         )
     torch = workspace.catalog.torch.name
     if not new.gpu_list and not any(torch in one.uses or one.gpu_lists for one in good):
-        raise Problem(
+        raise Incomplete(
             f"{new.name} uses no torch, and nothing in its derivation says how it is told its GPU",
             hint="--gpu-list variable:NAME:90, cmake:CMAKE_CUDA_ARCHITECTURES:90-real or argument:gpuTargets",
         )
@@ -220,14 +233,14 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     root = root_of(workspace)
     opened = open_workspace(workspace)
     if name not in opened.catalog.packages:
-        raise Problem(f"unknown package {name!r}", hint=did_you_mean(name, opened.catalog.packages))
+        raise NotKnown(f"unknown package {name!r}", hint=did_you_mean(name, opened.catalog.packages))
     if opened.catalog.packages[name].is_torch:
-        raise Problem("torch is what everything here is built around; it stays")
+        raise Conflict("torch is what everything here is built around; it stays")
     users = [one.name for one in opened.catalog.packages.values() if name in one.needs]
     own = f"\n[{name}" in f"\n{_text(root, PACKAGES)}"
     if own and users:
         where = opened.catalog.place("packages", (users[0], "needs"))
-        raise Problem(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
+        raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
     texts = {}
     if own:
         texts[PACKAGES] = drop_tables(_text(root, PACKAGES), name)
@@ -239,7 +252,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     if name in asked:
         texts[FILE] = set_list(opened.source.text, "packages", [one for one in asked if one != name])
     if not any(_edit(root, path, text).done for path, text in texts.items()):
-        raise Problem(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
+        raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
     return _change(opened, name, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
 
 
@@ -249,6 +262,6 @@ def write(workspace: Path | None, change: PackageChange, *, wait_seconds: float 
         for edit in change.edits:
             now = _text(writer.root, edit.path) if (writer.root / edit.path).exists() else None
             if now != edit.before:
-                raise Problem(f"{edit.path} changed while Nix was asked", hint="try again")
+                raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")
         carry_out(writer, change.repos, change.changes, edits=change.edits)
     return replace(change, recovered=writer.recovered)

@@ -13,7 +13,7 @@ from typing import Any
 from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin
 from torchsmith.catalog.check import SOURCE
 from torchsmith.edge.files import inside, read_text, write_atomic
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.fetch import nixpkgs_address, tarball_hash
@@ -74,7 +74,7 @@ def pairs_of(words: Sequence[str], **named: str) -> dict[str, str]:
     pairs = dict(word.partition("=")[::2] for word in words)
     for name, version in pairs.items():
         if not name or not version:
-            raise Problem(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
+            raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
     return {name: version for name, version in (named | pairs).items() if version}
 
 
@@ -85,7 +85,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     assert opened.root is not None
     line = find_line(opened.catalog, move.line)
     if not any(cell.line == line.name for cell in opened.matrix.cells):
-        raise Problem(f"no cell of this workspace is of line {line.name}")
+        raise Empty(f"no cell of this workspace is of line {line.name}")
     used = {str(cell.variant.cuda or "cpu") for cell in opened.matrix.cells if cell.line == line.name}
     facts = _facts(line, move, opened.catalog, used)
     edits = [laid_over(opened.root, f"catalog/{name}.toml", table) for name, table in facts.items()]
@@ -106,15 +106,15 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
 def learnt(workspace: Path | None, move: Move, tarball: str = "") -> Move:
     """The move with the hashes of its tarballs, as a download has them; `tarball`: of a mirror."""
     if move.sha256:
-        raise Problem("--learn and --sha256 say the same thing twice", hint="give one of them")
+        raise Conflict("--learn and --sha256 say the same thing twice", hint="give one of them")
     if move.rev and not REVISION.fullmatch(move.rev):
-        raise Problem("--learn needs the whole revision", hint="--rev with 40 digits")
+        raise Incomplete("--learn needs the whole revision", hint="--rev with 40 digits")
     revisions = {"": move.rev} if move.rev else _without_hash(workspace, move.line)
     if not revisions:
-        raise Problem(f"the hashes of line {move.line} are known", hint="nothing to learn")
+        raise Empty(f"the hashes of line {move.line} are known", hint="nothing to learn")
     if tarball and len(revisions) > 1:
         count = len(revisions)
-        raise Problem(f"line {move.line} has {count} nixpkgs, and --tarball is one", hint="leave it out")
+        raise Conflict(f"line {move.line} has {count} nixpkgs, and --tarball is one", hint="leave it out")
     nix = find_nix()
     told = {name: tarball_hash(nix, tarball or nixpkgs_address(rev)) for name, rev in revisions.items()}
     return replace(move, sha256=told[""]) if move.rev else replace(move, hashes=told)
@@ -139,7 +139,7 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         every = {"cpu": line.cpu, **line.cuda} if line.cpu else dict(line.cuda)
         old = {build.pin for name, build in every.items() if name in used and build.pin}
         if not old:
-            raise Problem(f"line {line.name} imports no nixpkgs that could be moved")
+            raise Empty(f"line {line.name} imports no nixpkgs that could be moved")
         pin, made = pin_of(min(old), move, catalog)
         builds = {name: _build(build, pin, catalog) for name, build in every.items() if build.pin in old}
         if made:
@@ -147,7 +147,7 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         if pin not in catalog.pins:
             facts |= fixes_follow(old, pin, catalog)
         elif lacking := [name for name in builds if name in used and not _has(catalog.pins[pin], name)]:
-            raise Problem(f"nixpkgs {pin} has no CUDA {', '.join(lacking)}")
+            raise CannotBuild(f"nixpkgs {pin} has no CUDA {', '.join(lacking)}")
         if pin in catalog.pins:
             builds = {name: one for name, one in builds.items() if _has(catalog.pins[pin], name)}
         entry |= {"cpu": builds.pop("cpu")} if "cpu" in builds else {}
@@ -156,7 +156,7 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         entry |= release_of(line, move, catalog)
         bring_source(entry, line, move, catalog)
     if not entry and not move.hashes:
-        raise Problem("nothing to move", hint="give --rev, --torch, --learn, or several")
+        raise Empty("nothing to move", hint="give --rev, --torch, --learn, or several")
     return {name: table for name, table in facts.items() if table and any(table.values())}
 
 
@@ -183,7 +183,7 @@ def pin_of(old: str, move: Move, catalog: Catalog) -> tuple[str, FactTable]:
     if not REVISION.fullmatch(move.rev):
         named = catalog.pins.get(move.rev)
         if named is None:
-            raise Problem(
+            raise Invalid(
                 f"{move.rev!r} is no revision", hint=f"give 40 digits, or one of {', '.join(catalog.pins)}"
             )
         return named.name, {"sha256": move.sha256} if move.sha256 else {}
@@ -230,7 +230,7 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
     }
     unknown = [one.name for one in own if not pairs.get(one.name, "none")]
     if unknown:
-        raise Problem(
+        raise Incomplete(
             f"the pair of torch {move.torch} is not known: {', '.join(unknown)}",
             hint=" ".join(f"--pair {name}=VERSION" for name in unknown),
         )
@@ -291,7 +291,7 @@ def laid_over(root: Path, name: str, table: FactTable) -> Change:
     try:
         tomllib.loads(made)
     except tomllib.TOMLDecodeError as error:
-        raise Problem(
+        raise Conflict(
             f"{path} has an entry of its own for what is to move: {error}",
             hint="take it out, then move again",
         ) from error
@@ -356,10 +356,9 @@ def carry_out(
                 ", ".join(Path(one.path).name for one in proposal.blocked[:3]),
                 len(proposal.blocked),
             )
-            raise Problem(
+            raise Refused(
                 f"{count} recipes are not torchsmith's and would stay on the old pin: {names}",
                 hint="--adopt takes them over; nothing was written",
-                exit=Exit.NOT_RIGHT,
             )
         write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, tell_git=False)
     return replace(proposal, recovered=writer.recovered)

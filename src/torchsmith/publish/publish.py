@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed, Invalid, Refused
 from torchsmith.edge.process import run
 from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.publish.preconditions import Missing, missing
@@ -71,10 +71,9 @@ class Publisher:
         found = [one for repo, own in repos.items() for one in missing(repo, [recipe.path for recipe in own])]
         stopping = [one for one in found if not (self.push and one.pushable)]
         if stopping:
-            raise Problem(
+            raise Refused(
                 "Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)),
                 hint=_hint(stopping),
-                exit=Exit.NOT_RIGHT,
             )
 
     def _unverified(self, recipes: Sequence[RecipeFile]) -> dict[str, str]:
@@ -132,7 +131,7 @@ def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]
     found: dict[Path, list[RecipeFile]] = {}
     for recipe in recipes:
         if not (recipe.repo / ".flox").is_dir():
-            raise Problem(f"{recipe.path} is in no Flox environment")
+            raise Invalid(f"{recipe.path} is in no Flox environment")
         found.setdefault(recipe.repo, []).append(recipe)
     return found
 
@@ -151,4 +150,4 @@ def commit_and_push(repo: Path) -> None:
         done = git(repo, *words)
         if not done.ok:
             last = (redactor()(done.stderr).strip().splitlines() or ["git said nothing"])[-1]
-            raise Problem(f"git {words[0]} failed in {repo}: {last}", exit=Exit.LACKING)
+            raise Failed(f"git {words[0]} failed in {repo}: {last}")

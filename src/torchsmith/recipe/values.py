@@ -20,7 +20,7 @@ from torchsmith.catalog import (
 )
 from torchsmith.catalog.package import GpuList
 from torchsmith.edge.nixtext import NixValue
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import CannotBuild
 from torchsmith.matrix import Cell, Flavor, Variant
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
 
@@ -62,7 +62,7 @@ class CellFacts:
         self.line: Line = catalog.lines[cell.line]
         build = self.line.build_for(cell.variant.cuda)
         if build is None:
-            raise Problem(f"{cell.name}: line {cell.line} is not built for {cell.variant.target}")
+            raise CannotBuild(f"{cell.name}: line {cell.line} is not built for {cell.variant.target}")
         self.build: LineBuild = build
         self.isa: Isa = catalog.isas[cell.variant.isa]
         self.gpu: Gpu | None = catalog.gpus[cell.variant.sm] if cell.variant.sm else None

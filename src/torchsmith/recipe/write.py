@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Package, Pin
 from torchsmith.edge.nixtext import nix_string
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.problem import Invalid, Where
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import (
@@ -72,7 +72,7 @@ def check_nix(text: str, places: Mapping[int, Where]) -> None:
     except Unreadable as fault:
         line = fault.where.line if fault.where else 0
         near = next((places[one] for one in range(line, 0, -1) if one in places), None)
-        raise Problem(fault.message, hint="what it makes is no Nix", where=near or fault.where) from None
+        raise Invalid(fault.message, hint="what it makes is no Nix", where=near or fault.where) from None
 
 
 class RecipeWriter:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed, Problem
 
 # What SQLite says, and what helps; the first that fits.
 CURES = (
@@ -27,7 +27,7 @@ def trouble(path: Path, error: Exception) -> Problem:
     """An error of SQLite or the system as a Problem."""
     words = str(error)
     cure = next(cure for signs, cure in CURES if any(sign in words for sign in signs))
-    return Problem(f"cannot use the record {path}: {words}", hint=cure, exit=Exit.LACKING)
+    return Failed(f"cannot use the record {path}: {words}", hint=cure)
 
 
 class Rows(list[sqlite3.Row]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Exit, Refused
 from torchsmith.edge.words import some_of
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import EvalResult, evaluate, exit_of, with_means
@@ -116,7 +116,7 @@ class HashFixer:
                 break
             self._write(changes)
         else:
-            raise Problem(f"hashes still do not match after {ROUNDS} rounds", exit=Exit.NOT_RIGHT)
+            raise Refused(f"hashes still do not match after {ROUNDS} rounds")
         return mended
 
     def look(self) -> HashSurvey:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import NotFound
 from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]
@@ -70,7 +70,7 @@ class Adoption:
         for path in paths:
             place = next((one.resolve() for one in (path, root / path) if one.exists()), None)
             if place is None or not place.is_relative_to(top):
-                raise Problem(
+                raise NotFound(
                     f"there is no {path} in {root}", hint="--adopt takes files of the workspace over"
                 )
             found.append(str(place.relative_to(top)))

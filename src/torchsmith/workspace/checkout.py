@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Empty, NotFound, Problem, did_you_mean
 from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
@@ -144,11 +144,13 @@ class Checkout:
         where = ", ".join(one.shown for one in self.repositories)
         for word in words:
             if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
-                raise Problem(f"there is no recipe {word} in {where}", hint=did_you_mean(word, sorted(names)))
+                raise NotFound(
+                    f"there is no recipe {word} in {where}", hint=did_you_mean(word, sorted(names))
+                )
         selector = Selector.parse([f"name:{word}" if word in names else word for word in words], self.catalog)
         found = [recipe for recipe in recipes if self._matches(recipe, selector)]
         if not found:
-            raise Problem(f"no recipe in {where} matches {' '.join(words)}")
+            raise Empty(f"no recipe in {where} matches {' '.join(words)}")
         yield from found
 
     def _matches(self, recipe: RecipeFile, selector: Selector) -> bool:
@@ -163,7 +165,7 @@ def discover(
     found = _checkout(paths, workspace)
     if not found.recipes:
         named = f"there is no {words[0]}, and " if words else "there is "
-        raise Problem(
+        raise NotFound(
             f"{named}no recipe in {', '.join(map(str, paths))}",
             hint="torchsmith generate writes them; recipes are .nix files below .flox/pkgs",
         )
@@ -182,7 +184,7 @@ def _checkout(paths: Sequence[Path], workspace: Workspace | None) -> Checkout:
         elif path.is_dir():
             found |= {one.root: one for one in _Reader(catalog, lines).below(path)}
         else:
-            raise Problem(f"there is no {path}")
+            raise NotFound(f"there is no {path}")
     for root, named in files.items():
         recipes = tuple(_Reader(catalog, lines).recipe(path, root) for path in sorted(set(named)))
         found.setdefault(root, Repository(root, recipes, whole=False))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, load_catalog
 from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Conflict, Empty, Exists, Incomplete, NotFound, Problem
 from torchsmith.matrix import Accepted, Cell, assess
 from torchsmith.matrix.text import products_of
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
@@ -72,13 +72,13 @@ def derive_workspace(folder: Path | None, repos: Sequence[Path], line: str | Non
         else:
             left.append(found)
     if silent:
-        raise Problem(
+        raise Incomplete(
             f"nothing tells which torch release {len(silent)} recipes are of, such as {silent[0].attr}",
             hint="say it: --line 2.9, or a comment # torchsmith: line 2.9 in each",
         )
     if not cells:
         reasons = Counter(one.why for one in left).most_common(REASONS)
-        raise Problem(
+        raise Empty(
             f"no recipe in {', '.join(map(str, repos))} names a cell that can be built",
             hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
             or "a recipe is NAME.nix or NAME/default.nix below .flox/pkgs",
@@ -93,11 +93,11 @@ def derive_workspace(folder: Path | None, repos: Sequence[Path], line: str | Non
 def write_derived(derived: Derived, *, force: bool = False) -> None:
     """Write the file, and where packages lie if that is not where ours would."""
     if derived.file.exists() and not force:
-        raise Problem(f"{derived.file} is there already", hint="--force replaces it")
+        raise Exists(f"{derived.file} is there already", hint="--force replaces it")
     if derived.folders:
         own = derived.file.parent / "catalog/packages.toml"
         if own.exists():
-            raise Problem(f"{own} is there already", hint="name the folders there: repo of each package")
+            raise Exists(f"{own} is there already", hint="name the folders there: repo of each package")
         own.parent.mkdir(exist_ok=True)
         rows = [f'[{name}]\nrepo = "{folder}"\n' for name, folder in derived.folders.items()]
         write_atomic(own, "# Where the recipes of these packages lie.\n" + "\n".join(rows))
@@ -108,16 +108,16 @@ def _root(folder: Path | None, repos: Sequence[Path]) -> Path:
     """The folder that holds all repositories: a workspace's repositories lie directly in it."""
     missing = [repo for repo in repos if not repo.is_dir()]
     if missing:
-        raise Problem(f"there is no folder {missing[0]}")
+        raise NotFound(f"there is no folder {missing[0]}")
     parents = {repo.resolve().parent for repo in repos}
     if len(parents) > 1:
-        raise Problem(
+        raise Conflict(
             f"the repositories lie in {len(parents)} folders: {', '.join(sorted(map(str, parents)))}",
             hint="a workspace holds its repositories side by side: move them together",
         )
     (parent,) = parents
     if folder is not None and folder.resolve() != parent:
-        raise Problem(
+        raise Conflict(
             f"the workspace of {repos[0]} is {parent}, not {folder}",
             hint="a workspace holds its repositories side by side: leave the folder out",
         )
@@ -161,7 +161,7 @@ def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, 
         name = repository.root.resolve().name
         for package, _ in counts.most_common(1):
             if package in home:
-                raise Problem(
+                raise Conflict(
                     f"{home[package]} and {name} both hold recipes of {package}",
                     hint="a workspace has one repository for each package: take one of them in",
                 )

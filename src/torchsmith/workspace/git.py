@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Failed, Lacking, Problem
 from torchsmith.edge.process import Finished, find, run
 
 MANY = 50
@@ -23,10 +23,9 @@ KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "8388608"}
 def require_git() -> None:
     """A Problem where git is missing."""
     if find("git") is None:
-        raise Problem(
+        raise Lacking(
             "git is not installed, and Flox sees only what git knows",
             hint="install git, or pass --no-git to write the files alone",
-            exit=Exit.LACKING,
         )
 
 
@@ -37,10 +36,9 @@ def require_committer(folder: Path) -> None:
 
 
 def _nobody(repo: Path) -> Problem:
-    return Problem(
+    return Lacking(
         f"git does not know who commits in {repo}",
         hint='git config --global user.name "..." and user.email "..."',
-        exit=Exit.LACKING,
     )
 
 
@@ -50,7 +48,7 @@ def _refused(repo: Path, args: Sequence[str], said: Sequence[str]) -> Problem:
     why = next((line for line in said if line.startswith("fatal: ")), last)
     advice = next((line.strip() for line in said if line.startswith("\tgit ")), "")
     words = f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}"
-    return Problem(words, hint=advice, exit=Exit.LACKING)
+    return Failed(words, hint=advice)
 
 
 def ask(repo: Path, *args: str, stdin: str | None = None) -> Finished:

@@ -21,7 +21,7 @@ import msgspec
 
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.lock import exclusive
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import CannotWrite, Failed
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Change
 
@@ -108,8 +108,8 @@ class Writer:
                 elif not os.access(folder, os.W_OK):
                     raise PermissionError(13, "Permission denied")
             except OSError as error:
-                raise Problem(
-                    f"cannot write {target}: {error.strerror}", hint="nothing was changed", exit=Exit.LACKING
+                raise CannotWrite(
+                    f"cannot write {target}: {error.strerror}", hint="nothing was changed"
                 ) from error
 
     def _finish(self, journal: Journal) -> None:
@@ -128,7 +128,7 @@ class Writer:
                     gone.parent.rmdir()
         except OSError as error:
             hint = "see to it, then run the command again: it goes on from here"
-            raise Problem(f"cannot write {path}: {error.strerror}", hint=hint, exit=Exit.LACKING) from error
+            raise CannotWrite(f"cannot write {path}: {error.strerror}", hint=hint) from error
         alone = all(git.is_repo(self.root / step.repo) for step in journal.steps)
         with ThreadPoolExecutor(GITS if alone or not git.is_kept(self.root) else 1) as pool:
             list(pool.map(self._git_add, journal.steps))
@@ -175,7 +175,7 @@ class Writer:
         except FileNotFoundError:
             return
         except (OSError, msgspec.MsgspecError) as error:
-            raise Problem(f"{self._file} cannot be read: {error}", exit=Exit.LACKING) from error
+            raise Failed(f"{self._file} cannot be read: {error}") from error
         count = len(journal.writes) + len(journal.deletes)
         if journal.decided:
             edited = self._edited_since(journal)
@@ -197,7 +197,7 @@ def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer
         if not ignore.exists():
             ignore.write_text("*\n")
     except OSError as error:
-        raise Problem(f"cannot write in {root}: {error.strerror}", exit=Exit.LACKING) from error
+        raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
     with exclusive(root / STATE / "lock", what=f"workspace {root}", wait_seconds=wait_seconds):
         writer = Writer(root, verb)
         writer.recover()

@@ -11,7 +11,18 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Package, builtin_catalog, load_catalog
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem, ValuePath, did_you_mean
+from torchsmith.edge.problem import (
+    CannotBuild,
+    Conflict,
+    Empty,
+    Incomplete,
+    Invalid,
+    NotFound,
+    NotKnown,
+    Problem,
+    ValuePath,
+    did_you_mean,
+)
 from torchsmith.edge.toml import place, read_kept, read_table, validation_problem
 from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant, expand, read_name
 from torchsmith.matrix.cells import newest_pin
@@ -164,7 +175,7 @@ def _find(path: Path | None) -> Path:
     if path is not None:
         file = path / FILE if path.is_dir() else path
         if not file.is_file():
-            raise Problem(f"there is no {file}", hint="torchsmith init writes one")
+            raise NotFound(f"there is no {file}", hint="torchsmith init writes one")
         return file.absolute()
     here = Path.cwd()
     for folder in (here, *here.parents):
@@ -194,7 +205,7 @@ class _Resolver:
         settings = self.settings
         if settings.line is not None and settings.line not in self.catalog.lines:
             hint = did_you_mean(settings.line, self.catalog.lines)
-            raise Problem(f"unknown line {settings.line!r}", hint=hint, path=("line",))
+            raise NotKnown(f"unknown line {settings.line!r}", hint=hint, path=("line",))
         parts = [self._own()]
         if profile:
             parts.insert(0, self._profile(profile, ("profile",), ()))
@@ -205,9 +216,9 @@ class _Resolver:
         )
         for index, cuda in enumerate(settings.cudatoolkit):
             if newest_pin(self.catalog, cuda) is None:
-                raise Problem(f"no pin here has CUDA {cuda}", path=("cudatoolkit", index))
+                raise CannotBuild(f"no pin here has CUDA {cuda}", path=("cudatoolkit", index))
         if not spec.blocks and not spec.include:
-            raise Problem(
+            raise Empty(
                 f"{self.source.name} asks for nothing",
                 hint='name a profile (profile = "real") or give [[matrix]] blocks',
             )
@@ -223,7 +234,7 @@ class _Resolver:
         profile, path = self._find_profile(name, at)
         if name in seen:
             chain = " -> ".join((*seen, name))
-            raise Problem(f"profiles extend each other in a circle: {chain}", path=at)
+            raise Conflict(f"profiles extend each other in a circle: {chain}", path=at)
         own = self._spec(profile.matrix, profile.include, profile.exclude, path)
         if profile.extends:
             below = self._profile(profile.extends, (*path, "extends"), (*seen, name))
@@ -239,7 +250,7 @@ class _Resolver:
         if name in known:
             return known[name], at
         choices = [*self.settings.profiles, *known]
-        raise Problem(f"unknown profile {name!r}", hint=did_you_mean(name, choices), path=at)
+        raise NotKnown(f"unknown profile {name!r}", hint=did_you_mean(name, choices), path=at)
 
     def _spec(
         self,
@@ -279,7 +290,7 @@ class _Resolver:
             return tuple(package for package in known.values() if package.default)
         for index, name in enumerate(names):
             if name not in known:
-                raise Problem(f"unknown package {name!r}", hint=did_you_mean(name, known), path=(*at, index))
+                raise NotKnown(f"unknown package {name!r}", hint=did_you_mean(name, known), path=(*at, index))
         return tuple(known[name] for name in names)
 
     def _block_faults(self, block: MatrixBlock, at: ValuePath) -> Iterator[Problem]:
@@ -287,9 +298,9 @@ class _Resolver:
         cudas = [choice.version for choice in block.cuda]
         if block.line is not None and block.line not in catalog.lines:
             hint = did_you_mean(block.line, catalog.lines)
-            yield Problem(f"unknown line {block.line!r}", hint=hint, path=(*at, "line"))
+            yield NotKnown(f"unknown line {block.line!r}", hint=hint, path=(*at, "line"))
         if block.prefix and not (block.line or self.settings.line):
-            yield Problem("prefix needs a line, whose release the names state", path=(*at, "prefix"))
+            yield Incomplete("prefix needs a line, whose release the names state", path=(*at, "prefix"))
         checks = (
             ("python", block.python, catalog.pythons, "Python"),
             ("cuda", cudas, (None, *catalog.cuda), "CUDA"),
@@ -300,12 +311,12 @@ class _Resolver:
             for index, value in enumerate(values):
                 if value not in known:
                     hint = did_you_mean(str(value), [str(one) for one in known if one is not None])
-                    yield Problem(f"unknown {what} {value}", hint=hint, path=(*at, key, index))
+                    yield NotKnown(f"unknown {what} {value}", hint=hint, path=(*at, key, index))
         if any(cuda is not None for cuda in cudas) and not block.sm:
-            yield Problem("a GPU block needs sm, a list of GPU architectures", path=at)
+            yield Incomplete("a GPU block needs sm, a list of GPU architectures", path=at)
         for key, count in (("python", len(block.python)), ("cuda", len(cudas)), ("isa", len(block.isa))):
             if not count:
-                yield Problem(f"{key} is empty: the block has no cell", path=(*at, key))
+                yield Empty(f"{key} is empty: the block has no cell", path=(*at, key))
 
     def _include(self, name: str, at: ValuePath) -> Include:
         try:
@@ -313,7 +324,7 @@ class _Resolver:
         except Problem as problem:
             raise problem.about(at) from None
         if reading.old:
-            raise Problem(f"{name!r} is an old spelling", hint=f"write {reading.variant}", path=at)
+            raise Invalid(f"{name!r} is an old spelling", hint=f"write {reading.variant}", path=at)
         return Include(reading.variant, self.settings.line, at)
 
     def _exclude(self, words: str, at: ValuePath) -> Selector:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from torchsmith.edge.files import inside, read_regular
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import CannotRead, Exit, TooLarge
 from torchsmith.matrix import Flavor, Rejected, assess
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
@@ -108,7 +108,7 @@ class _Reconciler:
         except OSError as error:
             odd = {ELOOP: "it is a link, which is not ours", EISDIR: "it is a folder"}.get(error.errno or 0)
             if odd is None:
-                raise Problem(f"cannot read {path}: {error.strerror}") from error
+                raise CannotRead(f"cannot read {path}: {error.strerror}") from error
             return self._left(file, odd)
         except UnicodeDecodeError:
             return self._left(file, "it is not text")
@@ -265,7 +265,7 @@ def _free_name(root: Path, path: str) -> str:
         name = f"{path}.orig{'' if number == 1 else number}"
         if not (root / name).exists():
             return name
-    raise Problem(f"too many copies beside {path}", exit=Exit.LACKING)
+    raise TooLarge(f"too many copies beside {path}", exit=Exit.LACKING)
 
 
 def _how_to_adopt(path: str) -> str:

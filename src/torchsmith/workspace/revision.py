@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 
 from torchsmith.edge.files import inside
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Invalid, NotFound
 from torchsmith.edge.process import run
 from torchsmith.workspace.git import is_repo, require_git
 
@@ -15,10 +15,10 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
     """Write what `revision` holds of every repository in or around `folder` below `into`."""
     require_git()
     if revision.startswith("-"):
-        raise Problem(f"{revision} is no revision: none begins with a dash", exit=Exit.BAD_REQUEST)
+        raise Invalid(f"{revision} is no revision: none begins with a dash")
     repos = _repos(folder)
     if not repos:
-        raise Problem(
+        raise NotFound(
             f"{folder} holds no git repository to compare with",
             hint="torchsmith generate --commit makes them",
         )
@@ -46,10 +46,9 @@ def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
     done = run(["git", "-C", repo, *words], timeout=300)
     if not done.ok:
         said = (done.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
-        raise Problem(
+        raise NotFound(
             f"{repo.name} has no revision {revision}: {said}",
             hint="name a commit, a branch or a tag that every repository has",
-            exit=Exit.BAD_REQUEST,
         )
     _unpack(file, target)
     file.unlink()

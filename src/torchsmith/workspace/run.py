@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Empty, NotFound
 from torchsmith.matrix import package_name
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change
@@ -69,7 +69,7 @@ def root_of(workspace: Path | None, profile: str | None = None) -> Path:
     """The folder of a workspace; a Problem where there is none."""
     root = open_workspace(workspace, profile).root
     if root is None:
-        raise Problem(
+        raise NotFound(
             "there is no torchsmith.toml here or above", hint="torchsmith init writes one, then try again"
         )
     return root
@@ -88,7 +88,7 @@ def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRe
     """What a workspace should hold, or of that some recipes; a Problem where it leaves every cell out."""
     repos = wanted_repos(workspace.matrix, workspace.settings, workspace.catalog)
     if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
-        raise Problem(
+        raise Empty(
             f"{workspace.source.name} leaves every cell out: there is nothing to write",
             hint="torchsmith list --left-out says why each is",
         )

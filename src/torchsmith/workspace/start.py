@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Exists, NotKnown, did_you_mean
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text
@@ -50,10 +50,10 @@ def start_workspace(
     """Write the file, for a profile or for single cells; returns it and the number of its variants."""
     known = default_profiles()
     if profile not in known:
-        raise Problem(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
+        raise NotKnown(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
     file = folder / FILE
     if file.exists() and not replace:
-        raise Problem(f"{file} is there already", hint="--force replaces it")
+        raise Exists(f"{file} is there already", hint="--force replaces it")
     if cells:
         about = "Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema"
         profile, text = "", matrix_text(_with_companions(cells), about)

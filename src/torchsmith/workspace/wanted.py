@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torchsmith.catalog import TORCH, Catalog, Package
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Incomplete
 from torchsmith.matrix import Cell, Flavor, Matrix
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header
@@ -75,13 +75,13 @@ def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
     }
     for cell in matrix.cells:
         if cell.variant.flavor and cell.variant.package.name not in sources:
-            raise Problem(
+            raise Incomplete(
                 f"{cell.name} needs the revision of its source",
                 hint=f"give [nightly.{cell.variant.package}] with rev and version in torchsmith.toml",
             )
         wrapped = cell.variant.flavor is Flavor.NIGHTLY_WRAPPER
         if wrapped and nightly and not nightly.self_contained and nightly.cudatoolkit is None:
-            raise Problem(
+            raise Incomplete(
                 f"{cell.name} needs to know where build-cudatoolkit is published",
                 hint="give [nightly.cudatoolkit] with owner and rev, or set nightly.self_contained = true",
             )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Lacking, TooLarge
 
 LOOK = 0.5  # seconds between two looks at how busy each core is
 CPU = Path("/sys/devices/system/cpu")
@@ -16,7 +16,7 @@ CPU = Path("/sys/devices/system/cpu")
 def busy_shares(seconds: float = LOOK) -> dict[int, float]:
     """How much of each usable core others take, from 0 to 1."""
     if not hasattr(os, "sched_getaffinity"):
-        raise Problem("processes cannot be pinned to cores here: compare needs Linux", exit=Exit.LACKING)
+        raise Lacking("processes cannot be pinned to cores here: compare needs Linux")
     before = _times()
     time.sleep(seconds)
     after = _times()
@@ -61,7 +61,7 @@ def choose(
 ) -> list[int]:
     """The `count` idlest cores; a core whose sibling is busy or taken comes last."""
     if count > len(shares):
-        raise Problem(f"{count} cores were asked for, and {len(shares)} may be used here")
+        raise TooLarge(f"{count} cores were asked for, and {len(shares)} may be used here")
     together = {core: set(threads[core] if threads else siblings(core)) for core in shares}
     taken: list[int] = []
     while len(taken) < count:

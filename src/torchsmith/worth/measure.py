@@ -9,7 +9,7 @@ from math import exp, log
 from statistics import median
 from typing import Any, Literal
 
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Exit, Failed
 from torchsmith.worth.statistics import typical
 from torchsmith.worth.subject import BuildProcess, BuildSubject, Died
 
@@ -166,7 +166,7 @@ def _load(process: BuildProcess, threads: int) -> dict[str, Any]:
     except Died as died:
         answer = {"failed": str(died)}
     if "failed" in answer:
-        raise Problem(
+        raise Failed(
             f"{process.of.label} cannot be compared: import torch fails: {answer['failed']}",
             hint=f"torchsmith test {process.of.path} says more",
             exit=Exit.NOT_RIGHT,
@@ -186,7 +186,7 @@ def _open(
         "",
     )
     if why:
-        raise Problem(f"{device} cannot be used: {why}", exit=Exit.NOT_RIGHT)
+        raise Failed(f"{device} cannot be used: {why}", exit=Exit.NOT_RIGHT)
     kinds: dict[str, str] = opened[0]["operations"]
     keys = [(device, name) for name in kinds]
     found.kinds.update({(device, name): kind for name, kind in kinds.items()})
@@ -199,7 +199,7 @@ def _asked(process: BuildProcess, key: Key, do: str, **words: Any) -> dict[str, 
         return process.ask(do, **words)
     except Died as died:
         if key[0] == "start":
-            raise Problem(f"{process.of.label}: {died}", exit=Exit.NOT_RIGHT) from None
+            raise Failed(f"{process.of.label}: {died}", exit=Exit.NOT_RIGHT) from None
         raise LostProcess(key, f"{process.of.label}: {died}") from None
 
 

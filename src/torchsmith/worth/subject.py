@@ -16,7 +16,7 @@ from typing import Any
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Invalid, Problem
 from torchsmith.edge.process import end_group, signal_name, spawn
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -57,7 +57,7 @@ def variables(given: Iterable[str]) -> dict[str, str]:
     pairs = {name: value for name, sign, value in (word.partition("=") for word in given) if name and sign}
     wrong = [word for word in given if word.partition("=")[0] not in pairs]
     if wrong:
-        raise Problem(f"{wrong[0]} is not NAME=VALUE")
+        raise Invalid(f"{wrong[0]} is not NAME=VALUE")
     return pairs
 
 

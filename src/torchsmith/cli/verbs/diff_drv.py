@@ -10,7 +10,7 @@ import msgspec
 from torchsmith.cli.nix_options import JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import CannotBuild, Conflict
 from torchsmith.nix.drvdiff import Difference
 
 EXAMPLE = (
@@ -62,14 +62,14 @@ def run(
             continue
         _, chosen = open_recipes([word.removeprefix(PREFIX)], workspace)
         if len(chosen) != 1:
-            raise Problem(f"{word} is {len(chosen)} recipes", hint="name one recipe on each side")
+            raise Conflict(f"{word} is {len(chosen)} recipes", hint="name one recipe on each side")
         phases.clear()
         if word.startswith(PREFIX):
             phases |= phases_of(chosen, opened.catalog)
         result = evaluate(chosen)[0]
         if result.evaluated is None:
             cause = result.cause
-            raise Problem(
+            raise CannotBuild(
                 cause.message if cause else "does not evaluate", where=cause.where if cause else None
             )
         paths.append(result.evaluated.drv_path)

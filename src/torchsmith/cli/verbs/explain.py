@@ -15,7 +15,6 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
     from torchsmith.cli.cell_view import print_explanation
     from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
-    from torchsmith.edge.problem import Problem
     from torchsmith.matrix import BadName, Variant
     from torchsmith.matrix.describe import explain
     from torchsmith.matrix.hardware import hardware_hint
@@ -26,7 +25,8 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
         variant = Variant.parse(name, opened.catalog)
     except BadName as problem:
         hints = (hardware_hint(word, opened.catalog) for word in (name, *name.split("-")))
-        raise Problem(problem.message, hint=next(filter(None, hints), problem.hint)) from None
+        problem.hint = next(filter(None, hints), problem.hint)
+        raise
     answer = explain(name, opened.catalog, opened.line_of(variant), opened.standing(variant))
     if json:
         print_json(answer)

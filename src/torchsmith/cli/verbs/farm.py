@@ -47,13 +47,13 @@ def check(
     from torchsmith.build.farm_check import check_builder
     from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import NotFound
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
     rows = () if machines else opened.settings.builder
     if machines and not machines.is_file():
-        raise Problem(f"there is no {machines}")
+        raise NotFound(f"there is no {machines}")
     builders = configured(rows, machines or MACHINES)
     if not builders:
         tell("no builder is configured: Nix builds on this machine alone")

@@ -69,12 +69,12 @@ def run(
     from torchsmith.cli.eval_view import print_failures
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation, open_recipes
-    from torchsmith.edge.problem import Problem, did_you_mean
+    from torchsmith.edge.problem import NotKnown, did_you_mean
     from torchsmith.nix.evaluate import exit_of
     from torchsmith.nix.graph import graph_of
 
     if format and format not in DRAWINGS:
-        raise Problem(f"unknown format {format!r}", hint=did_you_mean(format, DRAWINGS))
+        raise NotKnown(f"unknown format {format!r}", hint=did_you_mean(format, DRAWINGS))
     opened, chosen = open_recipes(recipes, workspace)
     nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, instantiate=True)
     results = evaluate(chosen)

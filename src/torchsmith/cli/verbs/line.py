@@ -55,12 +55,12 @@ def add(
     carries a warning until an evaluation has proved it.
     """
     from torchsmith.cli.line_view import print_added
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import Incomplete
     from torchsmith.plan.line import NewLine, add_line, propose_line
     from torchsmith.plan.pin import pairs_of
 
     if not torch or not like:
-        raise Problem("a new line needs its torch release and a line that it is like", hint=ADD)
+        raise Incomplete("a new line needs its torch release and a line that it is like", hint=ADD)
     pairs = pairs_of(pair or [], torchvision=torchvision, torchaudio=torchaudio)
     new = NewLine(name, like, torch, rev, sha256, pairs)
     added = propose_line(workspace, new) if dry_run else add_line(workspace, new, wait_seconds=wait)

@@ -102,11 +102,11 @@ def run(
 
 def _print_manifest(answer: Pick, catalog: Catalog, org: str) -> None:
     from torchsmith.cli.pick_view import manifest_of
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import Incomplete
 
     if not org:
         hint = 'give --org, or write org = "..." into torchsmith.toml'
-        raise Problem("no Flox organisation is known, so nothing can be installed from one", hint=hint)
+        raise Incomplete("no Flox organisation is known, so nothing can be installed from one", hint=hint)
     for one in answer.choice.variants[:1]:
         sys.stdout.write(manifest_of(one, answer, catalog, org))
 

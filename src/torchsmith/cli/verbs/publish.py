@@ -49,7 +49,7 @@ def run(
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.cli.verified import changed_since, verified_by
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import Incomplete
     from torchsmith.publish.publish import Publisher
     from torchsmith.workspace.checkout import choose
     from torchsmith.workspace.journal import finish_stopped
@@ -58,7 +58,7 @@ def run(
         org = org or opened.settings.org
         if not org:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
-            raise Problem("no organisation is named to publish under", hint=hint)
+            raise Incomplete("no organisation is named to publish under", hint=hint)
         folder = state_folder(opened)
         say_recovered(finish_stopped(folder.parent, "publish"))
         chosen = choose(recipes or [], opened, folder.parent).recipes

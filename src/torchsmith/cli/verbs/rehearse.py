@@ -42,10 +42,10 @@ def run(
     from torchsmith.build.start import BuildRequest, workspace_record
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.rehearse_run import rehearse
-    from torchsmith.edge.problem import Problem
+    from torchsmith.edge.problem import Incomplete
 
     if not recipes and not every:
-        raise Problem("name what to rehearse", hint="names, selectors such as sm120, or --all")
+        raise Incomplete("name what to rehearse", hint="names, selectors such as sm120, or --all")
     request = BuildRequest(
         workspace=workspace,
         selectors=tuple(recipes or ()),

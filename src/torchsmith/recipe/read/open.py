@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.problem import TooLarge, Where
 from torchsmith.recipe.read.fold import parsed_file
 from torchsmith.recipe.read.recipe import Recipe
 from torchsmith.recipe.read.said import Unknown, Value
@@ -39,7 +39,7 @@ def _read(path: Path, given: Mapping[str, Value], ask: Asker | None, depth: int)
         target /= "default.nix"
     if depth >= MAX_WRAPPERS:
         where = Where(str(path), wrapper.span.line, wrapper.span.column)
-        raise Problem(f"wrappers lead from one to the next more than {MAX_WRAPPERS} times", where=where)
+        raise TooLarge(f"wrappers lead from one to the next more than {MAX_WRAPPERS} times", where=where)
     if not target.is_file():
         return recipe
     passed = {
