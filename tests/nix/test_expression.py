@@ -47,7 +47,7 @@ def test_nix_reads_back_exactly_the_text_that_was_quoted(nix: Nix) -> None:
 @given(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_a_quoted_string_is_one_string_without_interpolation(text: str) -> None:
     recipe = read_text_as_recipe(f"{{ pname = {nix_string(text)}; }}".encode(), Path("x.nix"))
-    [pname] = recipe.pnames
+    [pname] = recipe.strings("pname")
     assert pname.value == text
 
 
@@ -180,7 +180,7 @@ def test_nix_prints_a_file_so_that_it_can_be_read(nix: Nix, tmp_path: Path) -> N
     file.write_text('{ a, b, }: { pname = "x"; }')
     told = canonical_text(file, nix)
     assert told is not None
-    assert [said.value for said in read_text_as_recipe(told.encode(), file).pnames] == ["x"]
+    assert [said.value for said in read_text_as_recipe(told.encode(), file).strings("pname")] == ["x"]
     file.write_text("{ a = ")
     with pytest.raises(Problem) as caught:
         canonical_text(file, nix)

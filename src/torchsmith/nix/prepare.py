@@ -30,7 +30,7 @@ from torchsmith.recipe.read.closed import (
     shared_imports,
 )
 from torchsmith.recipe.read.scope import formal_nodes, lookup, statements
-from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse
+from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse, part
 
 if TYPE_CHECKING:
     from torchsmith.recipe.read.recipe import Recipe
@@ -170,9 +170,9 @@ def _tarballs(recipe: Recipe) -> Iterator[Tarball]:
 def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
     """The file that `import ./x.nix` reads; None where a path is used in any other way."""
     call = node.parent
-    function = call.child_by_field_name("function") if call is not None else None
-    if call is None or function is None or call.type != "apply_expression":
+    if call is None or call.type != "apply_expression":
         return None
+    function = part(call, "function")
     if syntax.text(function) != "import" or lookup(syntax, function, "import").kind != "builtin":
         return None
     target = (path.parent / syntax.text(node)).resolve()
@@ -182,11 +182,10 @@ def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
 def _passed(syntax: Syntax, call: Node, path: Path, given: Mapping[str, str] | None) -> dict[str, str] | None:
     """The arguments of a call as closed text; None where they are not certain."""
     outer = call.parent
-    argument = outer.child_by_field_name("argument") if outer is not None else None
-    if outer is None or argument is None or outer.type != "apply_expression" or argument == call:
+    if outer is None or outer.type != "apply_expression" or part(outer, "argument") == call:
         return None
     try:
-        return _set(syntax, argument, path, given)
+        return _set(syntax, part(outer, "argument"), path, given)
     except Open:
         return None
 
@@ -196,16 +195,9 @@ def _set(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None
     match node.type:
         case "parenthesized_expression":
             return _set(syntax, node.named_children[-1], path, given)
-        case "binary_expression":
-            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-            operator = node.child_by_field_name("operator")
-            if (
-                left is not None
-                and right is not None
-                and operator is not None
-                and syntax.text(operator) == "//"
-            ):
-                return _set(syntax, left, path, given) | _set(syntax, right, path, given)
+        case "binary_expression" if syntax.text(part(node, "operator")) == "//":
+            left, right = part(node, "left"), part(node, "right")
+            return _set(syntax, left, path, given) | _set(syntax, right, path, given)
         case "variable_expression":
             meaning = lookup(syntax, node, syntax.text(node))
             if meaning.kind == "argument" and meaning.home == syntax.root and given is not None:
@@ -219,13 +211,12 @@ def _attributes(
     syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None
 ) -> Iterator[tuple[str, str]]:
     for one in statements(node):
-        attrs = one.child_by_field_name("attrs")
-        attrpath, value = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-        if one.type == "inherit" and attrs is not None:
-            for name in (syntax.text(attr) for attr in attrs.named_children):
+        if one.type == "inherit":
+            for name in (syntax.text(attr) for attr in part(one, "attrs").named_children):
                 yield name, _inherited(syntax, one, name, path, given)
-        elif attrpath is not None and value is not None and attrpath.named_child_count == 1:
-            yield syntax.text(attrpath), close(syntax, value, path, given).text
+        elif one.type == "binding" and part(one, "attrpath").named_child_count == 1:
+            value = close(syntax, part(one, "expression"), path, given)
+            yield syntax.text(part(one, "attrpath")), value.text
         else:
             raise Open(syntax.text(one))
 

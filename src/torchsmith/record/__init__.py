@@ -12,20 +12,3 @@ from torchsmith.record.rows import (
     RunState,
     VerificationRow,
 )
-
-__all__ = [
-    "Attempt",
-    "Built",
-    "Expected",
-    "JobRow",
-    "JobState",
-    "Past",
-    "Published",
-    "Record",
-    "RunRow",
-    "RunState",
-    "VerificationRow",
-    "Work",
-    "expect",
-    "open_record",
-]

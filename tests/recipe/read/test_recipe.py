@@ -47,10 +47,10 @@ def test_a_pin_with_a_hash_tells_it() -> None:
 
 def test_overlays_are_told_in_order_with_what_each_changes() -> None:
     overlays = golden("torch-gpu").overlays
-    assert [[(c.package, c.how) for c in overlay.changes] for overlay in overlays] == [
-        [("cudaPackages", "set")],
-        [("magma", "overrideAttrs")],
-        [("python3Packages.torch", "overrideAttrs")],
+    assert [overlay.packages for overlay in overlays] == [
+        ("cudaPackages",),
+        ("magma",),
+        ("python3Packages.torch",),
     ]
 
 
@@ -86,8 +86,8 @@ def test_a_hash_in_a_variable_is_placed_where_it_is_written() -> None:
 
 def test_versions_names_platforms_and_descriptions_are_told() -> None:
     recipe = golden("torchvision")
-    assert "0.25.0" in [version.value for version in recipe.versions]
-    assert [pname.value for pname in recipe.pnames][-1].startswith("torchvision-python313-")
+    assert "0.25.0" in [version.value for version in recipe.strings("version")]
+    assert [pname.value for pname in recipe.strings("pname")][-1].startswith("torchvision-python313-")
     assert recipe.platforms[-1].value == ("x86_64-linux",)
     assert any("TorchVision" in said.value for said in recipe.descriptions)
 
@@ -152,8 +152,8 @@ def test_comments_are_told_without_their_marks() -> None:
 
 def test_a_value_that_needs_evaluation_is_unknown_and_not_guessed_at() -> None:
     recipe = read('{ pkgs }: with pkgs; { version = lib.getVersion torch; pname = "a-${stem}"; }')
-    assert recipe.versions == ()
-    assert recipe.pnames == ()
+    assert recipe.strings("version") == ()
+    assert recipe.strings("pname") == ()
     overridden = read("x.overrideAttrs (o: { patches = o.patches ++ [ ]; })").overrides[0]
     assert overridden.arguments["patches"].value == Unknown("o.patches ++ [ ]")
 
@@ -172,11 +172,11 @@ def test_a_value_that_needs_evaluation_is_unknown_and_not_guessed_at() -> None:
     ],
 )
 def test_names_mean_what_nix_says_they_mean(text: str, version: str) -> None:
-    assert [said.value for said in read(text).versions] == [version]
+    assert [said.value for said in read(text).strings("version")] == [version]
 
 
 def test_a_variable_that_means_itself_does_not_hang() -> None:
-    assert read("let v = v; in { version = v; }").versions == ()
+    assert read("let v = v; in { version = v; }").strings("version") == ()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_an_unread_file_is_asked_of_nix_and_then_has_no_positions(tmp_path: Path
     file = tmp_path / "x.nix"
     file.write_text("x |> y")
     recipe = read_recipe(file, ask=lambda _: '({ pname = "a"; })')
-    assert [said.value for said in recipe.pnames] == ["a"]
+    assert [said.value for said in recipe.strings("pname")] == ["a"]
     assert not recipe.syntax.exact
     with pytest.raises(Unreadable):
         read_recipe(file, ask=lambda _: None)
@@ -225,7 +225,7 @@ def test_a_wrapper_is_followed_to_what_it_passes(call: str, tmp_path: Path) -> N
     assert recipe.wrapper is not None
     assert recipe.wrapper.arguments["sm"].value == "9.0"
     assert recipe.content.path == tmp_path / "lib/x.nix"
-    assert [said.value for said in recipe.content.pnames] == ["torch-9.0-avx2"]
+    assert [said.value for said in recipe.content.strings("pname")] == ["torch-9.0-avx2"]
     assert recipe.content.gpu_targets[0].values == ("9.0",)
 
 
@@ -238,5 +238,5 @@ def test_wrappers_that_wrap_each_other_end_with_words(tmp_path: Path) -> None:
 
 def test_columns_count_characters_and_not_bytes() -> None:
     recipe = read('{ note = "ä"; pname = "x"; }')
-    [pname] = recipe.pnames
+    [pname] = recipe.strings("pname")
     assert recipe.text[pname.span.column - 1] == "x"

@@ -23,9 +23,7 @@ def _last(package: str) -> str:
 
 def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
     """What the overlays change, in order."""
-    return [
-        (_last(change.package), overlay) for overlay in subject.body.overlays for change in overlay.changes
-    ]
+    return [(_last(package), overlay) for overlay in subject.body.overlays for package in overlay.packages]
 
 
 def _needed(subject: Subject) -> Iterator[Fix]:

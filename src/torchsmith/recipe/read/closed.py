@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchsmith.recipe.read.scope import Free, Meaning, free_names, lookup
-from torchsmith.recipe.read.syntax import Syntax, parse
+from torchsmith.recipe.read.syntax import Syntax, parse, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -87,13 +87,11 @@ def shared_imports(syntax: Syntax, path: Path, given: Mapping[str, str] | None) 
 
 def _is_import(syntax: Syntax, node: Node) -> bool:
     """`import X { ... }`, where X is not a file of the workspace."""
-    inner = node.child_by_field_name("function")
-    if inner is None or inner.type != "apply_expression":
+    inner = part(node, "function")
+    if inner.type != "apply_expression":
         return False
-    function, source = inner.child_by_field_name("function"), inner.child_by_field_name("argument")
-    if function is None or source is None or syntax.text(function) not in ("import", "builtins.import"):
-        return False
-    return source.type != "path_expression"
+    imports = syntax.text(part(inner, "function")) in ("import", "builtins.import")
+    return imports and part(inner, "argument").type != "path_expression"
 
 
 def close(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None) -> Closed:

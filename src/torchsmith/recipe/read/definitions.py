@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from torchsmith.recipe.read.recipe import Recipe
-from torchsmith.recipe.read.syntax import Unreadable, parse
+from torchsmith.recipe.read.syntax import Unreadable, parse, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -33,10 +33,10 @@ def without_definitions(recipe: Recipe, names: Collection[str]) -> Recipe:
 def _definitions(recipe: Recipe) -> Iterator[Node]:
     """The functions that are called as packages where they stand."""
     for node in recipe.syntax.calls_with(b"callPackage"):
-        function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
-        if function is None or argument is None or argument.type != "parenthesized_expression":
+        argument = part(node, "argument")
+        if argument.type != "parenthesized_expression":
             continue
-        called = recipe.syntax.text(function).rpartition(".")[2]
-        inner = argument.child_by_field_name("expression")
-        if called == "callPackage" and inner is not None and inner.type == "function_expression":
+        called = recipe.syntax.text(part(node, "function")).rpartition(".")[2]
+        inner = part(argument, "expression")
+        if called == "callPackage" and inner.type == "function_expression":
             yield inner

@@ -14,7 +14,7 @@ from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
 from torchsmith.recipe.read.said import Unknown, Value
 from torchsmith.recipe.read.scope import lookup, names_of, statements, static_name
-from torchsmith.recipe.read.syntax import Syntax, parse
+from torchsmith.recipe.read.syntax import Syntax, parse, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -56,8 +56,7 @@ class ConstantFolder:
         return self._joined(node, 0, strict=False) or ""
 
     def _parenthesized(self, node: Node, depth: int) -> Value:
-        inner = node.child_by_field_name("expression")
-        return self.fold(inner, depth) if inner is not None else Unknown(self.syntax.text(node))
+        return self.fold(part(node, "expression"), depth)
 
     def _integer(self, node: Node, depth: int) -> Value:
         return int(self.syntax.text(node))
@@ -83,8 +82,7 @@ class ConstantFolder:
             elif child.type == "escape_sequence":
                 parts.append(_escape(self.syntax.text(child)))
             elif child.type == "interpolation":
-                inner = child.child_by_field_name("expression")
-                value = self.fold(inner, depth) if inner is not None else None
+                value = self.fold(part(child, "expression"), depth)
                 if strict and not isinstance(value, str):
                     return None
                 filled.append(value if isinstance(value, str) else self.syntax.text(child))
@@ -111,19 +109,16 @@ class ConstantFolder:
 
     def _inherited(self, bound: tuple[Node, ...], name: str, depth: int) -> Value:
         """`inherit (x) name;`"""
-        inner = bound[0].child_by_field_name("expression") if len(bound) == 1 else None
-        if inner is None or bound[0].type != "inherit_from":
+        if len(bound) != 1 or bound[0].type != "inherit_from":
             return Unknown(name)
-        value = self.fold(inner, depth)
+        value = self.fold(part(bound[0], "expression"), depth)
         return value[name] if isinstance(value, dict) and name in value else Unknown(name)
 
     def _let(self, node: Node, depth: int) -> Value:
-        body = node.child_by_field_name("body")
-        return self.fold(body, depth) if body is not None else Unknown(self.syntax.text(node))
+        return self.fold(part(node, "body"), depth)
 
     def _unary(self, node: Node, depth: int) -> Value:
-        inner = node.child_by_field_name("argument")
-        value = self.fold(inner, depth) if inner is not None else None
+        value = self.fold(part(node, "argument"), depth)
         text = self.syntax.text(node)
         if isinstance(value, bool) and text.startswith("!"):
             return not value
@@ -132,9 +127,8 @@ class ConstantFolder:
         return Unknown(text)
 
     def _has_attr(self, node: Node, depth: int) -> Value:
-        inner, path = node.child_by_field_name("expression"), node.child_by_field_name("attrpath")
-        value = self.fold(inner, depth) if inner is not None else None
-        for name in self._attributes(path, depth) if path is not None else [None]:
+        value = self.fold(part(node, "expression"), depth)
+        for name in self._attributes(part(node, "attrpath"), depth):
             if isinstance(value, Unknown) or name is None:
                 return Unknown(self.syntax.text(node))
             if not isinstance(value, dict) or name not in value:
@@ -153,14 +147,13 @@ class ConstantFolder:
                     if name is not None:
                         found[name] = self.inherited(one, name, depth)
                 continue
-            path, bound = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-            names = self._attributes(path, depth) if path is not None else [None]
+            names = self._attributes(part(one, "attrpath"), depth)
             home: Value = found
             for name in names[:-1]:
                 home = home.setdefault(name, {}) if isinstance(home, dict) and name else None
-            if bound is None or not isinstance(home, dict) or names[-1] is None:
+            if not isinstance(home, dict) or names[-1] is None:
                 return Unknown(self.syntax.text(node))
-            home[names[-1]] = self.fold(bound, depth)
+            home[names[-1]] = self.fold(part(one, "expression"), depth)
         return found
 
     def inherited(self, statement: Node, name: str, depth: int = 0) -> Value:
@@ -176,45 +169,34 @@ class ConstantFolder:
     _rec_attrset = _attrset
 
     def _select(self, node: Node, depth: int) -> Value:
-        inner, path = node.child_by_field_name("expression"), node.child_by_field_name("attrpath")
-        value = self.fold(inner, depth) if inner is not None else None
-        for name in self._attributes(path, depth) if path is not None else [None]:
-            if not isinstance(value, dict) or name is None or name not in value:
+        value = self.fold(part(node, "expression"), depth)
+        for name in self._attributes(part(node, "attrpath"), depth):
+            if not isinstance(value, dict) or name is None:
+                return Unknown(self.syntax.text(node))
+            if name not in value:
                 default = node.child_by_field_name("default")
-                known = isinstance(value, dict) and name is not None
-                return (
-                    self.fold(default, depth)
-                    if default is not None and known
-                    else Unknown(self.syntax.text(node))
-                )
+                return self.fold(default, depth) if default is not None else Unknown(self.syntax.text(node))
             value = value[name]
         return value
 
     def _attributes(self, path: Node, depth: int) -> list[str | None]:
         """The parts of an attribute path, `${name}` filled in where it is plain."""
         found: list[str | None] = []
-        for part in path.named_children:
-            inner = part.child_by_field_name("expression") if part.type == "interpolation" else None
-            value = self.fold(inner, depth) if inner is not None else None
-            if part.type != "comment":
-                found.append(value if isinstance(value, str) else static_name(self.syntax, part))
+        for one in path.named_children:
+            value = self.fold(part(one, "expression"), depth) if one.type == "interpolation" else None
+            if one.type != "comment":
+                found.append(value if isinstance(value, str) else static_name(self.syntax, one))
         return found
 
     def _if(self, node: Node, depth: int) -> Value:
-        condition = node.child_by_field_name("condition")
-        value = self.fold(condition, depth) if condition is not None else None
-        branch = node.child_by_field_name("consequence" if value is True else "alternative")
-        if not isinstance(value, bool) or branch is None:
+        value = self.fold(part(node, "condition"), depth)
+        if not isinstance(value, bool):
             return Unknown(self.syntax.text(node))
-        return self.fold(branch, depth)
+        return self.fold(part(node, "consequence" if value else "alternative"), depth)
 
     def _binary(self, node: Node, depth: int) -> Value:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = node.child_by_field_name("operator")
-        if left is None or right is None or operator is None:
-            return Unknown(self.syntax.text(node))
-        a, b = self.fold(left, depth), self.fold(right, depth)
-        sign = self.syntax.text(operator)
+        a, b = self.fold(part(node, "left"), depth), self.fold(part(node, "right"), depth)
+        sign = self.syntax.text(part(node, "operator"))
         if sign == "+" and isinstance(a, str) and isinstance(b, str):
             return a + b
         if sign == "++" and isinstance(a, list) and isinstance(b, list):
@@ -244,10 +226,9 @@ class ConstantFolder:
             return _to_string(folded[0], self.syntax.text(node))
         if name == "concatStringsSep" and len(folded) == 2:
             separator, parts = folded
-            if isinstance(separator, str) and isinstance(parts, list):
-                texts = [part for part in parts if isinstance(part, str)]
-                if len(texts) == len(parts):
-                    return separator.join(texts)
+            texts = _strings(parts)
+            if isinstance(separator, str) and texts is not None:
+                return separator.join(texts)
         if name == "replaceStrings" and len(folded) == 3:
             return _replaced(folded[0], folded[1], folded[2], self.syntax.text(node))
         if name in ("removePrefix", "removeSuffix") and len(folded) == 2:
@@ -268,29 +249,22 @@ class ConstantFolder:
         other = parsed_file(target)
         if other is None:
             return text
+        function = other.root.type == "function_expression"
         if not arguments[1:]:
-            return (
-                text if other.root.type == "function_expression" else _table(other, target, self.imports + 1)
-            )
+            return text if function else _table(other, target, self.imports + 1)
         given = self.fold(arguments[1], depth)
-        body: Node | None = other.root
-        if not isinstance(given, dict) or body is None or body.type != "function_expression":
+        if not isinstance(given, dict) or not function:
             return text
-        body = body.child_by_field_name("body")
         known = {name: value for name, value in given.items() if not isinstance(value, Unknown)}
-        folder = ConstantFolder(other, known, target, self.imports + 1)
-        return folder.fold(body) if body is not None else text
+        return ConstantFolder(other, known, target, self.imports + 1).fold(part(other.root, "body"))
 
     def call(self, node: Node) -> tuple[str, list[Node]]:
         """The function's text and its arguments, of a curried call."""
         arguments: list[Node] = []
-        function: Node | None = node
-        while function is not None and function.type == "apply_expression":
-            argument = function.child_by_field_name("argument")
-            if argument is not None:
-                arguments.insert(0, argument)
-            function = function.child_by_field_name("function")
-        return (self.syntax.text(function) if function is not None else "", arguments)
+        while node.type == "apply_expression":
+            arguments.insert(0, part(node, "argument"))
+            node = part(node, "function")
+        return self.syntax.text(node), arguments
 
 
 def parsed_file(path: Path) -> Syntax | None:
@@ -343,13 +317,11 @@ def _optional(name: str, condition: Value, value: Value, text: str) -> Value:
 
 
 def _replaced(old: Value, new: Value, word: Value, text: str) -> Value:
-    if not isinstance(word, str) or not isinstance(old, list) or not isinstance(new, list):
+    words, others = _strings(old), _strings(new)
+    if not isinstance(word, str) or not words or others is None or len(words) > len(others) or "" in words:
         return Unknown(text)
-    pairs = [(a, b) for a, b in zip(old, new, strict=False) if isinstance(a, str) and isinstance(b, str)]
-    if len(pairs) != len(old) or not all(a for a, _ in pairs):
-        return Unknown(text)
-    table = dict(reversed(pairs))
-    return re.sub("|".join(re.escape(a) for a, _ in pairs), lambda found: table[found[0]], word)
+    table = dict(reversed(list(zip(words, others, strict=False))))
+    return re.sub("|".join(map(re.escape, words)), lambda found: table[found[0]], word)
 
 
 def _to_string(value: Value, text: str) -> Value:
@@ -357,9 +329,14 @@ def _to_string(value: Value, text: str) -> Value:
         return "1" if value else ""
     if isinstance(value, str | int):
         return str(value)
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return " ".join(str(one) for one in value)
-    return Unknown(text)
+    texts = _strings(value)
+    return Unknown(text) if texts is None else " ".join(texts)
+
+
+def _strings(value: Value) -> list[str] | None:
+    """A list of nothing but strings."""
+    texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return texts if isinstance(value, list) and len(texts) == len(value) else None
 
 
 def _escape(text: str) -> str:

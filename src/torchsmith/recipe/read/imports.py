@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchsmith.recipe.read.live import is_nixpkgs, is_used, resolved
 from torchsmith.recipe.read.overlays import SETS, read_overlays
 from torchsmith.recipe.read.said import NixpkgsImport, Said, Value
-from torchsmith.recipe.read.scope import statements
+from torchsmith.recipe.read.scope import bindings_of
 from torchsmith.recipe.read.tree import RecipeTree
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ def _import(tree: RecipeTree, node: Node, arguments: list[Node]) -> NixpkgsImpor
     seen = seen or (listed is not None and listed.value == [])
     system = fields.get("system")
     return NixpkgsImport(
-        source=tree.syntax.text(arguments[0]),
         told=frozenset(name.partition(".")[0] for name in fields),
         system=Said(system.value, system.span) if system and isinstance(system.value, str) else None,
         config=nested | dict(config or {}),
@@ -62,10 +61,8 @@ def _told(tree: RecipeTree, node: Node) -> dict[str, Said[Value]] | None:
 def _config(
     tree: RecipeTree, arguments: Node, fields: Mapping[str, Said[Value]]
 ) -> Mapping[str, Said[Value]] | None:
-    for one in statements(resolved(tree.syntax, arguments)):
-        path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-        if path is not None and expression is not None and tree.syntax.text(path) == "config":
-            return _told(tree, expression)
+    for stated in bindings_of(tree.syntax, resolved(tree.syntax, arguments), ("config",)):
+        return _told(tree, stated)
     said = fields.get("config")
     if said is None:
         return {}

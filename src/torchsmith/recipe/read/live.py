@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchsmith.recipe.read.fold import OPTIONAL, ConstantFolder
-from torchsmith.recipe.read.scope import lookup, names_of
-from torchsmith.recipe.read.syntax import Syntax
+from torchsmith.recipe.read.scope import bound_to, names_of
+from torchsmith.recipe.read.syntax import Syntax, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -19,12 +19,10 @@ STEPS = 8  # variables that stand for each other
 def dead_parts(syntax: Syntax, folder: ConstantFolder) -> Iterator[tuple[int, int]]:
     """Stretches that are never evaluated, by values that are plain."""
     for node in syntax.captures.get("if", ()):
-        condition = node.child_by_field_name("condition")
-        value = folder.fold(condition) if condition is not None else None
+        value = folder.fold(part(node, "condition"))
         if isinstance(value, bool):
-            other = node.child_by_field_name("alternative" if value else "consequence")
-            if other is not None:
-                yield other.start_byte, other.end_byte
+            other = part(node, "alternative" if value else "consequence")
+            yield other.start_byte, other.end_byte
     for node in syntax.calls_with(b"optional"):
         words, arguments = folder.call(node)
         known = words.rpartition(".")[2] in OPTIONAL and len(arguments) == 2
@@ -35,11 +33,9 @@ def dead_parts(syntax: Syntax, folder: ConstantFolder) -> Iterator[tuple[int, in
 def resolved(syntax: Syntax, node: Node) -> Node:
     """What a variable stands for."""
     for _ in range(STEPS):
-        while node.type == "parenthesized_expression" and node.named_children:
-            node = node.named_children[0]
-        bound = (
-            lookup(syntax, node, syntax.text(node)).expression if node.type == "variable_expression" else None
-        )
+        while node.type == "parenthesized_expression":
+            node = part(node, "expression")
+        bound = bound_to(syntax, node)
         if bound is None:
             break
         node = bound

@@ -32,7 +32,7 @@ from torchsmith.recipe.read.said import (
     Wrapper,
 )
 from torchsmith.recipe.read.scope import formal_nodes, lookup
-from torchsmith.recipe.read.syntax import Span
+from torchsmith.recipe.read.syntax import Span, part
 from torchsmith.recipe.read.tree import RecipeTree
 
 if TYPE_CHECKING:
@@ -96,19 +96,18 @@ class Recipe(RecipeTree):
             return ()
         found = []
         for formal in formal_nodes(root):
-            name, default = formal.child_by_field_name("name"), formal.child_by_field_name("default")
-            if name is not None:
-                text = self.syntax.text(default) if default is not None else None
-                found.append(Argument(self.syntax.text(name), text, self.syntax.span(formal)))
+            default = formal.child_by_field_name("default")
+            text = self.syntax.text(default) if default is not None else None
+            found.append(Argument(self.syntax.text(part(formal, "name")), text, self.syntax.span(formal)))
         return tuple(found)
 
     @cached_property
     def wrapper(self) -> Wrapper | None:
         """What a recipe that is nothing but a call of another file passes to it."""
-        body: Node | None = self.syntax.root
-        while body is not None and body.type in ("function_expression", "let_expression"):
-            body = body.child_by_field_name("body")
-        if body is None or body.type != "apply_expression":
+        body = self.syntax.root
+        while body.type in ("function_expression", "let_expression"):
+            body = part(body, "body")
+        if body.type != "apply_expression":
             return None
         function, argument = self.folder.call(body)
         if function != "import" or not 1 <= len(argument) <= 2 or argument[0].type != "path_expression":
@@ -128,8 +127,8 @@ class Recipe(RecipeTree):
         found = []
         for node in filter(self.alive, self.syntax.captures.get("path", ())):
             formal = node.parent
-            name = formal.child_by_field_name("name") if formal and formal.type == "formal" else None
-            if name is None or self.syntax.text(name) not in self.given:
+            name = self.syntax.text(part(formal, "name")) if formal and formal.type == "formal" else ""
+            if name not in self.given:
                 found.append(Said(self.syntax.text(node), self.syntax.span(node)))
         return tuple(found)
 
@@ -179,11 +178,9 @@ class Recipe(RecipeTree):
 
     def _fetches(self, fetchers: frozenset[str]) -> Iterator[FetchedSource]:
         for node in self.syntax.calls_with(b"fetch"):
-            function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
-            if function is None or argument is None or not self.alive(node):
-                continue
-            fetcher = self.syntax.text(function).rpartition(".")[2]
-            if fetcher not in fetchers:
+            argument = part(node, "argument")
+            fetcher = self.syntax.text(part(node, "function")).rpartition(".")[2]
+            if fetcher not in fetchers or not self.alive(node):
                 continue
             plain = argument.type == "string_expression"
             fields = {"url": self.said(argument)} if plain else self.fields(argument)
@@ -194,16 +191,8 @@ class Recipe(RecipeTree):
     # ---- what is built
 
     @property
-    def versions(self) -> tuple[Said[str], ...]:
-        return self._strings("version")
-
-    @property
-    def pnames(self) -> tuple[Said[str], ...]:
-        return self._strings("pname")
-
-    @property
     def descriptions(self) -> tuple[Said[str], ...]:
-        return self._strings("description", "longDescription")
+        return self.strings("description", "longDescription")
 
     @cached_property
     def platforms(self) -> tuple[Said[tuple[str, ...]], ...]:
@@ -250,19 +239,15 @@ class Recipe(RecipeTree):
     def overrides(self) -> tuple[Override, ...]:
         found = []
         for node in filter(self.alive, self.syntax.calls_with(b"override")):
-            function, argument = node.child_by_field_name("function"), node.child_by_field_name("argument")
-            if function is None or argument is None or function.type != "select_expression":
+            function = part(node, "function")
+            kind = override_kind(self.syntax, function) if function.type == "select_expression" else None
+            if kind is None:
                 continue
-            of, kind = (
-                function.child_by_field_name("expression"),
-                override_kind(self.syntax, function),
-            )
-            if of is None or kind is None:
-                continue
+            of = part(function, "expression")
             words = self.syntax.text(function).removesuffix(f".{kind}")
             if words == self.syntax.text(of):
                 words = self.syntax.text(resolved(self.syntax, of))
-            body = body_of(argument)
+            body = body_of(part(node, "argument"))
             passed = self.fields(body) if body is not None else {}
             found.append(Override(kind, words, passed, self.syntax.span(node)))
         return tuple(found)
@@ -278,26 +263,13 @@ class Recipe(RecipeTree):
         return found
 
     @cached_property
-    def attributes(self) -> Mapping[str, tuple[Said[Value], ...]]:
-        """Everything that overrideAttrs sets, by name: environment variables and phases alike."""
-        found: dict[str, list[Said[Value]]] = {}
-        for override in self.overrides:
-            if override.kind in ("overrideAttrs", "overridePythonAttrs"):
-                for name, said in override.arguments.items():
-                    found.setdefault(name, []).append(said)
-        return {name: tuple(values) for name, values in found.items()}
-
-    @cached_property
     def phases(self) -> tuple[BuildPhase, ...]:
-        found = []
-        for binding in self._bindings:
-            name = binding.names[-1]
-            if name is None or not PHASE.fullmatch(name):
-                continue
-            for node in filter(self.alive, _strings_in(binding.expression)):
-                owner = self.owner_of(binding.node)
-                found.append(BuildPhase(name, owner, self.folder.text(node), self.syntax.span(node)))
-        return tuple(found)
+        return tuple(
+            BuildPhase(self.folder.text(node), self.syntax.span(node))
+            for binding in self._bindings
+            if PHASE.fullmatch(binding.names[-1] or "")
+            for node in filter(self.alive, _strings_in(binding.expression))
+        )
 
     @cached_property
     def exports(self) -> tuple[Export, ...]:
@@ -313,7 +285,7 @@ class Recipe(RecipeTree):
                 start = begin + len(raw[: match.start(1)].encode())
                 end = begin + len(raw[: match.end(2)].encode())
                 value = said[2].strip("\"'")
-                found.append(Export(phase.name, match[1], value, self.syntax.span_at(start, end)))
+                found.append(Export(match[1], value, self.syntax.span_at(start, end)))
         return tuple(found)
 
     # ---- names
@@ -354,9 +326,7 @@ def _strings_in(node: Node) -> Iterator[Node]:
         for child in node.named_children:
             yield from _strings_in(child)
     elif node.type == "apply_expression":  # lib.optionalString condition TEXT
-        argument = node.child_by_field_name("argument")
-        if argument is not None and argument.type != "apply_expression":
-            yield from _strings_in(argument)
+        yield from _strings_in(part(node, "argument"))
 
 
 def _words(value: Value) -> tuple[str, ...]:

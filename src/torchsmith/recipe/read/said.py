@@ -11,22 +11,11 @@ from torchsmith.recipe.read.syntax import Span
 T = TypeVar("T")
 
 
+@dataclass(slots=True, unsafe_hash=True)  # frozen ones take three times as long to make
 class Unknown:
     """A value that only an evaluation could tell; its text is kept."""
 
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return f"Unknown({self.text!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unknown) and other.text == self.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
+    text: str
 
 
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"] | Unknown
@@ -60,24 +49,13 @@ class RecipePin:
 
 
 OverrideKind = Literal["override", "overrideAttrs", "overridePythonAttrs", "overrideScope"]
-Way = Literal["set"] | OverrideKind
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayChange:
-    """One package that an overlay changes: `magma`, or `python3Packages.torch`."""
-
-    package: str
-    how: Way
-    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """One overlay, in the order of the list."""
+    """One overlay, in the order of the list, and what it changes: `magma`, or `python3Packages.torch`."""
 
-    changes: tuple[OverlayChange, ...]
-    text: str
+    packages: tuple[str, ...]
     span: Span
     understood: bool = True  # False for one that another file or a function makes
 
@@ -86,7 +64,6 @@ class Overlay:
 class NixpkgsImport:
     """An import of a package set with its arguments; `whole` where all of them could be read."""
 
-    source: str  # the text of what is imported
     told: frozenset[str]  # the names of its arguments
     system: Said[str] | None
     config: Mapping[str, Said[Value]]
@@ -146,8 +123,6 @@ class Override:
 class BuildPhase:
     """Shell code of a build phase; interpolations are filled in where their values are plain."""
 
-    name: str
-    owner: str
     text: str
     span: Span
 
@@ -156,7 +131,6 @@ class BuildPhase:
 class Export:
     """A variable that a phase sets."""
 
-    phase: str
     variable: str
     value: str
     span: Span
@@ -164,10 +138,9 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A binding: the attributes it stands in, its name, its value and the place of the value."""
+    """A binding: the attributes it stands in, its value and the place of the value."""
 
     owner: str  # outermost first: customPytorch.meta
-    name: str
     value: Value
     span: Span
 

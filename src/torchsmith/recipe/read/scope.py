@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from torchsmith.recipe.read.syntax import Syntax
+from torchsmith.recipe.read.syntax import Syntax, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -44,9 +44,8 @@ class Meaning:
         statement = self.statements[0]
         if self.kind == "formal":
             return statement.child_by_field_name("default")
-        path = statement.child_by_field_name("attrpath")
-        plain = statement.type == "binding" and path is not None and path.named_child_count == 1
-        return statement.child_by_field_name("expression") if plain else None
+        plain = statement.type == "binding" and part(statement, "attrpath").named_child_count == 1
+        return part(statement, "expression") if plain else None
 
 
 def static_name(syntax: Syntax, attr: Node) -> str | None:
@@ -73,13 +72,18 @@ def statements(node: Node) -> Iterator[Node]:
             yield from (one for one in child.children if one.type in ("binding", "inherit", "inherit_from"))
 
 
+def bindings_of(syntax: Syntax, node: Node, names: Collection[str]) -> Iterator[Node]:
+    """What a set binds to one of these names, in order."""
+    for one in statements(node):
+        if one.type == "binding" and syntax.text(part(one, "attrpath")) in names:
+            yield part(one, "expression")
+
+
 def names_of(syntax: Syntax, statement: Node) -> list[str | None]:
     """The names that a statement binds in its set."""
     if statement.type == "binding":
-        path = statement.child_by_field_name("attrpath")
-        return attr_names(syntax, path)[:1] if path is not None else []
-    attrs = statement.child_by_field_name("attrs")
-    return attr_names(syntax, attrs) if attrs is not None else []
+        return attr_names(syntax, part(statement, "attrpath"))[:1]
+    return attr_names(syntax, part(statement, "attrs"))
 
 
 def formal_nodes(function: Node) -> Iterator[Node]:
@@ -101,7 +105,7 @@ def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
             found = _names(syntax, parent).get(name)
             if found is not None:
                 return _bound(syntax, parent, name, found)
-        elif kind == "with_expression" and child != parent.child_by_field_name("environment"):
+        elif kind == "with_expression" and child != part(parent, "environment"):
             dynamic = True
         if kind in SCOPES or kind == "attrset_expression":
             skip = False
@@ -111,6 +115,11 @@ def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
     return Meaning("with" if dynamic else "unbound", name)
 
 
+def bound_to(syntax: Syntax, node: Node) -> Node | None:
+    """The expression that a variable is bound to; None for everything else."""
+    return lookup(syntax, node, syntax.text(node)).expression if node.type == "variable_expression" else None
+
+
 def _names(syntax: Syntax, home: Node) -> dict[str, tuple[Node, ...]]:
     """What a let, a recursive set or a function binds, by name; a whole argument has no statement."""
     known = syntax.scopes.get(home.id)
@@ -118,10 +127,7 @@ def _names(syntax: Syntax, home: Node) -> dict[str, tuple[Node, ...]]:
         return known
     table: dict[str, tuple[Node, ...]] = {}
     if home.type == "function_expression":
-        universal = home.child_by_field_name("universal")
-        if universal is not None:
-            table[syntax.text(universal)] = ()
-        table |= {_formal_name(syntax, one): (one,) for one in formal_nodes(home)}
+        table = _arguments(syntax, home)
     else:
         for one in statements(home):
             for name in names_of(syntax, one):
@@ -139,9 +145,10 @@ def _bound(syntax: Syntax, home: Node, name: str, found: tuple[Node, ...]) -> Me
     return Meaning("let" if home.type == "let_expression" else "rec", name, home, found)
 
 
-def _formal_name(syntax: Syntax, formal: Node) -> str:
-    name = formal.child_by_field_name("name")
-    return syntax.text(name) if name is not None else ""
+def _arguments(syntax: Syntax, function: Node) -> dict[str, tuple[Node, ...]]:
+    universal = function.child_by_field_name("universal")
+    whole: dict[str, tuple[Node, ...]] = {syntax.text(universal): ()} if universal is not None else {}
+    return whole | {syntax.text(part(one, "name")): (one,) for one in formal_nodes(function)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +184,11 @@ def _walk(syntax: Syntax, node: Node, bound: frozenset[str], dynamic: bool, foun
         _walk_statements(syntax, node, bound, bound, dynamic, found)
         return
     if kind == "function_expression":
-        names = {_formal_name(syntax, one) for one in formal_nodes(node)}
-        universal = node.child_by_field_name("universal")
-        if universal is not None:
-            names.add(syntax.text(universal))
-        bound |= names
+        bound |= _arguments(syntax, node).keys()
     for child in node.named_children:
         if child.type == "identifier":
             continue
-        inner = dynamic or (kind == "with_expression" and child != node.child_by_field_name("environment"))
+        inner = dynamic or (kind == "with_expression" and child != part(node, "environment"))
         _walk(syntax, child, bound, inner, found)
 
 

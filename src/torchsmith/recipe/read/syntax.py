@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torchsmith.edge.problem import Problem, Where
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser, Query, Tree
+    from tree_sitter import Language, Node, Parser, Query, Tree
 
 # Captured in one pass over the tree, in C: a walk in Python costs five times as much.
 CAPTURES = """
@@ -53,9 +53,7 @@ class Syntax:
     tree: Tree
     file: str
     exact: bool = True
-    scopes: dict[int, dict[str, tuple[Node, ...]]] = field(
-        default_factory=dict
-    )  # names bound by a node, kept
+    scopes: dict[int, dict[str, tuple[Node, ...]]] = field(default_factory=dict)  # names that a node binds
 
     @property
     def root(self) -> Node:
@@ -68,10 +66,7 @@ class Syntax:
     @cached_property
     def captures(self) -> dict[str, list[Node]]:
         """Nodes by kind, each list in the order of the text."""
-        from tree_sitter import QueryCursor
-
-        found = QueryCursor(_query()).captures(self.tree.root_node)
-        return {kind: sorted(nodes, key=START) for kind, nodes in found.items()}
+        return {kind: sorted(nodes, key=START) for kind, nodes in captured(self.tree, CAPTURES).items()}
 
     def calls_with(self, word: bytes) -> Iterator[Node]:
         """Calls in whose text a word stands, which is much cheaper to ask than what the call is."""
@@ -88,34 +83,27 @@ class Syntax:
     @cached_property
     def variables(self) -> list[Node]:
         """Every place that reads a variable."""
-        from tree_sitter import QueryCursor
-
-        return (
-            QueryCursor(_query("(variable_expression) @name")).captures(self.tree.root_node).get("name", [])
-        )
+        return captured(self.tree, "(variable_expression) @name").get("name", [])
 
     @cached_property
     def bound_names(self) -> set[str]:
         """Names that the file binds anywhere: in a let or a recursive set, as an argument, by inheriting."""
-        from tree_sitter import QueryCursor
-
         scopes = " ".join(
             f"({scope} (binding_set (binding (attrpath . (identifier) @name))))"
             for scope in ("let_expression", "rec_attrset_expression", "let_attrset_expression")
         )
-        query = f"""{scopes} (formal . (identifier) @name) (function_expression (identifier) @name)
-        (inherit_from (inherited_attrs (identifier) @name))"""
-        found = QueryCursor(_query(query)).captures(self.tree.root_node).get("name", [])
-        return {self.text(node) for node in found}
+        return self._names(
+            f"""{scopes} (formal . (identifier) @name) (function_expression (identifier) @name)
+            (inherit_from (inherited_attrs (identifier) @name))"""
+        )
 
     @cached_property
     def inherited_names(self) -> set[str]:
         """Names that are passed on by `inherit`."""
-        from tree_sitter import QueryCursor
+        return self._names("(inherit (inherited_attrs (identifier) @name))")
 
-        query = "(inherit (inherited_attrs (identifier) @name))"
-        found = QueryCursor(_query(query)).captures(self.tree.root_node).get("name", [])
-        return {self.text(node) for node in found}
+    def _names(self, query: str) -> set[str]:
+        return {self.text(node) for node in captured(self.tree, query).get("name", ())}
 
     @cached_property
     def _ascii(self) -> bool:
@@ -155,20 +143,40 @@ class Syntax:
         return Where(self.file, span.line, span.column)
 
 
+def part(node: Node, field: str) -> Node:
+    """A part that the grammar asks of every such node: a tree without errors has it."""
+    found = node.child_by_field_name(field)
+    assert found is not None, f"{node.type} without {field}"
+    return found
+
+
+@cache
+def _language() -> Language:
+    import tree_sitter_nix
+    from tree_sitter import Language
+
+    return Language(tree_sitter_nix.language())
+
+
 @cache
 def _parser() -> Parser:
-    import tree_sitter_nix
-    from tree_sitter import Language, Parser
+    from tree_sitter import Parser
 
-    return Parser(Language(tree_sitter_nix.language()))
+    return Parser(_language())
 
 
 @cache
-def _query(text: str = CAPTURES) -> Query:
-    import tree_sitter_nix
-    from tree_sitter import Language, Query
+def _query(text: str) -> Query:
+    from tree_sitter import Query
 
-    return Query(Language(tree_sitter_nix.language()), text)
+    return Query(_language(), text)
+
+
+def captured(tree: Tree, query: str) -> dict[str, list[Node]]:
+    """The nodes that a query finds, by the names that it gives them."""
+    from tree_sitter import QueryCursor
+
+    return QueryCursor(_query(query)).captures(tree.root_node)
 
 
 def parse(data: bytes, file: str) -> Syntax:
@@ -189,22 +197,13 @@ def parse(data: bytes, file: str) -> Syntax:
 
 def attribute_names(syntax: Syntax) -> set[str]:
     """Names that may be asked of a package set: what is selected, inherited, or taken as an argument."""
-    from tree_sitter import QueryCursor
-
-    query = _query(
+    query = (
         "(select_expression (attrpath (identifier) @name)) (formal (identifier) @name)"
         " (inherited_attrs (identifier) @name) (with_expression body: (_) @with)"
     )
-    found = QueryCursor(query).captures(syntax.tree.root_node)
-    names = {syntax.text(node) for node in found.get("name", ())}
-    if "with" in found:
-        names |= {
-            syntax.text(node)
-            for node in QueryCursor(_query("(variable_expression) @name")).captures(syntax.tree.root_node)[
-                "name"
-            ]
-        }
-    return names
+    found = captured(syntax.tree, query)
+    nodes = [*found.get("name", ()), *(syntax.variables if "with" in found else ())]
+    return {syntax.text(node) for node in nodes}
 
 
 def errors(node: Node) -> Iterator[Node]:
@@ -218,10 +217,8 @@ def errors(node: Node) -> Iterator[Node]:
 
 def _without_trailing_commas(data: bytes, tree: Tree) -> bytes:
     """`{ a, b, }:` is Nix but not this grammar's: blank the comma, so that every position stays."""
-    from tree_sitter import QueryCursor
-
     text = bytearray(data)
-    for comma in QueryCursor(_query('"," @comma')).captures(tree.root_node).get("comma", ()):
+    for comma in captured(tree, '"," @comma').get("comma", ()):
         if END_OF_FORMALS.match(data, comma.end_byte):
             text[comma.start_byte] = ord(" ")
     return bytes(text)

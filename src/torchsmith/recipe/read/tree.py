@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 from torchsmith.recipe.read.fold import ConstantFolder
 from torchsmith.recipe.read.live import dead_parts
 from torchsmith.recipe.read.said import Bound, Said, Value
-from torchsmith.recipe.read.scope import attr_names, lookup, names_of, statements
-from torchsmith.recipe.read.syntax import Span, Syntax
+from torchsmith.recipe.read.scope import attr_names, bound_to, lookup, names_of, statements
+from torchsmith.recipe.read.syntax import Span, Syntax, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -51,9 +51,9 @@ class RecipeTree:
     def _bindings(self) -> tuple[Binding, ...]:
         found = []
         for node, path in self.syntax.bindings:
-            expression = node.child_by_field_name("expression")
-            if expression is not None and self.alive(node):
-                found.append(Binding(tuple(attr_names(self.syntax, path)), node, expression))
+            if self.alive(node):
+                names = tuple(attr_names(self.syntax, path))
+                found.append(Binding(names, node, part(node, "expression")))
         return tuple(found)
 
     @cached_property
@@ -74,10 +74,11 @@ class RecipeTree:
             said = self.said(binding.expression)
             prefix = [one or "?" for one in binding.names[:-1]]
             owner = ".".join(filter(None, [self.owner_of(binding.node), *prefix]))
-            found.append(Bound(owner, name, said.value, said.span))
+            found.append(Bound(owner, said.value, said.span))
         return tuple(found)
 
-    def _strings(self, *names: str) -> tuple[Said[str], ...]:
+    def strings(self, *names: str) -> tuple[Said[str], ...]:
+        """What is bound to these names and is a string, in the order of the text."""
         found = []
         for name in names:
             for binding in self._named(name):
@@ -90,11 +91,10 @@ class RecipeTree:
         """The statements of a set, by name; an inherited name is looked up."""
         found: dict[str, Said[Value]] = {}
         for one in statements(node):
-            path, expression = one.child_by_field_name("attrpath"), one.child_by_field_name("expression")
-            if one.type == "binding" and path is not None and expression is not None:
-                names = attr_names(self.syntax, path)
+            if one.type == "binding":
+                names = attr_names(self.syntax, part(one, "attrpath"))
                 if None not in names:
-                    found[".".join(cast("list[str]", names))] = self.said(expression)
+                    found[".".join(cast("list[str]", names))] = self.said(part(one, "expression"))
                 continue
             for name in names_of(self.syntax, one):
                 bound = lookup(self.syntax, one, name).expression if name and one.type == "inherit" else None
@@ -108,10 +108,7 @@ class RecipeTree:
         """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
         value = self.folder.fold(node)
         literal, seen = node, 0
-        while literal.type == "variable_expression" and seen < MAX_NAMES:
-            bound = lookup(self.syntax, literal, self.syntax.text(literal)).expression
-            if bound is None:
-                break
+        while seen < MAX_NAMES and (bound := bound_to(self.syntax, literal)) is not None:
             literal, seen = bound, seen + 1
         return Said(value, self._inside(literal))
 
@@ -128,9 +125,6 @@ class RecipeTree:
         parent = node.parent if node.type == "binding" else node
         while parent is not None:
             if parent.type == "binding":
-                path = parent.child_by_field_name("attrpath")
-                names[:0] = (
-                    [name or "?" for name in attr_names(self.syntax, path)] if path is not None else []
-                )
+                names[:0] = [name or "?" for name in attr_names(self.syntax, part(parent, "attrpath"))]
             parent = parent.parent
         return ".".join(names)
