@@ -1,5 +1,7 @@
 """Values of the axes print what they parse."""
 
+import copy
+import pickle
 import re
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchsmith.catalog import CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
-from torchsmith.catalog.axes import BadValue
+from torchsmith.catalog.axes import Axis, BadValue
 
 small = st.integers(0, 99)
 
@@ -42,3 +44,21 @@ def test_gpus_sort_by_number_and_drivers_by_part() -> None:
 def test_a_word_that_is_no_cuda_version_is_refused(text: str) -> None:
     with pytest.raises(BadValue, match=re.escape(repr(text))):
         CudaVersion.parse(text)
+
+
+@pytest.mark.parametrize(
+    "value", [CudaVersion(13, 0), PythonVersion(3, 13), Sm(90), GpuTarget(Sm(90), "a"), DriverVersion((580,))]
+)
+def test_there_is_one_object_of_each_value_which_nobody_can_change(value: Axis) -> None:
+    assert pickle.loads(pickle.dumps(value)) is value
+    assert copy.deepcopy(value) is value
+    with pytest.raises(AttributeError):
+        setattr(value, "major", 3)  # noqa: B010
+
+
+def test_values_of_different_axes_are_never_equal_nor_ordered() -> None:
+    cuda, python = CudaVersion(3, 13), PythonVersion(3, 13)
+    assert len({cuda, python}) == 2
+    assert GpuTarget(Sm(90)) is GpuTarget(Sm(90), "")
+    with pytest.raises(TypeError):
+        _ = cuda < python  # type: ignore[operator]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.catalog import builtin_catalog, load_catalog
+from torchsmith.catalog import PythonVersion, builtin_catalog, load_catalog
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Accepted, CpuOnly, Cuda, Decision, Rejected, Target, Variant, assess
-from torchsmith.matrix.cells import nearest_allowed
+from torchsmith.matrix import Accepted, CpuOnly, Cuda, Decision, Flavor, Rejected, Target, Variant, assess
+from torchsmith.matrix.cells import _decisions, nearest_allowed
 from torchsmith.matrix.describe import describe, explain
 
 CATALOG = builtin_catalog()
@@ -143,6 +143,23 @@ def test_every_cell_of_the_full_product_is_decided_and_described() -> None:
             assert describe(variant, CATALOG).name == variant.name
     assert accepted > 500
     assert rejected > 500
+
+
+def test_what_is_kept_of_one_decision_never_speaks_for_another_cell() -> None:
+    gpus = [Cuda(c, s) for c in list(CATALOG.cuda)[1::3] for s in list(CATALOG.gpus)[::2]]
+    targets: list[Target] = [CpuOnly(), *gpus]
+    cells = [
+        Variant(package, python, target, isa, flavor)
+        for package in CATALOG.packages.values()
+        for python in (min(CATALOG.pythons), PythonVersion(3, 13))
+        for target in targets
+        for isa in CATALOG.isas
+        for flavor in (Flavor.RELEASE, Flavor.NIGHTLY)
+    ]
+    kept = [assess(cell, CATALOG, line) for line in (None, "2.9") for cell in cells]
+    for at, (line, cell) in enumerate(itertools.product((None, "2.9"), cells)):
+        _decisions.cache_clear()
+        assert assess(cell, CATALOG, line) == kept[at], (cell, line)
 
 
 def test_the_nearest_cells_differ_in_one_axis_and_can_be_used() -> None:

@@ -1,10 +1,9 @@
 """Names go both ways, and every old spelling can still be read."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from torchsmith.catalog import CudaVersion, PythonVersion, Sm, builtin_catalog
 from torchsmith.catalog.load import DATA, Catalog, Layer

@@ -6,11 +6,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from torchsmith.artifact.child import watch
 from torchsmith.artifact.interpreter import Interpreter, packages_at

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from torchsmith.artifact.alternatives import alternatives_in
 from torchsmith.artifact.check import Check, Status

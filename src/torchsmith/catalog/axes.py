@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, Self, TypeVar, dataclass_transform
-
-from torchsmith.edge.value import frozen
+from typing import Any, ClassVar, Literal, NoReturn, Self, dataclass_transform
 
 Platform = Literal["x86_64-linux", "aarch64-linux"]
 Form = Literal["", "a", "f"]
@@ -19,15 +17,47 @@ class BadValue(ValueError):
     """A word that is no value of its axis."""
 
 
-T = TypeVar("T")
+@dataclass_transform(frozen_default=True)
+class Axis:
+    """A frozen, ordered value. There is one object of each, so that equal ones are the same and cost nothing
+    to compare. It is no struct and no dataclass: decoders take it for text, not for a table."""
 
+    _made: ClassVar[dict[tuple[Any, ...], Any]]
+    _names: ClassVar[tuple[str, ...]]
+    _values: tuple[Any, ...]
+    _hash: int
 
-@dataclass_transform(frozen_default=True, order_default=True)
-def value(cls: type[T]) -> type[T]:
-    """A frozen, ordered dataclass that decoders take for text (it parses itself), not for a table."""
-    made = frozen(order=True, slots=False)(cls)
-    delattr(made, "__dataclass_fields__")
-    return made
+    def __init_subclass__(cls) -> None:
+        cls._made = {}
+        cls._names = tuple(cls.__annotations__)
+
+    def __new__(cls, *values: Any) -> Self:
+        values += tuple(getattr(cls, name) for name in cls._names[len(values) :])
+        own: Self | None = cls._made.get(values)
+        if own is None:
+            own = object.__new__(cls)
+            own.__dict__.update(zip(cls._names, values, strict=True), _values=values, _hash=hash(values))
+            own = cls._made.setdefault(values, own)
+        return own
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __lt__(self, other: Self) -> bool:
+        return self._values < other._values if other.__class__ is self.__class__ else NotImplemented
+
+    def __le__(self, other: Self) -> bool:
+        return self._values <= other._values if other.__class__ is self.__class__ else NotImplemented
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"cannot change field {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.__class__, self._values
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in zip(self._names, self._values, strict=True))
+        return f"{self.__class__.__qualname__}({said})"
 
 
 def _match(pattern: str, text: str, expected: str) -> re.Match[str]:
@@ -37,8 +67,7 @@ def _match(pattern: str, text: str, expected: str) -> re.Match[str]:
     return found
 
 
-@value
-class CudaVersion:
+class CudaVersion(Axis):
     """A CUDA toolkit release, such as 13.0."""
 
     major: int
@@ -58,8 +87,7 @@ class CudaVersion:
         return cls(int(found[1]), int(found[2]))
 
 
-@value
-class PythonVersion:
+class PythonVersion(Axis):
     """A Python release, such as 3.13."""
 
     major: int
@@ -79,8 +107,7 @@ class PythonVersion:
         return cls(int(found[1]), int(found[2]))
 
 
-@value
-class Sm:
+class Sm(Axis):
     """A GPU architecture by its number: 120 for compute capability 12.0."""
 
     number: int
@@ -114,8 +141,7 @@ class Sm:
         return cls(int(found[1]))
 
 
-@value
-class GpuTarget:
+class GpuTarget(Axis):
     """What a compiler is asked for: an SM in its plain, `a` (exact) or `f` (family) form."""
 
     sm: Sm
@@ -130,8 +156,7 @@ class GpuTarget:
         return cls(Sm.parse(text.removesuffix(form)), form)
 
 
-@value
-class DriverVersion:
+class DriverVersion(Axis):
     """An NVIDIA driver release, such as 580 or 525.60.13; missing parts count as zero."""
 
     parts: tuple[int, ...]

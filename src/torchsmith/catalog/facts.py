@@ -11,7 +11,6 @@ import msgspec
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
 from torchsmith.catalog.entry import Entry, Limit
 from torchsmith.catalog.package import TORCH, Package
-from torchsmith.edge.value import frozen
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -141,8 +140,7 @@ class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.style == "pinned" and not self.pin
 
 
-@frozen()
-class StatedRelease:
+class StatedRelease(msgspec.Struct, frozen=True):
     """A line as names state it: `28` in pytorch28, `023` in torchvision023."""
 
     line: str  # empty: no line here is called so

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +34,6 @@ from torchsmith.catalog.package import TORCH, Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Invalid, NotKnown, Problem, Where
 from torchsmith.edge.toml import read_kept, read_table
-from torchsmith.edge.value import frozen
 
 DATA = Path(__file__).parent / "data"
 KINDS: dict[str, tuple[type[Entry], str]] = {
@@ -61,12 +59,11 @@ _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
 
 
-@frozen()
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """A set of catalog files by name, and what to call each in a message."""
 
     texts: Mapping[str, str]
-    paths: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = {}
     kept: Path | None = None  # the folder of facts that torchsmith ships, which are kept parsed
 
     @classmethod
@@ -290,4 +287,4 @@ def builtin_catalog() -> Catalog:
 
 def shipped_layer() -> Layer:
     """The facts that torchsmith ships."""
-    return replace(Layer.folder(DATA), kept=DATA)
+    return msgspec.structs.replace(Layer.folder(DATA), kept=DATA)

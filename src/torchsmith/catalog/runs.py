@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
+import msgspec
+
 from torchsmith.catalog.axes import DriverVersion, GpuTarget
 from torchsmith.catalog.facts import CudaToolkit, Gpu, Isa
-from torchsmith.edge.value import frozen
 
 Code = Literal["cubin", "ptx"]
 
 
-@frozen()
-class Runs:
+class Runs(msgspec.Struct, frozen=True):
     """It runs; `how` says whether at once, by compiling first, or within limits."""
 
     how: Literal["native", "jit", "compatible"]
@@ -23,8 +23,7 @@ class Runs:
         return True
 
 
-@frozen()
-class RunsNot:
+class RunsNot(msgspec.Struct, frozen=True):
     """It does not run, and why."""
 
     reason: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from torchsmith.edge.value import frozen
+import msgspec
+
 from torchsmith.matrix import Variant
 
 
-@frozen()
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """Where a person stands: which tools are here, and which workspace."""
 
     nix: bool

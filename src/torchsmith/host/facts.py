@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Generic, TypeVar
 
+import msgspec
+from msgspec.structs import replace
+
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.edge.value import frozen
 
 T = TypeVar("T")
 
 
-@frozen()
-class Fact(Generic[T]):
+class Fact(msgspec.Struct, Generic[T], frozen=True):
     """A value and the tool, file or option that said it."""
 
     value: T
     source: str
 
 
-@frozen()
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Something a source said, or failed to say, that was not used as it stands, and why."""
 
     source: str
@@ -56,8 +55,7 @@ def _parsed(
         return None
 
 
-@frozen()
-class GpuFacts:
+class GpuFacts(msgspec.Struct, frozen=True):
     """One GPU, as far as the sources tell."""
 
     name: Fact[str] | None = None
@@ -75,8 +73,7 @@ class GpuFacts:
         return str(self.sm.value) if self.sm else "a GPU without a name"
 
 
-@frozen()
-class HostFacts:
+class HostFacts(msgspec.Struct, frozen=True):
     """A machine, whole or in part. None says that no source spoke of it; `gpus` may be an empty tuple."""
 
     system: Fact[str] | None = None  # as Nix writes it: x86_64-linux
@@ -123,7 +120,7 @@ def _join(known: HostFacts, more: HostFacts) -> HostFacts:
     changes["driver"] = _older_driver(known.driver, more.driver, notes)
     changes["features"] = _common_features(known.features, more.features, notes)
     changes["gpus"] = _join_gpus(known.gpus, more.gpus, notes)
-    return replace(known, **changes, notes=tuple(notes))  # type: ignore[arg-type]
+    return replace(known, **changes, notes=tuple(notes))
 
 
 def _older_driver(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+
+import msgspec
+from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.edge.problem import Invalid, NotKnown, did_you_mean
-from torchsmith.edge.value import frozen
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.parts import gpu_of_name
 from torchsmith.host.read_cpu import system_of_machine
@@ -23,8 +24,7 @@ OTHER_MAKERS = re.compile(
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
-@frozen()
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """A machine in words; an empty field says nothing, `gpu = "none"` says that it has no GPU."""
 
     system: str = ""  # x86_64, aarch64-linux

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from torchsmith.catalog import Catalog, GpuTarget, Sm
 from torchsmith.catalog.runs import Verdict, driver_runs, gpu_code_runs, isa_runs
-from torchsmith.edge.value import frozen
 from torchsmith.host.resolve import Capability
 from torchsmith.matrix import Cell, Cuda, Reason, Variant
 from torchsmith.matrix.cells import UNUSABLE
 
 
-@frozen()
-class Fits:
+class Fits(msgspec.Struct, frozen=True):
     """A candidate that runs here: on which GPUs, and what must be true that no source told."""
 
     cell: Cell
@@ -41,8 +41,7 @@ class Fits:
         return any(reason.code == code for reason in self.provided)
 
 
-@frozen()
-class Misses:
+class Misses(msgspec.Struct, frozen=True):
     """A candidate that does not run here, and everything that stands in its way."""
 
     cell: Cell

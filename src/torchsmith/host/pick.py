@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 
+import msgspec
+
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
-from torchsmith.edge.value import frozen
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.judge import Fits
 from torchsmith.host.rank import Ranking, rank
@@ -15,24 +16,21 @@ from torchsmith.host.stack import Stack, stack_of
 from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, LeftOut, Rejected, Target, Variant, assess
 
 
-@frozen()
-class Assigned:
+class Assigned(msgspec.Struct, frozen=True):
     """A chosen variant and the GPUs that it is for; none for a CPU-only build."""
 
     fit: Fits
     gpus: tuple[Sm, ...]
 
 
-@frozen()
-class PickedVariants:
+class PickedVariants(msgspec.Struct, frozen=True):
     """As few variants as serve all GPUs, and the GPUs that none of them serves."""
 
     variants: tuple[Assigned, ...] = ()
     unserved: tuple[Sm, ...] = ()
 
 
-@frozen()
-class Pick:
+class Pick(msgspec.Struct, frozen=True):
     """A machine, all candidates, the choice among them, and the cells that would suit it better or at all."""
 
     facts: HostFacts

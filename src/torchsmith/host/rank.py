@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from torchsmith.catalog import Catalog, Workload
-from torchsmith.edge.value import frozen
 from torchsmith.host.judge import Fits, Misses, judge
 from torchsmith.host.resolve import Capability
 from torchsmith.matrix import Cell, Cuda, Flavor
 
 
-@frozen()
-class Ranking:
+class Ranking(msgspec.Struct, frozen=True):
     """All candidates: those that run, the best first, and the others, the nearest first."""
 
     fits: tuple[Fits, ...]
@@ -53,8 +53,7 @@ def _distance(
     return hardness, gap, place_of_isa(miss.variant.isa, catalog, workload), miss.variant.name
 
 
-@frozen()
-class Criterion:
+class Criterion(msgspec.Struct, frozen=True):
     """One thing that makes a candidate better than another, and how to say so of the worse one."""
 
     key: Callable[[Fits], Any]  # smaller is better

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from torchsmith.edge.value import frozen
+import msgspec
+
 from torchsmith.host.facts import Fact, HostFacts, Note, said
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
@@ -57,8 +58,7 @@ def system_of_machine(machine: str) -> str:
     return MACHINES.get(machine.lower(), f"{machine.lower()}-linux")
 
 
-@frozen()
-class _Core:
+class _Core(msgspec.Struct, frozen=True):
     """One processor of /proc/cpuinfo."""
 
     fields: dict[str, str]

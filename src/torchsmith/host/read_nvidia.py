@@ -6,8 +6,9 @@ import csv
 import html
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said, sm_said

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from torchsmith.edge.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
-from torchsmith.edge.value import frozen
 from torchsmith.host.document import MARK, read_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_apple import read_sysctl, read_system_profiler
@@ -26,8 +27,7 @@ CLUSTERS = (SLURM, ANSIBLE, NODES_JSON)
 LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 
 
-@frozen()
-class ReportFormat:
+class ReportFormat(msgspec.Struct, frozen=True):
     """A kind of report: how to know it, and who reads it."""
 
     tool: str

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import replace
+
+import msgspec
+from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.runs import isa_runs
-from torchsmith.edge.value import frozen
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
 from torchsmith.host.parts import gpu_of_name
 
@@ -18,8 +19,7 @@ CATALOG = "the catalog"
 KINDS = {"x86_64-linux": {"sse2", "avx", "lm"}, "aarch64-linux": {"asimd", "asimddp", "atomics"}}
 
 
-@frozen()
-class Capability:
+class Capability(msgspec.Struct, frozen=True):
     """What decides which builds run on a machine; None is unknown. Machines equal here are of one kind."""
 
     system: str | None = None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from torchsmith.catalog import Catalog, Package
 from torchsmith.edge.problem import by_name
-from torchsmith.edge.value import frozen
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 
 
-@frozen()
-class Stack:
+class Stack(msgspec.Struct, frozen=True):
     """The packages that a person named; the last of them in the order of building stands for all."""
 
     lead: Package

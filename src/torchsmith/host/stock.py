@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from torchsmith.catalog import Catalog, GpuTarget, Sm
 from torchsmith.catalog.facts import Wheel
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs
-from torchsmith.edge.value import frozen
 from torchsmith.host.resolve import Capability
 
 
-@frozen()
-class Stock:
+class Stock(msgspec.Struct, frozen=True):
     """A wheel that runs here, and what it lacks against a build made for the machine."""
 
     wheel: Wheel

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
+
+import msgspec
+from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.edge.problem import by_name, did_you_mean
-from torchsmith.edge.value import frozen
 from torchsmith.matrix.variant import Cuda, Flavor, Variant
 
 UNUSABLE = "no-machine"
 
 
-@frozen()
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """Why a cell is not, or not quite, right: a stable code, words, and what to do."""
 
     code: str
@@ -28,8 +28,7 @@ class Reason:
         return self.text + (f" ({self.hint})" if self.hint else "")
 
 
-@frozen()
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """The cell can be built by this line; a warning may say that nobody can use it, or nobody proved it."""
 
     line: Line
@@ -40,8 +39,7 @@ class Accepted:
         return all(warning.code != UNUSABLE for warning in self.warnings)
 
 
-@frozen()
-class Rejected:
+class Rejected(msgspec.Struct, frozen=True):
     """The cell cannot be built, and why."""
 
     reasons: tuple[Reason, ...]
@@ -52,12 +50,35 @@ Decision = Accepted | Rejected
 
 def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decision:
     """Decide about one cell: for the line that its name states, a line, or the newest that has its CUDA."""
+    isa = catalog.isas.get(variant.isa)
+    if isa is None:
+        return Rejected(tuple(_unknown(variant, catalog)))
+    cell = (variant.package, variant.python, variant.target, variant.flavor, variant.release)
+    known = _decisions(catalog)
+    decision = known.get((*cell, isa.platform, line))
+    if decision is None:
+        decision = known[*cell, isa.platform, line] = _decide(variant, catalog, line)
+    if isinstance(decision, Rejected) or not isinstance(variant.target, Cuda):
+        return decision
+    unusable = tuple(no_machine(catalog.gpus[variant.target.sm], isa, catalog))
+    return Accepted(decision.line, unusable + decision.warnings) if unusable else decision
+
+
+@lru_cache(8)
+def _decisions(catalog: Catalog) -> dict[tuple[object, ...], Decision]:
+    """What was decided: cells that differ in their instruction set alone have nearly all in common."""
+    return {}
+
+
+def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
+    """The decision as far as it is the same for all instruction sets of a platform."""
     unknown = tuple(_unknown(variant, catalog))
     if unknown:
         return Rejected(unknown)
     reasons = [*_toolkit(variant, catalog)]
     chosen = _line(variant, catalog, line)
-    for one in catalog.below(variant.package):
+    stack = catalog.below(catalog.packages.get(variant.package.name, variant.package))
+    for one in stack:
         reasons.extend(_package(one, variant, chosen, catalog))
     if chosen is None:
         what = f"CUDA {variant.cuda}" if variant.cuda else "the CPU alone"
@@ -74,7 +95,10 @@ def assess(variant: Variant, catalog: Catalog, line: str | None = None) -> Decis
         reasons.extend(_pin(variant, catalog, chosen, build))
     if reasons or build is None:
         return Rejected(tuple(reasons))
-    return Accepted(chosen, tuple(_warnings(variant, catalog, chosen, build)))
+    unproved = [Reason("unproved", build.unproved)] if build.unproved else []
+    for one in stack:
+        unproved.extend(_torch_fits(one, catalog, chosen, build))
+    return Accepted(chosen, tuple(unproved))
 
 
 def find_line(catalog: Catalog, name: str) -> Line:
@@ -283,16 +307,6 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
         for limit in pin.limits.values():
             if limit.holds(variant.target.version, variant.target.sm, platform):
                 yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
-
-
-def _warnings(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:
-    isa = catalog.isas[variant.isa]
-    if isinstance(variant.target, Cuda):
-        yield from no_machine(catalog.gpus[variant.target.sm], isa, catalog)
-    if build.unproved:
-        yield Reason("unproved", build.unproved)
-    for package in catalog.below(variant.package):
-        yield from _torch_fits(package, catalog, line, build)
 
 
 def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from torchsmith.catalog import TORCH, Catalog, CudaVersion, Isa, Line, LineBuild
 from torchsmith.edge.problem import CannotBuild
-from torchsmith.edge.value import frozen
 from torchsmith.matrix.cells import Accepted, Decision, Rejected, assess, nearest_allowed
 from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
 
 
-@frozen()
-class GpuPart:
+class GpuPart(msgspec.Struct, frozen=True):
     """The GPU half of a cell."""
 
     sm: str
@@ -24,8 +24,7 @@ class GpuPart:
     platforms: tuple[str, ...]
 
 
-@frozen()
-class CpuPart:
+class CpuPart(msgspec.Struct, frozen=True):
     """The CPU half of a cell."""
 
     isa: str
@@ -38,8 +37,7 @@ class CpuPart:
     note: str
 
 
-@frozen()
-class Description:
+class Description(msgspec.Struct, frozen=True):
     """A cell that can be built: what goes in, what it runs on, and what nobody proved."""
 
     name: str
@@ -133,8 +131,7 @@ def _own_source(build: LineBuild) -> bool:
     return "torch-source" in build.fixes
 
 
-@frozen()
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """Why a cell is allowed or not, and which cells near it are."""
 
     name: str

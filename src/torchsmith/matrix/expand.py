@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+import msgspec
+from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.edge.problem import CannotBuild, Conflict, ValuePath
-from torchsmith.edge.value import frozen
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import CpuOnly, Cuda, Target, Variant
 
 
-@frozen()
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A product of axes, built by one line. `cudas` holds None for CPU-only cells."""
 
     packages: tuple[Package, ...]
@@ -42,8 +42,7 @@ class Block:
                 yield from (Cuda(cuda, sm) for sm in self.sms)
 
 
-@frozen()
-class Include:
+class Include(msgspec.Struct, frozen=True):
     """A single cell that is wanted by name."""
 
     variant: Variant
@@ -51,8 +50,7 @@ class Include:
     path: ValuePath = ()
 
 
-@frozen()
-class MatrixSpec:
+class MatrixSpec(msgspec.Struct, frozen=True):
     """What is wanted: products of axes, single cells, and what to leave out."""
 
     blocks: tuple[Block, ...] = ()
@@ -60,8 +58,7 @@ class MatrixSpec:
     exclude: tuple[Selector, ...] = ()
 
 
-@frozen()
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """A variant of the matrix, the line that builds it, and what to be warned of."""
 
     variant: Variant
@@ -73,16 +70,14 @@ class Cell:
         return self.variant.name
 
 
-@frozen()
-class LeftOut:
+class LeftOut(msgspec.Struct, frozen=True):
     """A cell of the product that is not in the matrix, and why."""
 
     variant: Variant
     reasons: tuple[Reason, ...]
 
 
-@frozen()
-class Matrix:
+class Matrix(msgspec.Struct, frozen=True):
     """The cells in their order, and those left out."""
 
     cells: tuple[Cell, ...]

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
+import msgspec
+
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Empty, Invalid, NotKnown, did_you_mean
-from torchsmith.edge.value import frozen
 from torchsmith.matrix.hardware import hardware_hint
 from torchsmith.matrix.variant import Variant
 
@@ -17,8 +18,7 @@ AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
 CLOSE = 0.75  # h100 is not a misspelt sm100
 
 
-@frozen()
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """One word: an axis, a pattern on it, and whether it leaves out."""
 
     axis: str
@@ -26,8 +26,7 @@ class Term:
     negated: bool = False
 
 
-@frozen()
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """A conjunction over axes of alternatives within an axis."""
 
     terms: tuple[Term, ...]

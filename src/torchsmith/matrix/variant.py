@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import force_setattr, replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.catalog.ranges import version_key
 from torchsmith.edge.problem import Problem, nearest
-from torchsmith.edge.value import frozen
 
 EXAMPLE = "pytorch-python313-cuda13_0-sm120-avx512"
 LONGEST = 200
@@ -24,8 +25,7 @@ class Flavor(StrEnum):
     NIGHTLY_WRAPPER = "nightly-wrapper"
 
 
-@frozen(order=True)
-class Cuda:
+class Cuda(msgspec.Struct, frozen=True, order=True):
     """A GPU build: a CUDA release and the architecture it compiles for."""
 
     version: CudaVersion
@@ -35,8 +35,7 @@ class Cuda:
         return f"cuda{self.version.slug}-{self.sm}"
 
 
-@frozen(order=True)
-class CpuOnly:
+class CpuOnly(msgspec.Struct, frozen=True, order=True):
     """A build without GPU code."""
 
     def __str__(self) -> str:
@@ -46,8 +45,7 @@ class CpuOnly:
 Target = Cuda | CpuOnly
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(msgspec.Struct, frozen=True):
     """A package for one Python, one target and one CPU instruction set."""
 
     package: Package
@@ -58,14 +56,14 @@ class Variant:
     release: StatedRelease | None = None  # where the name states it: pytorch28-...
     # Made once, as everything asks for them: the name without the package (Python, target, instruction set),
     # and the package's name, which is its file's name too: pytorch-python313-cuda13_0-sm120-avx512.
-    cell: str = field(init=False, repr=False, compare=False)
-    name: str = field(init=False, repr=False, compare=False)
+    cell: str = ""
+    name: str = ""
 
     def __post_init__(self) -> None:
         tail = f"-{self.flavor}" if self.flavor else ""
         cell = f"{self.python.slug}-{self.target}-{self.isa}{tail}"
-        object.__setattr__(self, "cell", cell)
-        object.__setattr__(self, "name", f"{self.stem}-{cell}")
+        force_setattr(self, "cell", cell)
+        force_setattr(self, "name", f"{self.stem}-{cell}")
 
     def __hash__(self) -> int:  # its name says all of it, and a text keeps its hash
         return hash(self.name)
@@ -134,8 +132,7 @@ class BadName(Problem):
         self.what = what
 
 
-@frozen()
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """What a name says: the variant, and how the spelling differs from ours."""
 
     variant: Variant

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from torchsmith import __version__
 from torchsmith.audit.repo import TORCH_SECTION

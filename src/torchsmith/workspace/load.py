@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Package, builtin_catalog, load_catalog
 from torchsmith.edge.files import read_text
@@ -35,8 +35,7 @@ FILE = "torchsmith.toml"
 DEFAULT = Path(__file__).with_name("default.toml")
 
 
-@dataclass(frozen=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True, dict=True):
     """What is wanted, and where. `root` is None for the embedded default."""
 
     root: Path | None
@@ -110,8 +109,7 @@ class Workspace:
         )
 
 
-@dataclass(frozen=True)
-class SettingsFile:
+class SettingsFile(msgspec.Struct, frozen=True):
     """The text of a torchsmith.toml and what to call it."""
 
     name: str

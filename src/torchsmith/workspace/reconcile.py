@@ -10,6 +10,8 @@ from errno import EISDIR, ELOOP
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from torchsmith.edge.files import inside, read_regular
 from torchsmith.edge.problem import CannotRead, Exit, TooLarge
 from torchsmith.matrix import Flavor, Rejected, assess
@@ -158,7 +160,7 @@ class _Reconciler:
             variant = recipe.variant
             if variant is None:
                 continue
-            cell = replace(variant, flavor=Flavor.RELEASE, release=None)
+            cell = msgspec.structs.replace(variant, flavor=Flavor.RELEASE, release=None)
             if variant.release and variant.release.line != self.workspace.line_of(cell):
                 continue
             wanted = f"{self.repo.name}/{PKGS}/{cell}.nix"
