@@ -1,17 +1,21 @@
-"""The example of every verb runs, and the word sample stands for something to try it on."""
+"""The example of every verb runs and fits a terminal; the word sample is something to try a verb on."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.artifact import standin
 from tests.cli.conftest import Call
+from torchsmith.cli.paint import wrapped
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.samples import HERE
 
@@ -21,6 +25,7 @@ NO_NEXT = """pick host show schema ci sbom facts history log compare page diff-d
     align test diagnose farm line package pin impact publish"""
 PROGRAMS = (str(Path(sys.executable).parent), os.environ["PATH"])
 SIGNATURE = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")
+COMMAND = re.compile(r"(next:| )\s*torchsmith ")
 ANYBODY = {f"GIT_{name}": "x@example.invalid" for name in SIGNATURE}
 
 
@@ -36,7 +41,8 @@ def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network
     assert example.split(" && ")[-1].startswith(f"torchsmith {verb}")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TORCHSMITH")}
     nowhere = {f"{kind}_proxy": "http://127.0.0.1:9" for kind in ("http", "https", "all")}
-    env = kept | ANYBODY | nowhere | {"HOME": str(tmp_path / "home"), "PATH": os.pathsep.join(PROGRAMS)}
+    home = {"HOME": str(tmp_path / "home"), "PATH": os.pathsep.join(PROGRAMS), "COLUMNS": "80"}
+    env = kept | ANYBODY | nowhere | home
     (tmp_path / "clean").mkdir()
     done = subprocess.run(
         ["bash", "-c", example], cwd=tmp_path / "clean", env=env, capture_output=True, text=True, check=False
@@ -44,6 +50,37 @@ def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network
     assert "next: torchsmith " in done.stderr or verb in NO_NEXT.split(), done.stderr
     # Publishing wants Flox and a remote, which a test machine has not; it says so.
     assert done.returncode in ((1, 3) if verb == "publish" else (0,)), done.stdout + done.stderr
+    lines = (done.stdout + done.stderr).splitlines()
+    assert not [line for line in lines if len(line) > 80 and not cannot_be_broken(line)]
+
+
+def cannot_be_broken(line: str) -> bool:
+    """A path, an address or a name with at most a label before it, a command to copy, a line of a script."""
+    return len(line.lstrip(" │").split()) <= 2 or line.startswith("    +") or bool(COMMAND.match(line))
+
+
+@given(st.text("ab é\x1b", max_size=200), st.integers(8, 40), st.integers(0, 6))
+def test_a_line_is_broken_between_words_alone(text: str, room: int, hang: int) -> None:
+    text = text.replace("\x1b", "\x1b[1mc\x1b[0m")
+    lines = wrapped(text, room, hang)
+    assert " ".join(lines).split() == text.split()
+    seen = [re.sub(r"\x1b\[\d+m", "", line).split() for line in lines]
+    shown = [re.sub(r"\x1b\[\d+m", "", line).rstrip() for line in lines]
+    assert not [line for line, words in zip(shown, seen, strict=True) if len(line) > room and len(words) > 2]
+
+
+@pytest.mark.parametrize(
+    "words", ["cover sample --curve 6", "line list", "package list", "facts --offline", "verify sample"]
+)
+def test_nothing_is_cut_or_broken_where_nobody_watches(
+    words: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    piped = call(*words.split()).out
+    assert not re.search(r"\S…", piped)
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = call(*words.split()).out
+    assert len(narrow.splitlines()) > len(piped.splitlines())  # so a terminal's width would have broken it
 
 
 def test_the_sample_of_a_build_holds_what_its_libraries_were_made_of() -> None:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
-from rich.text import Text
 
 from torchsmith.audit import fix, reports
 from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import Rule
 from torchsmith.audit.run import AuditReport
-from torchsmith.cli.console import err, out, say_recovered
+from torchsmith.cli.console import out, say_recovered
 from torchsmith.cli.next_step import next_step
+from torchsmith.cli.paint import paint, quote, tell, write
 from torchsmith.workspace.checkout import root_of
 from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.load import FILE
@@ -31,11 +31,6 @@ SHOWN = 3  # files of a group that are named
 FEW, MANY = 4, 20  # rules and findings that need no table
 
 
-def say(words: str) -> None:
-    """Words for the person who watches."""
-    err().print(words, soft_wrap=True)
-
-
 def print_report(
     report: AuditReport, format: str, paths: Sequence[str], workspace: Path | None, *, verbose: bool = False
 ) -> None:
@@ -49,7 +44,7 @@ def print_report(
         for group in reports.grouped(report.findings):
             _print_group(group)
         _print_rules(report)
-    out().print(reports.summary(report), soft_wrap=True)
+    write(reports.summary(report))
     _print_next(report, paths, workspace)
 
 
@@ -68,24 +63,26 @@ def _print_next(report: AuditReport, paths: Sequence[str], workspace: Path | Non
 
 
 def _print_places(report: AuditReport) -> None:
-    console = out()
     for file, findings in reports.by_file(report.findings).items():
-        console.print(Text(file, style="bold"), soft_wrap=True)
+        write(file, "bold")
         for one in findings:
             place = f"{one.where.line}:{one.where.column}" if one.where.line else "-"
-            line = Text(f"  {place:>7} ").append(f"{one.severity.value:7} ", style=STYLES[one.severity.value])
-            console.print(line.append(f"{one.rule} ", style="dim").append(one.message), soft_wrap=True)
+            write(f"  {place:>7} {_headline(one)}", hang=8)
             _print_about(one)
-        console.print()
+        write()
+
+
+def _headline(one: Finding) -> str:
+    severity = one.severity.value
+    return f"{paint(f'{severity:7} ', STYLES[severity])}{paint(f'{one.rule} ', 'dim')}{one.message}"
 
 
 def _print_group(group: reports.FindingGroup) -> None:
-    console, one, files = out(), group.first, group.files
-    line = Text(f"{one.severity.value:7} ", style=STYLES[one.severity.value])
-    console.print(line.append(f"{one.rule} ", style="dim").append(one.message), soft_wrap=True)
+    one, files = group.first, group.files
+    write(_headline(one), hang=8)
     places = ", ".join(str(found.where) for found in _one_a_file(group)[:SHOWN])
     more = f" and {len(files) - SHOWN} more files" if len(files) > SHOWN else ""
-    console.print(Text(f"        {places}{more}", style="bold"), soft_wrap=True)
+    write(f"        {places}{more}", "bold", hang=0)
     _print_about(one)
 
 
@@ -98,12 +95,11 @@ def _one_a_file(group: reports.FindingGroup) -> list[Finding]:
 
 def _print_about(one: Finding) -> None:
     """The line that a finding is about, and what to do."""
-    console = out()
     if one.source:
-        console.print(Text(f"          | {one.source.strip()}", style="dim"), soft_wrap=True)
+        quote(one.source.strip(), "          | ", style="dim")
     todo = one.hint or (f"--fix will {one.fix.title}" if one.fix else "")
     if todo:
-        console.print(Text("          = ", style="cyan").append(todo), soft_wrap=True)
+        write(paint("          = ", "cyan") + todo)
 
 
 def _print_rules(report: AuditReport) -> None:
@@ -115,20 +111,17 @@ def _print_rules(report: AuditReport) -> None:
     for row in rows:
         counts = (str(row.findings), str(row.files), str(row.fixable or ""))
         table.add_row(row.rule, row.title, row.severity.value, *counts)
-    console = out()
-    console.print()
-    console.print(table)
-    console.print()
+    write()
+    out().print(table)
+    write()
 
 
 def explain(rule: Rule) -> None:
     """A rule's page."""
-    console = out()
-    console.print(Text(f"{rule.id} {rule.title}", style="bold"), soft_wrap=True)
-    facts = f"{rule.worst.value}, {rule.sure.value}, looks at {rule.depth}, about {rule.group}"
-    console.print(Text(facts, style="dim"), soft_wrap=True)
-    console.print()
-    console.print(Text(" ".join(rule.documentation.split())))
+    write(f"{rule.id} {rule.title}", "bold")
+    write(f"{rule.worst.value}, {rule.sure.value}, looks at {rule.depth}, about {rule.group}", "dim")
+    write()
+    write(" ".join(rule.documentation.split()), hang=0)
 
 
 def print_fixes(report: AuditReport, *, write: bool, workspace: Path | None = None) -> None:
@@ -141,4 +134,4 @@ def print_fixes(report: AuditReport, *, write: bool, workspace: Path | None = No
         homes = [(workspace or root_of(Path(one.path)), one) for one in files]
         say_recovered(write_apart(homes, "audit --fix"))
     what = "mended" if write else "can be mended"
-    say(f"{count} findings in {len(files)} files {what}" if files else "nothing here has a safe fix")
+    tell(f"{count} findings in {len(files)} files {what}" if files else "nothing here has a safe fix")

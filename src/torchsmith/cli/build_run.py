@@ -112,7 +112,7 @@ def _print_end(ready: Prepared, finished: RunSummary) -> None:
         # The recipes that a failed source, or another build that is no recipe, was for.
         if users := recipes_above(ready.plan.jobs, name):
             tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, SHOWN))
-        tell(f"  {command('log', name, workspace=request.workspace)}", "dim")
+        tell(f"  {command('log', name, workspace=request.workspace)}", "dim", whole=True)
     if finished.skipped:
         tell(f"not tried, because what they need failed: {', '.join(finished.skipped)}")
     for name, why in finished.wrong.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchsmith.cli.paint import columns, paint, say, write
+from torchsmith.cli.paint import columns, paint, write
 from torchsmith.matrix.describe import Description, Explanation
 
 STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": "red"}
@@ -13,9 +13,9 @@ def print_description(cell: Description) -> None:
     write(cell.name, "bold")
     columns([row for row in _rows(cell) if row[1]], ("cyan",))
     for warning in cell.warnings:
-        say(f"▲ {warning}", "yellow")
+        write(f"▲ {warning}", "yellow")
     for text in cell.unproved:
-        say(f"not proved: {text}", "dim")
+        write(f"not proved: {text}", "dim")
 
 
 def _rows(cell: Description) -> list[tuple[str, str]]:
@@ -58,12 +58,12 @@ def print_explanation(answer: Explanation) -> None:
     """The verdict, its reasons, and where to go instead."""
     write(paint(f"{answer.name}: ", "bold") + paint(answer.verdict, STYLES[answer.verdict]))
     for reason in answer.reasons:
-        say(str(reason), indent=2)
+        write(f"  {reason}")
     for text in answer.old_spelling:
-        say(f"spelling: {text}", indent=2)
+        write(f"  spelling: {text}")
     if answer.standing:
-        say(answer.standing, indent=2)
+        write(f"  {answer.standing}")
     if answer.nearest:
-        say("nearest cells that can be built and used:")
+        write("nearest cells that can be built and used:")
         for name in answer.nearest:
             write(f"  {name}")

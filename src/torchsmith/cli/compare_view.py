@@ -7,6 +7,7 @@ from rich.text import Text
 
 from torchsmith.artifact.check import megabytes
 from torchsmith.cli.console import out
+from torchsmith.cli.paint import write
 from torchsmith.worth.compare import BuildComparison, BuildSide, MeasureRow
 from torchsmith.worth.statistics import LEVEL, RatioOutcome
 
@@ -25,19 +26,19 @@ def print_builds(comparison: BuildComparison) -> None:
     """Who was compared, what they take, and what may be said of the difference."""
     console = out()
     for side in (comparison.a, comparison.b):
-        console.print(Text(_about(side)), soft_wrap=True)
+        write(_about(side))
     where = f"core {', '.join(map(str, comparison.cores))}" + (
         f", {comparison.gpu}" if comparison.gpu else ""
     )
-    console.print(f"{comparison.runs} rounds on {where}, each with fresh processes that take turns")
+    write(f"{comparison.runs} rounds on {where}, each with fresh processes that take turns")
     console.print(_disk(comparison))
     console.print(_table(comparison))
     for row in comparison.rows:
         if row.detail:
-            console.print(Text(f"{PLACES[row.where]}, {row.name}: {row.detail}", style="red"), soft_wrap=True)
+            write(f"{PLACES[row.where]}, {row.name}: {row.detail}", "red")
     for note in comparison.notes:
-        console.print(Text(note, style="yellow"), soft_wrap=True)
-    console.print(Text(summary(comparison), style="bold"), soft_wrap=True)
+        write(note, "yellow")
+    write(summary(comparison), "bold")
 
 
 def _about(side: BuildSide) -> str:

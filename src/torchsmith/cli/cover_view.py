@@ -9,7 +9,7 @@ from typing import TypedDict
 from rich.table import Table
 
 from torchsmith.cli.console import out
-from torchsmith.cli.paint import say, warn, write
+from torchsmith.cli.paint import warn, write
 from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.host.fleet import Fleet
 from torchsmith.matrix import Cell
@@ -86,7 +86,7 @@ def _print_shortcomings(plan: FleetPlan, cover: Cover) -> None:
             write(title, "bold")
         for one in rows[:SHOWN]:
             why = cover.why_slower(one) if one.cell else cover.why_unserved(one.demand)
-            say(f"{one.demand.machines:,} x {one.demand.label}: {why}", indent=2)
+            write(f"  {one.demand.machines:,} x {one.demand.label}: {why}")
         if len(rows) > SHOWN:
             write(f"  {len(rows) - SHOWN} more (all of them with --json)")
     _print_assumed(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from torchsmith.cli.paint import Printer, paint, write
+from torchsmith.cli.paint import Printer, paint, quote, write
 from torchsmith.repair.diagnose import Diagnosis
 
 POLICIES = {
@@ -23,8 +23,8 @@ def print_diagnosis(found: Diagnosis, name: str = "", line: Printer = write) -> 
     line(title + paint(f"  [{found.kind}{sure}]", "dim", stream))
     rows = {"cause": found.cause, "cure": found.cure, "policy": POLICIES[found.policy]}
     for label, words in rows.items():
-        line(paint(f"  {label:7}", "cyan", stream) + words)
+        line(paint(f"  {label:7}", "cyan", stream) + words, hang=9)
     if found.lines:
         line(f"  around line {found.line_number}:" if found.line_number else "  the end:", "dim")
         for text in found.lines:
-            line(f"  │ {text}")
+            quote(text, "  │ ", line)

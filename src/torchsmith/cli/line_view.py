@@ -11,7 +11,7 @@ from torchsmith.catalog import Catalog, Line, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import out, print_json
 from torchsmith.cli.next_step import next_step
-from torchsmith.cli.paint import say, write
+from torchsmith.cli.paint import write
 from torchsmith.plan.line import AddedLine
 from torchsmith.workspace.load import Workspace
 
@@ -65,7 +65,7 @@ def print_lines(workspace: Workspace, *, as_json: bool) -> None:
     if any(row.own for row in rows):
         write("* this workspace's own")
     if any(row.torch and not row.pins for row in rows):
-        say("without a nixpkgs: torchsmith line add NAME --torch VERSION --from LINE builds it as another")
+        write("without a nixpkgs: torchsmith line add NAME --torch VERSION --from LINE builds it as another")
 
 
 def _row(line: Line, workspace: Workspace) -> LineRow:

@@ -8,7 +8,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
 from torchsmith.cli.console import print_json
-from torchsmith.cli.paint import Painted, columns, say, write
+from torchsmith.cli.paint import Painted, columns, write
 from torchsmith.edge.words import by_reason, counted
 from torchsmith.matrix import Cell, LeftOut, Matrix, pname
 from torchsmith.workspace.load import Workspace
@@ -87,11 +87,11 @@ def print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
         return
     found = by_reason(("; ".join(map(str, row.reasons)), row.variant.name) for row in rows)
     for why, names in found.items():
-        say(f"{counted(len(names), 'cell')}: {why}", "bold")
+        write(f"{counted(len(names), 'cell')}: {why}", "bold")
         for name in names:
             write(f"  {name}")
     if not rows:
-        say("nothing is left out")
+        write("nothing is left out")
 
 
 def print_grid(matrix: Matrix, workspace: Workspace) -> None:
@@ -103,7 +103,7 @@ def print_grid(matrix: Matrix, workspace: Workspace) -> None:
         line = catalog.lines[line_name]
         versions = ", ".join(f"{one} {line.version_of(one.name)}".strip() for one in packages)
         target = f"CUDA {cuda}" if cuda else "CPU only"
-        say(f"{versions}; Python {python}; {target}", "bold")
+        write(f"{versions}; Python {python}; {target}", "bold")
         rows = _grid(cells, packages, catalog)
         columns(rows)
         marks |= {cell[0].strip() for row in rows[1:] for cell in row[1:-1]}
@@ -154,7 +154,7 @@ def _print_legend(marks: set[str]) -> None:
     if any("/" in one for one in marks):
         shown.append("1/3 in one of three packages")
     if shown:
-        say("  ".join(shown), "dim")
+        write("  ".join(shown), "dim")
 
 
 def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
@@ -165,10 +165,10 @@ def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
         parts = f"{counted(len(held[0]), 'cell')} in all {len(packages)} packages ({names})"
     else:
         parts = ", ".join(f"{len(one)} {package}" for one, package in zip(held, packages, strict=True))
-    say(f"{counted(len(matrix.cells), 'variant')}: {parts}")
+    write(f"{counted(len(matrix.cells), 'variant')}: {parts}")
     warned: dict[str, int] = {}
     for cell in matrix.cells:
         for warning in cell.warnings:
             warned[str(warning)] = warned.get(str(warning), 0) + 1
     for text, count in warned.items():
-        say(f"▲ {counted(count, 'variant')}: {text}", "yellow")
+        write(f"▲ {counted(count, 'variant')}: {text}", "yellow")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchsmith.cli.paint import paint, tell
+from torchsmith.cli.paint import paint, tell, width
 
 
 def quoted(word: str) -> str:
@@ -31,4 +31,8 @@ def next_step(
     given = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
     said = command(*words, *(word for tree in given for word in ("--nixpkgs", tree)), workspace=workspace)
     sys.stdout.flush()  # what it follows comes first, also where both go into one file
-    tell(paint("next: ", "cyan", sys.stderr) + said + (f"   # {why}" if why else ""))
+    aside = f"   # {why}" if why else ""
+    room = width(sys.stderr)
+    if room and len(f"next: {said}{aside}") > room:
+        aside = aside and f"\n      # {why}"
+    tell(paint("next: ", "cyan", sys.stderr) + said + aside, whole=True)

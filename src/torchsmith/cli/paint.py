@@ -9,6 +9,7 @@ from typing import TextIO
 
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 NARROW = 80
+LABEL = 12
 
 
 def _colours(stream: TextIO) -> bool:
@@ -25,20 +26,29 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{codes}m{text}\x1b[0m"
 
 
-def write(text: str = "", style: str = "", stream: TextIO | None = None) -> None:
-    """One line of an answer, just as it is: nothing in it is markup, and no terminal's width breaks it."""
+def write(
+    text: str = "", style: str = "", stream: TextIO | None = None, *, hang: int = 2, whole: bool = False
+) -> None:
+    """A line of an answer, nothing in it markup; a narrower terminal breaks it between words, and what goes
+    on stands `hang` columns further in. A command to copy stays whole."""
     stream = stream or sys.stdout
-    text = paint(text, style, stream)
+    room = None if whole else width(stream)
+    for line in text.split("\n"):
+        for part in wrapped(line, room, hang):
+            _put(paint(part, style, stream), stream)
+
+
+def _put(line: str, stream: TextIO) -> None:
     try:
-        stream.write(text + "\n")
+        stream.write(line + "\n")
     except UnicodeEncodeError:
         known = stream.encoding or "ascii"
-        stream.write(text.encode(known, "replace").decode(known) + "\n")
+        stream.write(line.encode(known, "replace").decode(known) + "\n")
 
 
-def tell(text: str, style: str = "") -> None:
+def tell(text: str, style: str = "", *, hang: int = 2, whole: bool = False) -> None:
     """One line for the person who watches."""
-    write(text, style, sys.stderr)
+    write(text, style, sys.stderr, hang=hang, whole=whole)
 
 
 def warn(text: str) -> None:
@@ -49,36 +59,49 @@ def warn(text: str) -> None:
 Printer = Callable[..., None]  # write or tell
 
 
-def width() -> int | None:
+def width(stream: TextIO | None = None) -> int | None:
     """Columns of the terminal; None where nobody watches, and nothing needs to be broken."""
     if os.environ.get("COLUMNS", "").isdigit():
         return int(os.environ["COLUMNS"])
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or NARROW
+        return os.get_terminal_size((stream or sys.stdout).fileno()).columns or NARROW
     except (OSError, ValueError):
         return None
 
 
-def wrapped(text: str, columns: int | None, indent: int = 0) -> list[str]:
-    """Lines of at most so many columns, broken between words; a longer word stays whole."""
-    if columns is None or len(text) <= columns:
+def wrapped(text: str, columns: int | None, hang: int = 0) -> list[str]:
+    """Lines of at most so many columns, broken between words; a longer word stays whole, and a label that
+    begins the text stays with what it labels."""
+    if columns is None or _seen(text) <= columns:
         return [text]
-    start = " " * (len(text) - len(text.lstrip(" ")))
+    start = len(text) - len(text.lstrip(" "))
     lines: list[str] = []
-    line = ""
-    for word in text.split():
-        if line and len(line) + 1 + len(word) > columns:
-            lines.append(line)
-            line = " " * indent + word
-        else:
-            line = f"{line} {word}" if line else start + word
+    line, room = " " * start, columns - start
+    for word in text[start:].split(" "):
+        fresh = not line.strip(" ")
+        label = not lines and " " not in line.strip(" ") and _seen(line) - start < LABEL
+        needed = _seen(word) + (not fresh)
+        if needed > room and not (fresh or label):
+            lines.append(line.rstrip(" "))
+            line, room, fresh = " " * (start + hang), columns - start - hang, True
+            needed = _seen(word)
+        if word or not fresh:
+            line += word if fresh else f" {word}"
+            room -= needed
     return [*lines, line]
 
 
-def say(text: str, style: str = "", indent: int = 0) -> None:
-    """A line of an answer; a terminal that is narrower breaks it between words."""
-    for line in wrapped(" " * indent + text if indent else text, width(), indent + 2):
-        write(line, style)
+def _seen(text: str) -> int:
+    """How many columns a text takes: colours take none."""
+    first, *coloured = text.split("\x1b[")
+    return len(first) + sum(len(part.partition("m")[2]) for part in coloured)
+
+
+def quote(text: str, bar: str, line: Printer = write, style: str = "") -> None:
+    """A line of somebody else, behind a bar that goes down its side."""
+    columns = width(sys.stdout if line is write else sys.stderr)
+    for part in wrapped(text, columns and columns - len(bar)):
+        line(bar + part, style, whole=True)
 
 
 Painted = str | tuple[str, str]  # a text, or a text and its style
@@ -101,4 +124,4 @@ def columns(rows: Sequence[Sequence[Painted]], styles: Sequence[str] = (), gap: 
             for text, look, wide in zip(texts[:-1], looks, widest, strict=False)
         )
         for at, line in enumerate(wrapped(texts[-1], max(room - start, 12) if room else None)):
-            write(((head if at == 0 else " " * start) + paint(line, looks[-1])).rstrip())
+            write(((head if at == 0 else " " * start) + paint(line, looks[-1])).rstrip(), whole=True)

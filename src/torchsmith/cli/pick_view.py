@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 from torchsmith.catalog import Catalog, Sm
-from torchsmith.cli.paint import columns, paint, say, write
+from torchsmith.cli.paint import columns, paint, write
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command
 from torchsmith.host.judge import Fits
 from torchsmith.host.pick import Assigned, Pick
@@ -22,7 +22,7 @@ FileOf = Callable[[Variant], str]  # the file to which a cell can be added; empt
 
 def print_pick(pick: Pick, catalog: Catalog, here: Surroundings, file: FileOf) -> None:
     """The machine in a line, the answer with its commands, what is missing, and what serves until then."""
-    say(_machine(pick, catalog), "dim")
+    write(_machine(pick, catalog), "dim")
     write()
     if pick.choice.unserved:
         # A build that uses the GPU comes before one that leaves it idle.
@@ -31,18 +31,19 @@ def print_pick(pick: Pick, catalog: Catalog, here: Surroundings, file: FileOf) -
     for one in pick.choice.variants:
         _print_assigned(one, pick, here)
     if len(pick.choice.variants) > 1:
-        say("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use")
+        write("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use")
         write()
     if pick.host.sms is None:
-        say("the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu", "yellow")
+        unknown = "the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu"
+        write(unknown, "yellow")
     for sm, fit in pick.exact:
-        say(f"for {sm} alone, {fit.variant.name} is compiled for it")
+        write(f"for {sm} alone, {fit.variant.name} is compiled for it")
     if not pick.choice.unserved:
         _print_missing(pick, catalog)
         _print_wanted(pick, here, file)
     _print_stock(pick, catalog)
     if not here.nix and not here.flox:
-        say("neither Nix nor Flox is here to build with; torchsmith doctor says how to get them", "yellow")
+        write("neither Nix nor Flox is here to build with; torchsmith doctor says how to get them", "yellow")
 
 
 def _machine(pick: Pick, catalog: Catalog) -> str:
@@ -68,22 +69,22 @@ def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
     whom = f"  for {', '.join(map(str, one.gpus))}" if len(pick.choice.variants) > 1 else ""
     write(paint(fit.variant.name, "bold green") + whom)
     for reason in fit.provided:
-        say(f"provided that {reason}", "yellow", 2)
+        write(f"  provided that {reason}", "yellow")
     if fit.idle and not fit.used:
         idle = ", ".join(map(str, fit.idle))
-        say(f"runs on the CPU alone and leaves {idle} idle", "yellow", 2)
+        write(f"  runs on the CPU alone and leaves {idle} idle", "yellow")
     for text in fit.reasons:
-        say(text, indent=2)
+        write(f"  {text}")
     able = [isa for isa in pick.workload.isas if isa in {other.variant.isa for other in pick.ranking.fits}]
     if len(able) > 1 and pick.host.features is not None:
-        say(f"instruction sets for {pick.workload.name} use, the best first: {', '.join(able)}", indent=2)
+        write(f"  instruction sets for {pick.workload.name} use, the best first: {', '.join(able)}")
     for warning in fit.unproved:
-        say(f"not proved: {warning}", "yellow", 2)
+        write(f"  not proved: {warning}", "yellow")
     own = tuple(name for name in pick.companions if name.endswith(fit.variant.cell))
     if own:
-        say(f"with {', '.join(own)}", indent=2)
+        write(f"  with {', '.join(own)}")
     if pick.brought:
-        say(f"brings {', '.join(pick.brought)}: its recipe holds them", indent=2)
+        write(f"  brings {', '.join(pick.brought)}: its recipe holds them")
     install = install_command(fit.variant, here.org)
     _print_commands(
         ({"install": install} if install else {})
@@ -95,31 +96,31 @@ def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
 def _print_commands(commands: dict[str, str]) -> None:
     """Each as it can be copied: a line for a step, none of them broken to the terminal's width."""
     for label, command in commands.items():
-        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{NEW_LINE}')}")
+        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{NEW_LINE}')}", whole=True)
 
 
 def _print_missing(pick: Pick, catalog: Catalog) -> None:
     host = pick.host
     systems = sorted({isa.platform for isa in catalog.isas.values()})
     if host.system is not None and host.system not in systems:
-        say(f"no variant runs on {host.system}: all of them are for {' or '.join(systems)}")
+        write(f"no variant runs on {host.system}: all of them are for {' or '.join(systems)}")
         return
     if pick.found and not pick.choice.unserved and not host.unknown_gpus:
         return
     if not pick.ranking.fits and not pick.ranking.misses:
-        say(f"no cell of this matrix has {' and '.join(map(str, pick.stack))}")
+        write(f"no cell of this matrix has {' and '.join(map(str, pick.stack))}")
     elif pick.choice.unserved:
-        say(f"no variant of this matrix uses {_titles(pick.choice.unserved, catalog)}; the nearest:")
+        write(f"no variant of this matrix uses {_titles(pick.choice.unserved, catalog)}; the nearest:")
     elif host.unknown_gpus:
-        say(f"the architecture of {', '.join(host.unknown_gpus)} is unknown: give it, as in --gpu sm89")
+        write(f"the architecture of {', '.join(host.unknown_gpus)} is unknown: give it, as in --gpu sm89")
         return
     else:
-        say("no variant of this matrix runs on this machine; the nearest:")
+        write("no variant of this matrix runs on this machine; the nearest:")
     for miss in _nearest(pick):
         write(f"  {paint(miss[0], 'bold')}")
-        say(miss[1], indent=4)
+        write(f"    {miss[1]}")
     for left in pick.barred:
-        say(f"{left.variant.name} cannot be: {'; '.join(map(str, left.reasons))}", "yellow")
+        write(f"{left.variant.name} cannot be: {'; '.join(map(str, left.reasons))}", "yellow")
 
 
 def _nearest(pick: Pick) -> list[tuple[str, str]]:
@@ -141,10 +142,10 @@ def _print_wanted(pick: Pick, here: Surroundings, file: FileOf) -> None:
         better = "would be compiled for this GPU" if compatible else "would run here"
         write(f"{paint(fit.variant.name, 'bold green')} {better}; to make it:")
         for warning in fit.unproved:
-            say(f"not proved: {warning}", "yellow", 2)
+            write(f"  not proved: {warning}", "yellow")
         if file(fit.variant):
             add = f'add "{fit.variant.name}" to include in {file(fit.variant)}, then: torchsmith generate'
-            say(f"{add}; or in a workspace of its own:", indent=2)
+            write(f"  {add}; or in a workspace of its own:")
         _print_commands(build_commands(fit.variant, here, also=pick.also(fit.variant), included=False))
         write()
 
@@ -154,11 +155,11 @@ def _print_stock(pick: Pick, catalog: Catalog) -> None:
     if found is None:
         return
     kind = f"CUDA {found.wheel.cuda}" if found.wheel.cuda else "the CPU alone"
-    say(f"without a build of your own: PyTorch's wheel of {found.wheel.torch} for {kind}", "bold")
+    write(f"without a build of your own: PyTorch's wheel of {found.wheel.torch} for {kind}", "bold")
     for text in found.losses:
-        say(f"what you lose: {text}", indent=2)
+        write(f"  what you lose: {text}")
     if found.wheel.unproved:
-        say(f"not proved: {found.wheel.unproved}", "yellow", 2)
+        write(f"  not proved: {found.wheel.unproved}", "yellow")
     _print_commands({"pip": found.wheel.command})
 
 
@@ -169,7 +170,7 @@ def _titles(sms: tuple[Sm, ...], catalog: Catalog) -> str:
 
 def print_explanations(pick: Pick, catalog: Catalog) -> None:
     """Every other candidate and why not."""
-    say(f"for {pick.workload.name} use: {pick.workload.why}", "dim")
+    write(f"for {pick.workload.name} use: {pick.workload.why}", "dim")
     write()
     columns([[("not chosen", "cyan"), ("why", "cyan")], *_others(pick, catalog)])
 

@@ -38,7 +38,7 @@ def print_plan(plan: WorkspacePlan) -> None:
             if len(paths) > len(shown):
                 write(f"          … and {len(paths) - len(shown)} more to {kind}", "dim")
             if why:
-                write(f"          {why}", "dim")
+                write(f"          {why}", "dim", hang=0)
     write(_counts(plan))
 
 

@@ -134,7 +134,8 @@ def _print_planned(
     _print_waiting(chosen)
     if planned:
         name = next(iter(planned))
-        write(f"what differs: torchsmith diff-drv {name} {PREFIX}{name}")
+        write("what differs:")
+        write(f"  torchsmith diff-drv {name} {PREFIX}{name}", whole=True)
 
 
 def _print_waiting(chosen: Rehearsals) -> None:

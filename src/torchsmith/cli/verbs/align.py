@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Annotated
 
 import msgspec
 
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import paint, tell, warn, write
+from torchsmith.cli.paint import Painted, columns, tell, warn, width, write
 from torchsmith.cli.params import Argument, Option
 from torchsmith.plan.align import Alignment, Unaligned
 
@@ -78,26 +79,18 @@ def _document(alignment: Alignment) -> AlignmentDocument:
 
 
 def _print_alignment(alignment: Alignment) -> None:
-    """One row a cell, one column a repository."""
-    wide = max(len(cell) for cell in alignment.cells) + 2
-    widths = [(column, max(len(column.shown), len("missing")) + 2) for column in alignment.columns]
-    head = "".join(f"{column.shown:{width}}" for column, width in widths)
-    write(f"{'cell':{wide}}{head}status", "bold")
+    """One row a cell, one column a repository: by its name, or by a letter where that is too wide."""
+    names = _headings(alignment)
     gaps = {(gap.column.shown, gap.cell): gap.cannot for gap in alignment.gaps}
+    rows: list[list[Painted]] = [[(word, "bold") for word in ("cell", *names.values(), "status")]]
     for cell in alignment.cells:
-        line, lacking, cannot = f"{cell:{wide}}", [], []
-        for column, width in widths:
-            if (why := gaps.get((column.shown, cell))) is None:
-                line += f"{'yes':{width}}"
-            elif why:
-                line += f"{'cannot':{width}}"
-                cannot.append(column.package.title)
-            else:
-                line += paint(f"{'missing':{width}}", "bold red")
-                lacking.append(column.shown)
+        of = [(column, gaps.get((column.shown, cell))) for column in alignment.columns]
+        lacking = [names[column.shown] for column, why in of if why is not None and not why]
+        cannot = [column.package.title for column, why in of if why]
         said = [f"missing in {', '.join(lacking)}"] if lacking else []
         said += [f"not of {', '.join(cannot)}"] if cannot else []
-        write(line + ("; ".join(said) or "in all"))
+        rows.append([cell, *(_standing(why) for _, why in of), "; ".join(said) or "in all"])
+    columns(rows)
     repositories = f"{len(alignment.columns)} repositories"
     hint = "; --create writes what is missing" if alignment.missing else ""
     tell(f"{alignment.whole} of {len(alignment.cells)} cells are in all {repositories}{hint}")
@@ -105,6 +98,21 @@ def _print_alignment(alignment: Alignment) -> None:
         tell(f"cannot be, {count}: {reason}")
     for one in alignment.left:
         warn(f"in no row: {one.path}: {one.why}")
+
+
+def _headings(alignment: Alignment) -> dict[str, str]:
+    shown = [column.shown for column in alignment.columns]
+    room, cells = width(), max(len(cell) for cell in alignment.cells)
+    if room is None or cells + sum(max(len(name), 7) + 2 for name in shown) + len("  in all") <= room:
+        return {name: name for name in shown}
+    letters = dict(zip(shown, ascii_uppercase, strict=False))
+    for name, letter in letters.items():
+        write(f"{letter}  {name}")
+    return {name: letters.get(name, name) for name in shown}
+
+
+def _standing(why: Sequence[object] | None) -> Painted:
+    return "yes" if why is None else "cannot" if why else ("missing", "bold red")
 
 
 def _print_created(done: CreatedDocument) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.paint import tell
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
@@ -102,7 +103,7 @@ def run(
     report = audit(request)
     if write_baseline and baseline is not None:
         suppress.write_baseline(baseline, report.findings)
-        view.say(f"{len(report.findings)} findings written to {baseline}")
+        tell(f"{len(report.findings)} findings written to {baseline}")
         return
     if diff:
         view.print_fixes(report, write=False)

@@ -44,8 +44,9 @@ def run(
 ) -> None:
     """Say in words what differs between two derivations: the causes, not the hashes that follow from them."""
     from torchsmith.build.rehearsal import PREFIX, phases_of
-    from torchsmith.cli.console import err, print_json
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.nix_options import evaluation, open_recipes
+    from torchsmith.cli.paint import tell, write
     from torchsmith.nix.derivation import show_derivations
     from torchsmith.nix.drvdiff import compare
     from torchsmith.workspace.load import open_workspace
@@ -78,7 +79,8 @@ def run(
     if json:
         print_json(DiffDocument(paths[0], paths[1], found))
     elif paths[0] == paths[1]:
-        err().print("the same derivation")
+        tell("the same derivation")
     else:
         for one in found:
-            print(one)
+            for line in str(one).split("\n"):
+                write(line, whole=line.startswith(" "))  # lines of scripts stay as they are

@@ -16,7 +16,7 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     from torchsmith.cli.console import print_json
     from torchsmith.cli.health import DoctorDocument, examine
     from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.paint import columns, say
+    from torchsmith.cli.paint import columns, write
     from torchsmith.workspace.load import open_workspace
 
     marks = {"works": "green", "could be better": "yellow", "does not work": "red", "not here": "dim"}
@@ -28,7 +28,7 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
         columns([[one.name, (one.health, marks[one.health]), one.found] for one in checks], ("bold",))
         for one in checks:
             if one.todo and one.health != "works":
-                say(f"{one.name}: {one.todo}", "cyan")
+                write(f"{one.name}: {one.todo}", "cyan")
     if any(one.health == "does not work" for one in checks):
         raise SystemExit(1)
     if not json:

@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog.proof.checks import FactCheck
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import say, write
+from torchsmith.cli.paint import write
 from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith facts --offline"
@@ -76,4 +76,4 @@ def _print_checks(proved: FactsDocument) -> None:
     counts = {name: sum(check.outcome == name for check in proved.checks) for name in STYLES}
     write(", ".join(f"{count} {name}" for name, count in counts.items()))
     kinds = ", ".join(f"{count} {kind}" for kind, count in proved.not_looked_at.items())
-    say(f"not looked at: {sum(proved.not_looked_at.values())} facts ({kinds})")
+    write(f"not looked at: {sum(proved.not_looked_at.values())} facts ({kinds})")

@@ -136,7 +136,7 @@ def _print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None
         listed = changes if kind in ("blocked", "delete", "adopt") or check else changes[:SHOWN]
         for change in listed:
             why = "" if kind == "create" else paint(f"  {change.why}", "dim", stream)
-            line(paint(f"{kind:8}", style, stream) + change.path + why)
+            line(paint(f"{kind:8}", style, stream) + change.path + why, hang=8)
         if len(changes) > len(listed):
             line(f"{'':8}… and {len(changes) - len(listed)} more", "dim")
     counts = {kind: len(by_kind.get(kind, ())) for kind in ("keep", *STYLES)}

@@ -112,7 +112,7 @@ def _print_graph(graph: Graph) -> None:
     for one in graph.heavy:
         users = ", ".join(one.users) if len(one.users) <= NAMED else f"{len(one.users)} recipes"
         kind = paint(f"{one.kind:7}", "bold")
-        write(f"{kind}{one.derivation.name:{width}}  {paint(f'below {users}', 'dim')}")
+        write(f"{kind}{one.derivation.name:{width}}  {paint(f'below {users}', 'dim')}", hang=9)
     counts = Counter(one.kind for one in graph.heavy)
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     total = f"{len(graph.users)} derivations below {len(graph.recipes)} recipes, {graph.downloads} downloads"

@@ -13,7 +13,7 @@ from torchsmith.cli.nix_options import (
     TimeoutOption,
 )
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import paint, tell, write
+from torchsmith.cli.paint import paint, tell, warn, write
 
 if TYPE_CHECKING:
     from torchsmith.nix.inventory import Inventory
@@ -76,10 +76,7 @@ def _print_terms(inventory: Inventory, title: str) -> None:
     words = f"{title}: {packages} packages, {len(listed)} licences, {bound} of them not free ({basis})"
     tell(words)
     if bound:
-        told = (
-            "read terms that are not free before you hand on a result or an image; --json has every package"
-        )
-        tell(told, "yellow")
+        warn("read terms that are not free before you hand on a result or an image; --json has every package")
 
 
 def _print_license(one: Terms) -> None:
@@ -89,7 +86,7 @@ def _print_license(one: Terms) -> None:
         stated = paint(f"  not free; nixpkgs: {allowed}", "red")
     write(f"{len(one.packages):5}  {paint(license.title, 'bold red' if one.bound else 'bold')}{stated}")
     if one.bound and license.url:
-        write(f"       {license.url}")
+        write(f"       {license.url}", whole=True)
     shown = one.packages if one.bound else one.packages[:NAMED]
     more = f" and {len(one.packages) - len(shown)} more" if len(shown) < len(one.packages) else ""
-    write(f"       {', '.join(shown)}{more}", "dim")
+    write(f"       {', '.join(shown)}{more}", "dim", hang=0)
