@@ -70,6 +70,21 @@ def test_a_slowdown_of_five_percent_in_one_operation_is_found_there(tmp_path: Pa
     assert slow.low < 1.05 < slow.high
 
 
+def test_an_import_is_timed_with_its_bytecode_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it came with the build, or could be kept beside it, says nothing about the build."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    seen = tmp_path / "seen"
+    words = "f'{sys.dont_write_bytecode} {sys.pycache_prefix}\\n'"
+    tell = f"import sys; open({str(seen)!r}, 'a').write({words})"
+    monkeypatch.setattr(standin, "PROBE", tell + standin.PROBE)
+    compared(tmp_path, runs=2)
+    [(kept, folder)] = {tuple(line.split()) for line in seen.read_text().splitlines()}
+    assert kept == "False"
+    assert not Path(folder).exists()  # gone with the comparison
+
+
 def test_noise_that_could_hide_it_is_said(tmp_path: Path) -> None:
     found = compared(tmp_path, SLOW="op7", NOISE="0.3")
     assert "noisy" in outcomes(found).values()

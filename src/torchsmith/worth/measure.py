@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, log
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from torchsmith.edge.problem import Exit, Failed
@@ -15,7 +16,7 @@ from torchsmith.worth.subject import BuildProcess, BuildSubject, Died
 
 TURNS = 24  # of each build at an operation, within a round
 FEWEST_TURNS = 6  # at one that takes long
-TURN_SECONDS = 0.004  # what a turn should last
+TURN_SECONDS = 0.002  # what a turn should last
 LONG = TURNS * TURN_SECONDS * 2  # what all turns of one build at an operation may last
 MOST_CALLS = 5000  # in a turn
 FINE = TURN_SECONDS / 100  # the step of a clock that tells turns apart
@@ -103,20 +104,23 @@ def measure(
     found = Measurements()
     plans: dict[Key, TurnPlan] = {}
     done = 0
-    while done <= way.runs:
-        try:
-            progress(done, way.runs + 1)
-            values = _round(subjects, way, done, found, plans)
-        except KeyboardInterrupt:
-            if found.rounds < FEWEST:
-                raise
-            break
-        except LostProcess as lost:
-            found.failed[lost.key] = lost.words  # and the round again, without it
-            continue
-        for key, taken in values.items() if done else ():
-            found.add(key, taken)
-        done += 1
+    with TemporaryDirectory(prefix="torchsmith-") as bytecode:
+        # one build may come with its Python compiled, another may lie where it cannot be kept
+        fair = [replace(one, bytecode=bytecode) for one in subjects]
+        while done <= way.runs:
+            try:
+                progress(done, way.runs + 1)
+                values = _round(fair, way, done, found, plans)
+            except KeyboardInterrupt:
+                if found.rounds < FEWEST:
+                    raise
+                break
+            except LostProcess as lost:
+                found.failed[lost.key] = lost.words  # and the round again, without it
+                continue
+            for key, taken in values.items() if done else ():
+                found.add(key, taken)
+            done += 1
     progress(done, done)
     found.drop_failed()
     return found

@@ -4,16 +4,25 @@ Only the standard library and torch are imported here. The parent tells which op
 two builds can take turns within milliseconds of each other.
 """
 
+import contextlib
+import ctypes
 import importlib
 import json
 import math
 import os
+import random
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 Tensors = tuple[Any, ...]
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
+LINE = 64  # bytes of a cache line, to which torch aligns its tensors
+PAGE = 4096
+BEFORE = 28 * LINE  # how long a store is under way while loads pass it
+LOOKS = 4  # until results come to lie where the last ones did
+ROOM = 256 * PAGE  # in which an input has a place
 SAMPLED = 16  # numbers of a reference that are told, so that two builds' references can be compared
 
 
@@ -95,6 +104,32 @@ def moved(values: Tensors, device: str, double: bool = False) -> Tensors:
     return tuple(map(one, values))
 
 
+def keep_memory() -> None:
+    """Have malloc keep what is freed; what it gives back costs a fault for every page of the next result."""
+    with contextlib.suppress(OSError, AttributeError):  # a C library without it
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_TRIM_THRESHOLD, -1)
+        libc.mallopt(M_MMAP_MAX, 0)
+
+
+def kept_apart(torch: Any, action: Callable[..., Any], values: Tensors, looks: int) -> Tensors:
+    """Copies of the inputs that do not lie a little before a result, pages aside: there a processor has loads
+    wait for stores that only look like theirs. Malloc's choice is chance for a process's life; here pages and
+    lines are drawn for every turn."""
+    rooms = [torch.empty(getattr(value, "nbytes", 0) + ROOM, dtype=torch.uint8) for value in values]
+    results = {action(*values).data_ptr() for _ in range(looks)}  # and there they will be again
+    lines = range(0, PAGE, LINE)
+    free = [line for line in lines if all((one - line) % PAGE > BEFORE for one in results)] or lines
+    copies = []
+    for value, room in zip(values, rooms, strict=True):
+        if hasattr(value, "nbytes"):
+            start = (random.choice(free) - room.data_ptr()) % PAGE + random.randrange(0, ROOM - PAGE, PAGE)
+            place = room[start : start + value.nbytes]
+            value = place.view(value.dtype).view(value.shape).copy_(value)
+        copies.append(value)
+    return tuple(copies)
+
+
 class Measured:
     """A build, and the operations that were laid out in it."""
 
@@ -131,6 +166,7 @@ class Measured:
 
     def open(self, device: str) -> dict[str, Any]:
         """Lay the operations out on a device; on a GPU the first call is timed."""
+        keep_memory()
         start = time.perf_counter()
         self.torch.ones(8, device=device).add_(1).sum().item()
         seconds = time.perf_counter() - start
@@ -153,6 +189,8 @@ class Measured:
     def time(self, device: str, name: str, count: int, cpu_clock: bool) -> dict[str, Any]:
         """Seconds for one call, as the mean of `count` after one that is not counted."""
         values, action, _ = self.operations[f"{device} {name}"]
+        if device == "cpu":
+            values = kept_apart(self.torch, action, values, min(count, LOOKS))
         clock = time.thread_time_ns if cpu_clock else time.perf_counter_ns
         finish = self.torch.cuda.synchronize if device != "cpu" else int
         action(*values)

@@ -41,6 +41,7 @@ class BuildSubject:
     interpreter: Interpreter
     extra: Mapping[str, str] = field(default_factory=dict)
     probe: Path = PROBE
+    bytecode: str = ""  # a folder where its processes keep what they compile of Python
 
 
 def subject(
@@ -68,6 +69,9 @@ class BuildProcess:
         self.of, self.limit = of, limit
         pinned = sorted(cores)
         environment = of.interpreter.environment(dict(os.environ))
+        if of.bytecode:
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)
+            environment["PYTHONPYCACHEPREFIX"] = of.bytecode
         environment |= {"OMP_NUM_THREADS": str(len(pinned)), "MKL_NUM_THREADS": str(len(pinned)), **of.extra}
         words = ",".join(map(str, pinned))
         argv = [str(of.interpreter.python), "-s", "-c", START, str(of.probe), words]
