@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
+import torchsmith.cli.main
 from torchsmith.__main__ import main
+from torchsmith.edge.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,7 @@ class Result:
     code: int
     out: str
     err: str
+    error: str = ""  # the code of the problem that ended it
 
 
 Call = Callable[..., Result]
@@ -26,8 +29,16 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     """Run `torchsmith ARGS`; anything but an exit escapes and fails the test."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
+    fail, told = torchsmith.cli.main.fail, list[str]()
+
+    def failing(problem: Problem) -> None:
+        told.append(problem.code())
+        fail(problem)
+
+    monkeypatch.setattr(torchsmith.cli.main, "fail", failing)
 
     def run(*args: str) -> Result:
+        told.clear()
         monkeypatch.setattr(sys, "argv", ["torchsmith", *args])
         code = 0
         try:
@@ -35,6 +46,6 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
         captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
+        return Result(code, captured.out, captured.err, "".join(told))
 
     return run

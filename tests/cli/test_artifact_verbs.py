@@ -64,22 +64,28 @@ def test_a_comparison_is_printed_part_by_part(call: Call, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("words", "code", "error", "named"),
     [
-        (["verify", "missing"], 2, "cannot read missing: No such file or directory"),
-        (["verify", "notes.txt"], 2, "notes.txt is no library: not an ELF file"),
-        (["verify", "empty"], 2, "holds no library of any known package"),
-        (["verify", "result", "--variant", "pytorch-sm120"], 2, "is not a variant"),
-        (["verify", "result", "--variant", "pytorch-python313-cpu-avx9"], 2, "unknown instruction set avx9"),
-        (["verify", "result", "--variant", "pytorch-python313-cuda13_0-sm99-avx2"], 2, "unknown GPU sm99"),
-        (["verify", "bad.whl"], 1, "bad.whl is not a readable wheel"),
-        (["test", "missing"], 2, "missing does not exist"),
-        (["test", "empty"], 2, "empty holds no Python package"),
-        (["test", "result", "--python", "/nowhere/python3"], 2, "/nowhere/python3 is not a program"),
+        (["verify", "missing"], 2, "cannot-read", "missing"),
+        (["verify", "notes.txt"], 2, "invalid", "notes.txt"),
+        (["verify", "empty"], 2, "invalid", "empty"),
+        (["verify", "result", "--variant", "pytorch-sm120"], 2, "bad-name", "pytorch-sm120"),
+        (["verify", "result", "--variant", "pytorch-python313-cpu-avx9"], 2, "not-known", "avx9"),
+        (["verify", "result", "--variant", "pytorch-python313-cuda13_0-sm99-avx2"], 2, "not-known", "sm99"),
+        (["verify", "bad.whl"], 1, "damaged", "bad.whl"),
+        (["test", "missing"], 2, "not-found", "missing"),
+        (["test", "empty"], 2, "invalid", "empty"),
+        (["test", "result", "--python", "/nowhere/python3"], 2, "invalid", "/nowhere/python3"),
     ],
 )
 def test_a_wrong_request_gets_a_message_and_its_exit_code(
-    words: list[str], code: int, message: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    code: int,
+    error: str,
+    named: str,
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     standin.build(tmp_path)
@@ -87,8 +93,8 @@ def test_a_wrong_request_gets_a_message_and_its_exit_code(
     (tmp_path / "notes.txt").write_text("no library\n")
     (tmp_path / "bad.whl").write_text("no wheel\n")
     result = call(*words)
-    assert message in result.err
-    assert result.code == code
+    assert (result.code, result.error) == (code, error)
+    assert named in result.err
 
 
 def test_a_run_prints_every_step_and_writes_junit(
@@ -97,8 +103,7 @@ def test_a_run_prints_every_step_and_writes_junit(
     monkeypatch.chdir(tmp_path)
     result = call("test", str(standin.build(tmp_path)), "--junit", "out/results.xml")
     assert result.code == 0
-    assert "✓ matrix product on the CPU" in result.out
-    assert "– GPU: a build without CUDA" in result.out
+    assert {"✓", "–"} <= {line.split()[0] for line in result.out.splitlines() if line.strip()}
     assert "<testsuite" in Path("out/results.xml").read_text()
 
 
@@ -106,5 +111,5 @@ def test_a_run_that_is_not_the_variant_fails(call: Call, tmp_path: Path) -> None
     result = call("test", str(standin.build(tmp_path)), "--variant", NAME, "--json")
     assert result.code == 1
     steps = {row["step"]: row["outcome"] for row in json.loads(result.out)["results"]}
-    assert steps["CUDA release"] == "failed"
-    assert steps["matrix product on the CPU"] == "passed"
+    assert steps.pop("CUDA release") == "failed"
+    assert "passed" in steps.values()

@@ -119,15 +119,15 @@ def test_the_stock_wheel_is_one_that_runs_and_says_what_is_lost(
 def test_no_variant_for_a_gpu_is_exit_1_with_the_cure_and_the_gpus_build_first(call: Call) -> None:
     result = call("pick", "--profile", "real", *ZEN4)
     assert result.code == 1
-    assert json.loads(call("pick", "--profile", "real", *ZEN4, "--json").out)["unserved"] == ["sm89"]
-    assert "update the driver to 580 or newer" in result.out
-    wanted = result.out.index("pytorch-python313-cuda12_9-sm89-avx512 would run here; to make it:")
-    assert wanted < result.out.index("runs on the CPU alone and leaves sm89 idle")
+    told = json.loads(call("pick", "--profile", "real", *ZEN4, "--json").out)
+    assert told["unserved"] == ["sm89"]
+    assert "580" in result.out
+    assert result.out.index(CELL) < result.out.index(told["choice"][0]["name"])
 
 
 def test_a_missing_cell_becomes_a_workspace_of_its_own(call: Call) -> None:
     result = call("pick", "--profile", "real", *ZEN4, "--create", "mine/torchsmith.toml")
-    assert "written: mine/torchsmith.toml" in result.err
+    assert "mine/torchsmith.toml" in result.err
     assert call("pick", "--names", "-w", "mine", *ZEN4).out == "pytorch-python313-cuda12_9-sm89-avx512\n"
     assert len(call("list", "--names", "-w", "mine").out.splitlines()) == 3
 
@@ -149,19 +149,19 @@ def test_a_file_that_torchsmith_would_refuse_is_not_written(call: Call) -> None:
     own = own.replace('"2.10"', '"9.9"').replace('"2.10.0"', '"9.9.0"').replace("pytorch210", "pytorch99")
     Path("here/catalog/lines.toml").write_text(own)
     refused = call("pick", "-w", "here", *ZEN4, "--create", "elsewhere/torchsmith.toml")
-    assert refused.code == 2
-    assert "unknown line '9.9'" in refused.err
+    assert (refused.code, refused.error) == (2, "invalid")
+    assert "'9.9'" in refused.err
     assert not Path("elsewhere").exists()
-    assert "written: here/more.toml" in call("pick", "-w", "here", *ZEN4, "--create", "here/more.toml").err
+    assert "here/more.toml" in call("pick", "-w", "here", *ZEN4, "--create", "here/more.toml").err
     assert call("list", "--names", "-w", "here/more.toml").code == 0
 
 
 def test_a_cell_that_nobody_proved_says_so_where_it_is_made(call: Call) -> None:
     v100 = ("--profile", "real", "--cpu", "zen4", "--gpu", "V100", "--driver", "550")
     result = call("pick", *v100, "--create", "mine.toml")
-    assert "not proved: " in result.out
-    assert "not proved: " in result.err
-    assert json.loads(call("pick", "--json", *v100).out)["create"][0]["unproved"]
+    unproved = json.loads(call("pick", "--json", *v100).out)["create"][0]["unproved"]
+    for text in (result.out, result.err):
+        assert unproved[0] in " ".join(text.split())
 
 
 def test_a_workspace_is_not_told_to_add_what_its_line_does_not_build(call: Call) -> None:
@@ -177,14 +177,14 @@ def test_an_lscpu_alone_leaves_the_gpus_unknown_and_says_so(call: Call) -> None:
     options = reports("lscpu-german")[:2]
     result = call("pick", "--profile", "wide", *options)
     assert result.code == 0
-    assert "the GPUs are unknown: this is for the CPU alone" in result.out
+    assert "GPUs are unknown" in result.out
     assert not json.loads(call("pick", "--json", *options).out)["gpus_known"]
 
 
 def test_a_workspace_is_told_which_line_to_add(call: Call) -> None:
     call("init", ".", "--profile", "plan")
     out = call("pick", *ZEN4).out
-    assert 'add "pytorch-python313-cuda12_9-sm89-avx512" to include in torchsmith.toml, then:' in out
+    assert f'"{CELL}" to include' in out
 
 
 def test_names_alone_are_data(call: Call) -> None:
@@ -199,8 +199,8 @@ def test_explain_says_of_every_other_candidate_why_not(call: Call) -> None:
     ).out
     for cell in json.loads(call("list", "--profile", "real", "--json", "pytorch").out)["cells"]:
         assert cell["name"] in out
-    assert "runs, but avx512 comes before avx2 for general use" in out
-    assert "120 code runs on capability 12.x alone" in out
+    for why in ("avx512 comes before avx2", "120 code runs on capability 12.x alone"):
+        assert why in out
 
 
 def test_selectors_narrow_the_candidates(call: Call) -> None:
@@ -240,8 +240,8 @@ def test_a_mac_is_told_that_nothing_runs_there(call: Call) -> None:
 def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None:
     result = call("host", *reports("gb10-dgx-spark"))
     assert result.code == 0
-    assert "GB10 (Cortex-X925 and Cortex-A725)" in result.out
-    assert "NVIDIA GB10, sm121" in result.out
+    assert "Cortex-X925" in result.out
+    assert "sm121" in result.out
     assert "memory.total" in result.err
 
 
@@ -252,30 +252,30 @@ def test_this_machine_is_read(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "error"),
     [
-        (("pick", "--from", "nowhere"), "cannot read nowhere"),
-        (("pick", "--cpu", "zen44"), "unknown CPU 'zen44'"),
-        (("pick", "--gpu", "RTX 1"), "unknown GPU 'RTX 1'"),
-        (("pick", "--workload", "gaming"), "unknown workload 'gaming'"),
-        (("pick", "--driver", "x"), "'x' is not a driver version"),
-        (("cover", "nowhere.csv"), "there is no nowhere.csv"),
-        (("cover", "sample", "--must", "x"), "x is not among the candidates"),
+        (("pick", "--from", "nowhere"), "cannot-read"),
+        (("pick", "--cpu", "zen44"), "not-known"),
+        (("pick", "--gpu", "RTX 1"), "not-known"),
+        (("pick", "--workload", "gaming"), "not-known"),
+        (("pick", "--driver", "x.y"), "invalid"),
+        (("cover", "nowhere.csv"), "not-found"),
+        (("cover", "sample", "--must", "x-y"), "not-known"),
     ],
 )
-def test_a_wrong_request_is_answered_in_words(args: tuple[str, ...], said: str, call: Call) -> None:
+def test_a_wrong_request_is_answered_in_words(args: tuple[str, ...], error: str, call: Call) -> None:
     result = call(*args)
-    assert result.code == 2
-    assert said in result.err
+    assert (result.code, result.error) == (2, error)
+    assert args[-1] in result.err
 
 
 def test_cover_writes_a_matrix_that_is_read_back(call: Call) -> None:
     result = call("cover", "sample", "--profile", "wide", "--write", "chosen.toml")
     assert result.code == 0
-    assert "proved optimal" in result.out
     names = call("list", "--names", "--workspace", "chosen.toml", "pytorch").out.splitlines()
     data = json.loads(call("cover", "sample", "--profile", "wide", "--json").out)
     assert names == data["plan"]["variants"]
+    assert data["plan"]["proof"]["optimal"]
     again = call("cover", "sample", "--profile", "wide", "--write", "chosen.toml")
     assert again.code == 2
     assert "chosen.toml" in again.err
@@ -285,8 +285,9 @@ def test_machines_that_nothing_serves_and_rows_that_cannot_be_read_are_exit_1(ca
     Path("fleet.csv").write_text("name,cpu,gpu,driver\nold,zen,T4,470\nok,zen3,A100,580\nbad,zen99,L4,580\n")
     result = call("cover", "fleet.csv", "--profile", "wide")
     assert result.code == 1
-    assert "not read: fleet.csv:4: unknown CPU 'zen99'" in result.err
-    assert "needs driver 525.60.13 or newer, not 470" in result.out
+    assert "fleet.csv:4: " in result.err
+    assert "'zen99'" in result.err
+    assert "525.60.13" in result.out
 
 
 def test_the_curve_shows_what_each_further_variant_buys(call: Call) -> None:

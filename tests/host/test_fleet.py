@@ -9,7 +9,7 @@ import pytest
 
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Empty, Invalid, Problem
 from torchsmith.host.document import to_document
 from torchsmith.host.fleet import SAMPLE, Fleet, read_fleet
 from torchsmith.host.resolve import capability_of, resolve
@@ -119,17 +119,19 @@ def test_a_folder_holds_a_machine_for_each_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "kind", "said"),
     [
-        ("f.csv", "", "is empty"),
-        ("f.csv", "rack,owner\n1,2\n", "describes no machine"),
-        ("f.csv", "cpu,gpu\npentium,none\n", "holds no machine that can be read"),
-        ("f.json", "[", "not valid JSON"),
-        ("f.json", "[1]", "describes no machine"),
+        ("f.csv", "", Empty, "f.csv"),
+        ("f.csv", "rack,owner\n1,2\n", Empty, "f.csv"),
+        ("f.csv", "cpu,gpu\npentium,none\n", Empty, "'pentium'"),
+        ("f.json", "[", Invalid, "f.json:1: "),
+        ("f.json", "[1]", Empty, "f.json"),
     ],
 )
-def test_an_inventory_without_a_machine_is_refused(name: str, text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(Problem) as caught:
+def test_an_inventory_without_a_machine_is_refused(
+    name: str, text: str, kind: type[Problem], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(kind) as caught:
         read(tmp_path / name, text)
     assert said in str(caught.value)
 

@@ -92,22 +92,22 @@ def test_every_spelling_in_use_is_read(name: str, variant: str, flavor: str, old
 @pytest.mark.parametrize(
     ("name", "column", "what"),
     [
-        ("", 1, "the package is missing"),
-        ("pytroch-python313-cpu-avx2", 1, "did you mean pytorch?"),
-        ("pytorch-py313-cpu-avx2", 9, "expected a Python"),
-        ("pytorch-python313-gpu-avx2", 19, "expected cpu or a CUDA"),
-        ("pytorch-python313-cuda13_0-avx2", 28, "expected a GPU architecture"),
-        ("pytorch-python313-cuda13_0-sm120", 33, "the CPU instruction set is missing"),
-        ("pytorch-python313-cpu-avx2-fast", 28, "unknown ending 'fast'"),
-        ("pytorch-python313-cpu-avx2-", 28, "unknown ending ''"),
-        ("pytorch-python313-cpu-AVX2", 23, "expected an instruction set"),
+        ("", 1, "missing"),
+        ("pytroch-python313-cpu-avx2", 1, "pytorch?"),
+        ("pytorch-py313-cpu-avx2", 9, "'py313'"),
+        ("pytorch-python313-gpu-avx2", 19, "'gpu'"),
+        ("pytorch-python313-cuda13_0-avx2", 28, "'avx2'"),
+        ("pytorch-python313-cuda13_0-sm120", 33, "missing"),
+        ("pytorch-python313-cpu-avx2-fast", 28, "'fast'"),
+        ("pytorch-python313-cpu-avx2-", 28, "''"),
+        ("pytorch-python313-cpu-AVX2", 23, "'AVX2'"),
     ],
 )
 def test_a_bad_name_says_what_is_wrong_and_where(name: str, column: int, what: str) -> None:
     with pytest.raises(BadName) as caught:
         read_name(name, CATALOG)
     assert caught.value.column == column
-    assert what in caught.value.message
+    assert what in caught.value.what
 
 
 CELL = "python313-cuda12_9-sm90-avx2"
