@@ -47,22 +47,20 @@ def test_a_list_of_machines_is_read_and_written_as_nix_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "reason"),
+    ("one", "named"),
     [
-        (builder(systems=frozenset((ARM,))), "builds for aarch64-linux"),
-        (builder(features=frozenset()), "lacks the feature big-parallel"),
-        (
-            builder(isas=frozenset(("avx2",))),
-            "cannot run avx512 (it runs avx2), and the import check runs there",
-        ),
-        (builder(mandatory=frozenset(("gpu",))), "builds only what needs gpu"),
-        (builder(isas=frozenset(("avx2", "avx512"))), ""),
-        (builder(), ""),
+        (builder(systems=frozenset((ARM,))), {"aarch64-linux"}),
+        (builder(features=frozenset()), {"big-parallel"}),
+        (builder(isas=frozenset(("avx2",))), {"avx512", "avx2"}),
+        (builder(mandatory=frozenset(("gpu",))), {"gpu"}),
+        (builder(isas=frozenset(("avx2", "avx512"))), set()),
+        (builder(), set()),
     ],
 )
-def test_a_builder_says_why_it_cannot_build_a_job(one: Builder, reason: str) -> None:
-    assert one.refusal(job()) == reason
-    assert bool(able([one], job())) == (not reason)
+def test_a_builder_says_why_it_cannot_build_a_job(one: Builder, named: set[str]) -> None:
+    refusal = one.refusal(job())
+    assert named <= set(re.findall(r"[\w-]+", refusal))
+    assert bool(able([one], job())) == (not refusal) == (not named)
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def test_every_workload_places_every_instruction_set() -> None:
 @pytest.mark.parametrize(
     ("limit", "fault"),
     [
-        ('sms = ["sm88"]', "names an unknown GPU sm88"),
-        ('cuda = ">=14"', "is about no CUDA of that pin"),
-        ('cuda = "13 or so"', "is not a version bound"),
+        ('sms = ["sm88"]', "sm88"),
+        ('cuda = ">=14"', "CUDA"),
+        ('cuda = "13 or so"', "13 or so"),
     ],
 )
 def test_a_limit_that_can_never_hold_is_a_fault(limit: str, fault: str) -> None:

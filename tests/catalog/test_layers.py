@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import Sm, load_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.catalog.check import Contradiction
+from torchsmith.edge.problem import Invalid, NotKnown, Problem
 from torchsmith.workspace.load import open_workspace
 
 NEW_CATALOG = {
@@ -119,31 +120,31 @@ def test_a_layer_may_change_one_field_and_leave_the_rest(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "message"),
+    ("file", "text", "at", "kind", "said"),
     [
-        ("gpus", "[sm90]\nmin_drivr = '1'\n", "gpus.toml:2:1: unknown key min_drivr"),
-        ("gpus", "[sm90]\nparts = 'H100'\n", "gpus.toml:2:1: expected array, got str"),
-        ("gpus", "[sm90]\nmin_driver = 'new'\n", "gpus.toml:2:1: 'new' is not a driver version"),
-        ("gpus", "[sm90\n", "gpus.toml:1:6: not valid TOML"),
-        ("gpus", "sm90 = 1\n", "gpus.toml:1:1: sm90 must be a table"),
-        ("lines", '["2.10".cuda."13.0"]\npin = "nowhere"\n', "unknown pin 'nowhere'"),
-        ("lines", '["2.8".cuda."12.8"]\nfixes = ["magma-cuda13"]\n', "the fix magma-cuda13 does not apply"),
-        ("gpu", "", "gpu.toml is not a catalog file"),
-        ("lines", OWN_LINE, "lines.toml:9:1: the catalog contradicts itself: 2.10-ours on CUDA 13.0: pin"),
-        ("lines", OWN_LINE, "pin 6a030d5 has torch 2.9.1, not 2.10.0"),
-        ("cuda", '["13.2"]\nattr = "cudaPackages_13.2"\n', "cuda.toml:2:1: the catalog contradicts itself"),
-        ("cuda", '["13.2"]\nattr = "cudaPackages_13_3"\n', "is not a package set of CUDA 13.2"),
-        ("gpus", '[sm90]\nparts.add = ["RTX 4090"]\n', "gpus.toml:2:1: the catalog contradicts itself"),
-        ("lines", '["2.8"]\ntorch = "2.7.1"\n', "2.8 is called pytorch28, but its torch is 2.7.1"),
-        ("lines", '["2.13".cuda."13.0"]\nunproved = ""\n', "names no pin"),
-        ("cpus", "[zen4]\nproducts.add = ['EPYC (']\n", "cpus.toml:2:1"),
-        ("pins", '[6a030d5]\nrev = "' + "0" * 40 + '"\n', "6a030d5 is called by another revision"),
+        ("gpus", "[sm90]\nmin_drivr = '1'\n", "2:1", NotKnown, "min_driver?"),
+        ("gpus", "[sm90]\nparts = 'H100'\n", "2:1", Invalid, "array"),
+        ("gpus", "[sm90]\nmin_driver = 'new'\n", "2:1", Invalid, "'new'"),
+        ("gpus", "[sm90\n", "1:6", Invalid, "TOML"),
+        ("gpus", "sm90 = 1\n", "1:1", Invalid, "sm90"),
+        ("lines", '["2.10".cuda."13.0"]\npin = "nowhere"\n', "2:1", Contradiction, "'nowhere'"),
+        ("lines", '["2.8".cuda."12.8"]\nfixes = ["magma-cuda13"]\n', "2:1", Contradiction, "magma-cuda13"),
+        ("gpu", "", "", NotKnown, "gpu.toml"),
+        ("lines", OWN_LINE, "9:1", Contradiction, "2.10-ours on CUDA 13.0: pin 6a030d5 has torch 2.9.1"),
+        ("cuda", '["13.2"]\nattr = "cudaPackages_13.2"\n', "2:1", Contradiction, "'cudaPackages_13.2'"),
+        ("cuda", '["13.2"]\nattr = "cudaPackages_13_3"\n', "2:1", Contradiction, "'cudaPackages_13_3'"),
+        ("gpus", '[sm90]\nparts.add = ["RTX 4090"]\n', "2:1", Contradiction, "RTX 4090"),
+        ("lines", '["2.8"]\ntorch = "2.7.1"\n', "1:2", Contradiction, "pytorch28"),
+        ("lines", '["2.13".cuda."13.0"]\nunproved = ""\n', "1:2", Contradiction, "2.13"),
+        ("cpus", "[zen4]\nproducts.add = ['EPYC (']\n", "2:1", Contradiction, "'EPYC ('"),
+        ("pins", '[6a030d5]\nrev = "' + "0" * 40 + '"\n', "2:1", Contradiction, "6a030d5"),
     ],
 )
 def test_a_fault_in_a_catalog_file_is_placed_and_named(
-    tmp_path: Path, file: str, text: str, message: str
+    tmp_path: Path, file: str, text: str, at: str, kind: type[Problem], said: str
 ) -> None:
     write(tmp_path, {file: text})
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(kind) as caught:
         load_catalog(tmp_path / "catalog")
-    assert message in str(caught.value)
+    assert str(caught.value.where) == str(tmp_path / f"catalog/{file}.toml") + (at and f":{at}")
+    assert said in str(caught.value)
