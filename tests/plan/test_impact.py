@@ -64,9 +64,9 @@ def test_the_summary_counts_as_a_person_would() -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in {"NAME": "x", "EMAIL": "x@example.invalid"}.items():
-        monkeypatch.setenv(f"GIT_AUTHOR_{name}", value)
-        monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
+    windows = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.autocrlf", "GIT_CONFIG_VALUE_0": "true"}
+    for name, value in windows.items():  # line ends as somebody on WSL may have them
+        monkeypatch.setenv(name, value)
     (tmp_path / "torchsmith.toml").write_text(CELLS)
     generate(GenerateRequest(workspace=tmp_path, commit=True))
     return tmp_path

@@ -42,8 +42,10 @@ def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     tree = revision if part == "." else f"{revision}:{part}"
     file = target / ".revision.tar"
+    # Whatever line ends this machine likes in its files.
+    as_committed = ["-c", "core.autocrlf=false", "-c", "core.eol=lf"]
     words = ["archive", "--format=tar", f"--output={file}", "--end-of-options", tree]
-    done = run(["git", "-C", repo, *words], timeout=300)
+    done = run(["git", "-C", repo, *as_committed, *words], timeout=300)
     if not done.ok:
         said = (done.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
         raise NotFound(
