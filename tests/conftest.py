@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -25,12 +27,20 @@ PARTS = {
 }
 
 
+# What whoever runs the tests has set for git, Nix or torchsmith; in a hook of git, what git has.
+THEIR_OWN = re.compile("GIT_|NIX_(REMOTE|CONFIG|PATH)|TORCHSMITH_NIXPKGS")
+
+
 @pytest.fixture(autouse=True, scope="session")
-def _somebody_commits() -> None:
-    """Git knows a committer, whatever the machine's own settings are."""
+def _nobodys_own_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Git, Nix and torchsmith are as a machine has them that was just set up, but git knows a committer."""
+    for name in filter(THEIR_OWN.match, list(os.environ)):
+        del os.environ[name]
+    config = tmp_path_factory.mktemp("git") / "config"
+    config.write_text(f"[safe]\ndirectory = {Path(__file__).parent.parent}\n")
+    os.environ |= {"GIT_CONFIG_GLOBAL": str(config), "GIT_CONFIG_NOSYSTEM": "1", "NIX_USER_CONF_FILES": ""}
     for role in ("AUTHOR", "COMMITTER"):
-        os.environ[f"GIT_{role}_NAME"] = "Test"
-        os.environ[f"GIT_{role}_EMAIL"] = "test@example.org"
+        os.environ |= {f"GIT_{role}_NAME": "Test", f"GIT_{role}_EMAIL": "test@example.org"}
 
 
 @pytest.hookimpl(tryfirst=True)
