@@ -8,7 +8,7 @@ from typing import Annotated
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 
-EXAMPLE = "torchsmith compare sample sample --runs 10 --svg gain.svg"
+EXAMPLE = "torchsmith compare sample sample --runs 2 --svg gain.svg"
 BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
 
 
