@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from torchsmith.matrix import Matrix
-from torchsmith.workspace.load import DEFAULT, open_workspace
+from torchsmith.matrix.cells import neighbours
+from torchsmith.workspace.load import DEFAULT, default_profiles, open_workspace
 
 SMS = ("sm121", "sm120", "sm110", "sm103", "sm100", "sm90", "sm89", "sm86", "sm80")
 X86 = ("avx2", "avx512", "avx512bf16", "avx512vnni")
@@ -66,3 +68,39 @@ def test_the_wide_profile_is_every_cell_that_hardware_and_toolkit_allow() -> Non
     left = {left.variant.name for left in wide.left_out}
     assert not left & names
     assert len(left) + len(names) == 3 * (4 * 11 + 1) * 7, "each cell of the product is in or out"
+
+
+OWN = """
+format = 1
+line = "2.10"
+include = ["pytorch-python312-cpu-avx2", "torchvision-python312-cpu-avx2"]
+exclude = ["sm90 avx512", "package:torchaudio cpu"]
+[[matrix]]
+python = ["3.13"]
+cuda = ["cpu", "12.8"]
+sm = ["sm90", "sm120"]
+isa = ["avx2", "avx512", "armv9"]
+[[matrix]]
+line = "2.9"
+prefix = true
+packages = ["pytorch", "torchvision"]
+python = ["3.13"]
+cuda = ["12.8"]
+sm = ["sm90"]
+isa = ["avx2"]
+"""
+
+
+@pytest.mark.parametrize("profile", [*default_profiles(), ""])
+def test_what_is_asked_of_a_part_of_a_matrix_is_as_in_the_whole(profile: str, tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(OWN)
+    opened = open_workspace(None if profile else tmp_path, profile or None)
+    whole = opened.matrix
+    for package in opened.catalog.packages.values():
+        assert opened.cells_of(package) == tuple(one for one in whole.cells if one.variant.package == package)
+    assert all(opened.has(cell.variant) for cell in whole.cells)
+    assert not any(opened.has(left.variant) for left in whole.left_out)
+    held = {cell.variant for cell in whole.cells}
+    for cell in whole.cells:
+        for other in neighbours(cell.variant, opened.catalog):
+            assert opened.has(other) == (other in held), other

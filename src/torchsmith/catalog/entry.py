@@ -1,7 +1,6 @@
 """What every fact carries."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: the decoder would have to compile the text of every type.
 import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, Platform, Sm

@@ -1,7 +1,6 @@
 """The typed facts: one frozen class per kind of entry, as the TOML files spell them."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: the decoder would have to compile the text of every type.
 import re
 from collections.abc import Mapping
 from typing import Annotated, Literal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from torchsmith.catalog.load import Catalog, Layer, builtin_catalog, shipped_layer
+from torchsmith.catalog.load import SHIPPED, Catalog, Layer, builtin_catalog
 from torchsmith.edge.files import read_text
 
 
@@ -21,7 +21,7 @@ def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) ->
         return builtin_catalog()
     from torchsmith.catalog.check import check
 
-    catalog = Catalog([shipped_layer(), layer], templates)
+    catalog = Catalog([SHIPPED, layer], templates)
     check(catalog)
     return catalog
 

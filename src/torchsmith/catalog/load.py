@@ -64,7 +64,7 @@ class Layer(msgspec.Struct, frozen=True):
 
     texts: Mapping[str, str]
     paths: Mapping[str, str] = {}
-    kept: Path | None = None  # the folder of facts that torchsmith ships, which are kept parsed
+    kept: Path | None = None  # instead: the folder of facts that torchsmith ships, which are kept parsed
 
     @classmethod
     def folder(cls, folder: Path) -> Layer:
@@ -82,7 +82,13 @@ class Layer(msgspec.Struct, frozen=True):
         return cls(texts, paths)
 
     def path(self, file: str) -> str:
-        return self.paths.get(file, f"{file}.toml")
+        return str(self.kept / f"{file}.toml") if self.kept else self.paths.get(file, f"{file}.toml")
+
+    def text(self, file: str) -> str:
+        return read_text(self.kept / f"{file}.toml") if self.kept else self.texts.get(file, "")
+
+
+SHIPPED = Layer({}, kept=DATA)
 
 
 class Catalog:
@@ -225,7 +231,7 @@ class Catalog:
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         added = ("add",) if isinstance(value, dict) and value.keys() == {"add"} else ()
-        return place(layer.texts.get(file, ""), layer.path(file), (*path, *added))
+        return place(layer.text(file), layer.path(file), (*path, *added))
 
 
 def _told(package: Package) -> tuple[tuple[str, Mapping[str, str]], ...]:
@@ -233,7 +239,7 @@ def _told(package: Package) -> tuple[tuple[str, Mapping[str, str]], ...]:
 
 
 def _tables(layer: Layer, file: str) -> dict[str, Any]:
-    if layer.kept is not None and file in layer.texts:
+    if layer.kept is not None:
         return read_kept(layer.kept / f"{file}.toml")
     text = layer.texts.get(file)
     if text is None:
@@ -263,28 +269,27 @@ def _convert(entry: Any, kind: type[E_], key: str, name: str, layer: Layer, file
     except (msgspec.ValidationError, BadValue) as error:
         from torchsmith.edge.toml import validation_problem
 
-        text = layer.texts.get(file, "")
-        raise validation_problem(error, text, layer.path(file), kind, inside=(name,)) from error
+        raise validation_problem(error, layer.text(file), layer.path(file), kind, inside=(name,)) from error
+
+
+@cache  # the same few words stand in hundreds of places
+def _parsed(kind: Any, text: str) -> object:
+    return kind.parse(text)
 
 
 def _decode(kind: type, value: object) -> object:
     if kind in _PARSED and isinstance(value, str):
-        return kind.parse(value)
+        return _parsed(kind, value)
     raise BadValue(f"expected text, got {value!r}")
 
 
 def _problem_at(layer: Layer, file: str, path: tuple[str | int, ...], message: str) -> Problem:
     from torchsmith.edge.toml import place
 
-    return Invalid(message, where=place(layer.texts[file], layer.path(file), path))
+    return Invalid(message, where=place(layer.text(file), layer.path(file), path))
 
 
 @cache
 def builtin_catalog() -> Catalog:
     """The catalog that torchsmith ships."""
-    return Catalog([shipped_layer()])
-
-
-def shipped_layer() -> Layer:
-    """The facts that torchsmith ships."""
-    return msgspec.structs.replace(Layer.folder(DATA), kept=DATA)
+    return Catalog([SHIPPED])

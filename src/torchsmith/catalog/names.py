@@ -8,8 +8,8 @@ from functools import lru_cache
 from torchsmith.catalog.facts import Cpu
 from torchsmith.catalog.load import Catalog
 
-_MARKS = re.compile(r"\((r|tm|c)\)|[®™]", re.IGNORECASE)
-_NOISE = re.compile(r"\b(cpu|processor)\b", re.IGNORECASE)
+_MARKS = r"(?i)\((r|tm|c)\)|[®™]"
+_NOISE = r"(?i)\b(cpu|processor)\b"
 
 
 def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
@@ -18,7 +18,7 @@ def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
     instruction sets, match."""
     if name.lower() in catalog.cpus:
         return catalog.cpus[name.lower()]
-    return _lookup(catalog).find(" ".join(_NOISE.sub(" ", _MARKS.sub("", name)).split()))
+    return _lookup(catalog).find(" ".join(re.sub(_NOISE, " ", re.sub(_MARKS, "", name)).split()))
 
 
 class _CpuLookup:

@@ -1,7 +1,6 @@
 """What can be built: torch, what needs it, and what needs CUDA alone, as packages.toml tells it."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: the decoder would have to compile the text of every type.
 from collections.abc import Mapping
 from typing import Annotated, Literal
 

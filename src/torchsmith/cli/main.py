@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -46,8 +45,6 @@ def _run(words: list[str]) -> None:
         return
     from torchsmith.cli.quick import quick_call
 
-    # Loading makes thousands of objects that stay: looking for rubbish among them costs a tenth of the start.
-    gc.set_threshold(50_000, 20, 20)
     call = quick_call(words)
     if call:
         function, given = call

@@ -75,7 +75,8 @@ def build_commands(
         where = "" if here.folder == "." else f" -w {_quoted(here.folder)}"
         write = "" if here.recipe(variant).exists() else f"torchsmith generate{where}"
     build = f"torchsmith build{where} {' '.join(names)}"
-    flox = f"flox build -d {_quoted(str(here.recipe(variant).parents[2]))} {variant.name}"
+    folder = here.recipe(variant).parents[2]
+    flox = f"flox build -d {_quoted(str(folder))} {variant.name}" if here.flox else ""
     steps = {}
     if here.nix:
         steps["build"] = f"{write} && {build}" if write else build

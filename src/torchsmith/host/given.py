@@ -18,9 +18,7 @@ from torchsmith.host.read_pci import OTHERS
 from torchsmith.matrix.hardware import FEW, find_cpu_by_name, parts_holding, parts_within, typo_of
 
 # Words that name accelerators of others than NVIDIA.
-OTHER_MAKERS = re.compile(
-    r"\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?|tpu|apple|intel|ascend)\b", re.IGNORECASE
-)
+OTHER_MAKERS = r"(?i)\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?|tpu|apple|intel|ascend)\b"
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
@@ -124,7 +122,7 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
 
 def _gpu_hint(name: str, catalog: Catalog) -> str:
     """The parts that hold the words, or the one that is spelled nearly so; no other guess."""
-    if OTHER_MAKERS.search(name):
+    if re.search(OTHER_MAKERS, name):
         return f"{OTHERS}: write none"
     several = parts_within(name, catalog)
     if several:

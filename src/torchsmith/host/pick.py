@@ -12,7 +12,7 @@ from torchsmith.host.facts import HostFacts
 from torchsmith.host.judge import Fits
 from torchsmith.host.rank import Ranking, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
-from torchsmith.host.stack import Stack, stack_of
+from torchsmith.host.stack import Holds, Stack, stack_of
 from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, LeftOut, Rejected, Target, Variant, assess
 
 
@@ -75,8 +75,12 @@ def pick(
     catalog: Catalog,
     workload: Workload,
     packages: Sequence[str] = (),
+    has: Holds | None = None,
 ) -> Pick:
-    """Rank a matrix's cells of a package, or of several together (torch where none is named), and choose."""
+    """Rank a matrix's cells of a package, or of several together (torch where none is named), and choose.
+
+    `has` speaks for a matrix of which `cells` are the part that is asked for.
+    """
     facts = resolve(facts, catalog)
     host = capability_of(facts)
     everything = list(cells)
@@ -84,10 +88,11 @@ def pick(
     own = stack.cells(everything)
     ranking = rank(host, own, catalog, workload)
     choice = choose(host, ranking)
-    names = {cell.name for cell in everything}
-    siblings = (one.fit.variant.of(other).name for one in choice.variants for other in stack.beside(catalog))
+    if has is None:
+        has = {cell.variant for cell in everything}.__contains__
+    siblings = (one.fit.variant.of(other) for one in choice.variants for other in stack.beside(catalog))
     wanted = _wanted(host, ranking, choice, own or everything, catalog, workload, stack)
-    brought = (one for chosen in choice.variants for one in stack.brought(chosen.fit.variant, names, catalog))
+    brought = (one for chosen in choice.variants for one in stack.brought(chosen.fit.variant, has, catalog))
     return Pick(
         facts,
         host,
@@ -95,7 +100,7 @@ def pick(
         ranking,
         choice,
         (*stack.others, stack.lead),
-        companions=tuple(name for name in siblings if name in names),
+        companions=tuple(one.name for one in siblings if has(one)),
         brought=tuple(dict.fromkeys(brought)),
         exact=tuple(_exact(ranking, choice)),
         wanted=wanted,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from torchsmith.catalog import Catalog, Package
 from torchsmith.edge.problem import by_name
 from torchsmith.matrix import Accepted, Cell, Variant, assess
+
+Holds = Callable[[Variant], bool]  # whether a matrix has a cell
 
 
 class Stack(msgspec.Struct, frozen=True):
@@ -38,11 +40,10 @@ class Stack(msgspec.Struct, frozen=True):
             found |= {one.name: one for one in catalog.below(other)}
         return [one for name, one in catalog.packages.items() if name in found and one != self.lead]
 
-    def brought(self, variant: Variant, names: Iterable[str], catalog: Catalog) -> tuple[str, ...]:
+    def brought(self, variant: Variant, has: Holds, catalog: Catalog) -> tuple[str, ...]:
         """What a cell's recipe brings by itself because the matrix has no cell of it."""
-        known = set(names)
         needed = [one for one in catalog.below(self.lead) if one != self.lead]
-        return tuple(one.title for one in needed if variant.of(one).name not in known)
+        return tuple(one.title for one in needed if not has(variant.of(one)))
 
 
 def stack_of(names: Sequence[str], cells: Iterable[Cell], catalog: Catalog) -> Stack:

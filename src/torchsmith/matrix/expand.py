@@ -34,6 +34,18 @@ class Block(msgspec.Struct, frozen=True):
                     for isa in self.isas:
                         yield Variant(package, python, target, isa, release=self.release)
 
+    def holds(self, variant: Variant) -> bool:
+        """Whether the product has a cell, buildable or not."""
+        return (
+            variant.package in self.packages
+            and variant.python in self.pythons
+            and variant.cuda in self.cudas
+            and (variant.sm is None or variant.sm in self.sms)
+            and variant.isa in self.isas
+            and variant.release == self.release
+            and not variant.flavor
+        )
+
     def _targets(self) -> Iterator[Target]:
         for cuda in self.cudas:
             if cuda is None:
@@ -56,6 +68,23 @@ class MatrixSpec(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...] = ()
     include: tuple[Include, ...] = ()
     exclude: tuple[Selector, ...] = ()
+
+    def of(self, package: Package) -> MatrixSpec:
+        """What of it is about one package."""
+        return MatrixSpec(
+            tuple(replace(block, packages=(package,)) for block in self.blocks if package in block.packages),
+            tuple(one for one in self.include if one.variant.package == package),
+            self.exclude,
+        )
+
+    def has(self, variant: Variant, catalog: Catalog) -> bool:
+        """Whether a cell is in the matrix, found out without expanding the rest of it."""
+        blocks = (block for block in self.blocks if block.holds(variant))
+        decided = ((block, assess(variant, catalog, block.line)) for block in blocks)
+        return any(
+            isinstance(decision, Accepted) and not _unwanted(decision, variant, block, self.exclude, catalog)
+            for block, decision in decided
+        ) or any(one.variant == variant for one in self.include)
 
 
 class Cell(msgspec.Struct, frozen=True):

@@ -44,11 +44,11 @@ def _names(cpu: Cpu) -> list[str]:
 
 def _explains(cpu: Cpu, words: str) -> bool:
     """Whether every number of the words is the CPU's: zen 9 is not zen."""
-    bare = re.sub(r"\((?:r|tm)\)", "", words, flags=re.IGNORECASE)
-    if any(product_pattern(product).search(bare) for product in cpu.products):
-        return True
     own = set(re.findall(r"\d+", " ".join(_names(cpu))))
-    return own.issuperset(re.findall(r"\d+", words))
+    if own.issuperset(re.findall(r"\d+", words)):
+        return True
+    bare = re.sub(r"\((?:r|tm)\)", "", words, flags=re.IGNORECASE)
+    return any(product_pattern(product).search(bare) for product in cpu.products)
 
 
 def hardware_hint(words: str, catalog: Catalog) -> str:

@@ -74,6 +74,14 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         catalog = load_catalog(self.root / "catalog", facts) if facts else self.catalog
         return replace(self, source=source, settings=parse_settings(source), catalog=catalog)
 
+    def cells_of(self, package: Package) -> tuple[Cell, ...]:
+        """The cells of one package, without expanding the others; the file is taken to be right."""
+        return self.source.placed(lambda: expand(self.spec.of(package), self.catalog)).cells
+
+    def has(self, variant: Variant) -> bool:
+        """Whether the matrix holds a cell by this name, found out without expanding it."""
+        return self.spec.has(variant, self.catalog)
+
     def find(self, variant: Variant) -> Cell | None:
         """The matrix's cell, under its name or, where the name states a release, under the plain one."""
         found = self.matrix.find(variant.name)

@@ -1,9 +1,8 @@
 """torchsmith.toml as typed values, and its JSON Schema for editors."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: the decoder would have to compile the text of every type.
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
@@ -23,7 +22,7 @@ class CudaChoice:
         self.version = version
 
     @classmethod
-    def parse(cls, text: str) -> CudaChoice:
+    def parse(cls, text: str) -> Self:
         return cls(None if text == "cpu" else CudaVersion.parse(text))
 
 

@@ -80,8 +80,10 @@ def run(
     catalog = opened.catalog
     given = Given(system, cpu, isa, features, "; ".join(gpu or []), "", driver)
     facts = gather(from_ or [], given, catalog, limit=time_limit)
-    cells = opened.select(selectors or []).cells
-    answer = pick(facts, cells, catalog, by_name("workload", workload, catalog.workloads), package or ())
+    whole = bool(opened.root or selectors or package)  # of a matrix of ours torch's part is enough
+    cells = opened.select(selectors or []).cells if whole else opened.cells_of(catalog.torch)
+    use = by_name("workload", workload, catalog.workloads)
+    answer = pick(facts, cells, catalog, use, package or (), None if whole else opened.has)
     here = stand_here(opened.root, org or opened.settings.org)
     if manifest:
         _print_manifest(answer, catalog, here.org)
