@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_what_is_taken_in_and_what_is_not_is_told_with_reasons(
     said = call("init", "--from", "build-pytorch")
     assert said.code == 0
     lines = said.out.splitlines()
-    assert lines[0] == "left out, cells that cannot be built: 2"
+    assert lines[0] == "left out, cells that torchsmith does not make: 2"
     assert lines[1].startswith(f"  {impossible[0]} and 1 more: sm70 ends with CUDA 12.9")
     assert lines[2] == "left out, names that are no cell: 1"
     assert "darwin" in lines[3]
@@ -52,7 +53,46 @@ def test_recipes_at_another_nixpkgs_than_their_line_are_told(
     monkeypatch.chdir(tmp_path)
     said = call("init", "--from", "build-pytorch")
     assert said.code == 0, said.err
-    assert "  1 of line 2.9 for CUDA 12.9 at 0182a36, where ours would be at 6a030d5" in said.out.splitlines()
+    assert "line 2.9 for CUDA 12.9 at nixpkgs 0182a36" in said.err
+    line = tomllib.loads((tmp_path / "catalog/lines.toml").read_text())["2.9"]
+    assert line == {"cuda": {"12.9": {"pin": "0182a36"}}}
+    assert call("plan").code == 0
+    assert call("generate", "--no-git").code == 0  # recipes of others stay, and nothing is wrong with that
+    assert "0182a36" in call("show", RIGHT).out
+    assert call("init", "--from", "build-pytorch", "--force").code == 0  # what it wrote is in nobody's way
+
+
+@pytest.mark.parametrize("rev", ["", "0" * 40])
+def test_a_nixpkgs_that_a_line_cannot_have_is_told(
+    rev: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since only some of its recipes are at it, or since nobody knows what it has."""
+    pins = builtin_catalog().pins
+    other = rev or pins["0182a36"].rev
+    repo = repository(tmp_path / "build-pytorch", RIGHT, change=(pins["6a030d5"].rev, other))
+    if not rev:
+        recipe = next((repo / ".flox/pkgs").iterdir())
+        text = recipe.read_text().replace(other, pins["6a030d5"].rev)
+        recipe.with_name(f"{RIGHT.replace('avx2', 'avx512')}.nix").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    said = call("init", "--from", "build-pytorch", "--line", "2.9")
+    assert said.code == 0, said.err
+    assert f"  1 of line 2.9 for CUDA 12.9 at {other[:7]}" in said.out
+    assert not (tmp_path / "catalog").exists()
+
+
+def test_companions_that_their_line_does_not_build_are_of_their_torchs_line(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path / "build-pytorch", RIGHT)
+    companion = RIGHT.replace("pytorch", "torchaudio")
+    (pkgs := tmp_path / "build-torchaudio/.flox/pkgs").mkdir(parents=True)
+    (pkgs / f"{companion}.nix").write_text("{ python3Packages }: python3Packages.torchaudio\n")
+    monkeypatch.chdir(tmp_path)
+    said = call("init", "--from", "build-pytorch", "--from", "build-torchaudio")
+    assert said.code == 0, said.err
+    assert "left out" not in said.out
+    assert companion in call("list", "--names").out.split()
 
 
 def test_a_repository_of_which_nothing_can_be_taken_says_why(

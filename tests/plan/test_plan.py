@@ -67,6 +67,18 @@ def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
     assert replaced.old == f"{PKGS}/{CELL}-sm121-armv9-nightly.nix"
 
 
+def test_an_old_name_is_redundant_only_where_the_cell_has_another_recipe(drifted: Path) -> None:
+    dotted = drifted / PKGS / f"{CELL}-sm90-armv8.2.nix"
+    dotted.write_text((drifted / PKGS / f"{CELL}-sm110-armv8_2.nix").read_text())
+    toml = drifted / "torchsmith.toml"
+    toml.write_text(toml.read_text() + 'exclude = ["sm90"]\n')
+    (alone,) = (one for one in plan_workspace(drifted).changes if one.path.endswith("armv8.2.nix"))
+    assert not alone.why.startswith("redundant")
+    dotted.with_name(f"{CELL}-sm90-armv8_2.nix").write_text(dotted.read_text())
+    (twice,) = (one for one in plan_workspace(drifted).changes if one.path.endswith("armv8.2.nix"))
+    assert twice.why.startswith("redundant")
+
+
 OTHER_LAYOUTS = {
     "an unused set of packages": [("{ lib }:", "{ lib, pkgs ? import <nixpkgs> { } }:")],
     "lib from the unpinned set": [

@@ -108,6 +108,7 @@ def test_hand_edits_and_strangers_are_reported_and_left(root: Path) -> None:
     report = run(root)
     assert {change.path for change in report.blocked} == {RECIPE, RECIPE.replace("avx2", "avx512")}
     assert all("--adopt" in change.why for change in report.blocked)
+    assert [change.path for change in report.conflicts] == [RECIPE]  # what others wrote is theirs
     for path, text in before.items():
         assert path.read_text() == text
 

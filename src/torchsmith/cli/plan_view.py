@@ -10,7 +10,7 @@ import msgspec
 
 from torchsmith.cli.console import print_json, say_recovered
 from torchsmith.cli.paint import paint, tell, write
-from torchsmith.edge.words import by_reason
+from torchsmith.edge.words import by_reason, some_of
 from torchsmith.plan.apply import Applied
 from torchsmith.plan.plan import PHASES, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
@@ -108,9 +108,9 @@ def print_applied(applied: Applied) -> None:
     say_recovered(applied.recovered)
     for commit in applied.commits:
         tell(f"{commit.repo}: {commit.revision} {commit.message}")
-    for one in applied.left:
-        why = paint(f"  {one.kind}: {one.why}", "dim", sys.stderr)
-        tell(paint(f"left    {one.path}", "yellow", sys.stderr) + why)
+    for (kind, why), paths in by_reason(((one.kind, one.why), one.path) for one in applied.left).items():
+        tell(paint(f"left    {some_of(paths)}", "yellow", sys.stderr))
+        tell(f"        {kind}: {why}", "dim", hang=0)
     words = f"{len(applied.done)} files done"
     if applied.left:
         words += f", {len(applied.left)} left to their owner: --adopt takes them over"

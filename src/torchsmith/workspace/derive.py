@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.catalog import Catalog, load_catalog
+from torchsmith.catalog import Catalog, CudaVersion, load_catalog
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Conflict, Empty, Exists, Incomplete, NotFound, Problem
 from torchsmith.matrix import Accepted, Cell, assess
@@ -18,6 +18,7 @@ from torchsmith.matrix.text import products_of
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import FILE
 
+LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
 NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
 REASONS = 3  # told where nothing at all could be taken in
 HEAD = """\
@@ -35,7 +36,7 @@ class LeftBehind:
     name: str
     path: str
     why: str
-    impossible: bool = False  # its name is a cell, but no such cell can be built
+    impossible: bool = False  # its name is a cell, but torchsmith makes none such
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,8 @@ class Derived:
     cells: tuple[Cell, ...]
     left: tuple[LeftBehind, ...]
     folders: dict[str, str] = field(default_factory=dict)  # of packages that do not lie where ours would
-    pins: Mapping[str, int] = field(
-        default_factory=dict
-    )  # recipes at another nixpkgs than their line's, in words
+    pins: Mapping[LineCuda, str] = field(default_factory=dict)  # where all recipes are at another nixpkgs
+    elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept, in words
 
 
 def derive_workspace(folder: Path | None, repos: Sequence[Path], line: str | None = None) -> Derived:
@@ -58,40 +58,58 @@ def derive_workspace(folder: Path | None, repos: Sequence[Path], line: str | Non
     root = _root(folder, repos)
     catalog = load_catalog(root / "catalog")
     repositories = discover(repos).repositories
-    cells: dict[str, Cell] = {}
-    left: list[LeftBehind] = []
-    silent: list[RecipeFile] = []
-    pins: Counter[str] = Counter()
-    for recipe in (one for repository in repositories for one in repository.recipes):
-        found = _cell(recipe, catalog, line)
-        if isinstance(found, Cell):
-            cells.setdefault(found.name, found)
-            pins.update(_elsewhere(recipe, found, catalog))
-        elif found is None:
-            silent.append(recipe)
-        else:
-            left.append(found)
+    recipes = [one for repository in repositories for one in repository.recipes]
+    cells, left = _cells(recipes, catalog, line)
+    if not cells:
+        reasons = Counter(one.why for one in left).most_common(REASONS)
+        raise Empty(
+            f"no recipe in {', '.join(map(str, repos))} names a cell that torchsmith makes",
+            hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
+            or "a recipe is NAME.nix or NAME/default.nix below .flox/pkgs",
+        )
+    pins, elsewhere = _pins(recipes, cells, catalog, root / "catalog")
+    if pins:
+        with_pins = load_catalog(root / "catalog", {"lines": lines_text(pins)})
+        cells = {name: _again(cell, with_pins) or cell for name, cell in cells.items()}
+    folders = _folders(repositories, catalog)
+    ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
+    text = _text(ordered, repositories)
+    return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
+
+
+def _cells(
+    recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
+) -> tuple[dict[str, Cell], list[LeftBehind]]:
+    """What recipes are builds of, by name, and what could not be taken in."""
+    found = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
+    silent = [recipe for recipe, one in found if one is None]
     if silent:
         raise Incomplete(
             f"nothing tells which torch release {len(silent)} recipes are of, such as {silent[0].attr}",
             hint="say it: --line 2.9, or a comment # torchsmith: line 2.9 in each",
         )
-    if not cells:
-        reasons = Counter(one.why for one in left).most_common(REASONS)
-        raise Empty(
-            f"no recipe in {', '.join(map(str, repos))} names a cell that can be built",
-            hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
-            or "a recipe is NAME.nix or NAME/default.nix below .flox/pkgs",
-        )
-    folders = _folders(repositories, catalog)
-    ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
-    text = _text(ordered, repositories)
-    count = sum(len(one.recipes) for one in repositories)
-    return Derived(root / FILE, text, count, ordered, tuple(left), folders, pins)
+    cells: dict[str, Cell] = {}
+    for _, one in found:
+        if isinstance(one, Cell):
+            cells.setdefault(one.name, one)
+    lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
+    left: list[LeftBehind] = []
+    for recipe, one in found:
+        if not isinstance(one, LeftBehind):
+            continue
+        # A companion that its own line does not build is one of its torch's line.
+        torchs = recipe.variant and lines.get(recipe.variant.stack)
+        other = _cell(recipe, catalog, torchs, told=False) if torchs and one.impossible else None
+        if isinstance(other, Cell):
+            cells.setdefault(other.name, other)
+        else:
+            left.append(one)
+    return cells, left
 
 
 def write_derived(derived: Derived, *, force: bool = False) -> None:
-    """Write the file, and where packages lie if that is not where ours would."""
+    """Write the file, and into the workspace's catalog where packages lie and which nixpkgs lines have, where
+    that is not as ours would be."""
     if derived.file.exists() and not force:
         raise Exists(f"{derived.file} is there already", hint="--force replaces it")
     if derived.folders:
@@ -101,6 +119,10 @@ def write_derived(derived: Derived, *, force: bool = False) -> None:
         own.parent.mkdir(exist_ok=True)
         rows = [f'[{name}]\nrepo = "{folder}"\n' for name, folder in derived.folders.items()]
         write_atomic(own, "# Where the recipes of these packages lie.\n" + "\n".join(rows))
+    if derived.pins:
+        own = derived.file.parent / "catalog/lines.toml"
+        own.parent.mkdir(exist_ok=True)
+        write_atomic(own, lines_text(derived.pins))
     write_atomic(derived.file, derived.text)
 
 
@@ -124,8 +146,10 @@ def _root(folder: Path | None, repos: Sequence[Path]) -> Path:
     return Path(os.path.relpath(parent))
 
 
-def _cell(recipe: RecipeFile, catalog: Catalog, line: str | None) -> Cell | LeftBehind | None:
-    """What a recipe is a build of; None where nothing tells its release."""
+def _cell(
+    recipe: RecipeFile, catalog: Catalog, line: str | None, *, told: bool = True
+) -> Cell | LeftBehind | None:
+    """What a recipe is a build of, by what it tells of its release; None where nothing does."""
     where = str(recipe.path)
     if recipe.variant is None:
         return LeftBehind(recipe.attr, where, recipe.read.message if isinstance(recipe.read, Problem) else "")
@@ -134,23 +158,69 @@ def _cell(recipe: RecipeFile, catalog: Catalog, line: str | None) -> Cell | Left
         return LeftBehind(
             recipe.attr, where, "a nightly: its source belongs into [nightly] of torchsmith.toml"
         )
-    named = recipe.release.line or line
+    named = (recipe.release.line if told else "") or line
     decision = assess(variant, catalog, named)
     if not isinstance(decision, Accepted):
         why = "; ".join(map(str, decision.reasons))
         return LeftBehind(recipe.attr, where, why, impossible=True)
-    told = named or not (variant.package.is_torch or variant.package.needs_torch)
-    return Cell(variant, decision.line.name, decision.warnings) if told else None
+    known = named or not (variant.package.is_torch or variant.package.needs_torch)
+    return Cell(variant, decision.line.name, decision.warnings) if known else None
 
 
-def _elsewhere(recipe: RecipeFile, cell: Cell, catalog: Catalog) -> Iterator[str]:
-    """Where a recipe takes another nixpkgs than its line has: written again, it would take the line's."""
-    build = catalog.lines[cell.line].build_for(cell.variant.cuda)
-    pin = catalog.pins.get(build.pin) if build else None
-    stated = NIXPKGS.search(recipe.text or "")
-    if pin is not None and stated is not None and stated[1] != pin.rev:
-        cuda = f"CUDA {cell.variant.cuda}" if cell.variant.cuda else "the CPU"
-        yield f"line {cell.line} for {cuda} at {stated[1][:7]}, where ours would be at {pin.rev[:7]}"
+def _pins(
+    recipes: Sequence[RecipeFile], cells: Mapping[str, Cell], catalog: Catalog, folder: Path
+) -> tuple[dict[LineCuda, str], Counter[str]]:
+    """Nixpkgs that a line can have for a CUDA, as all of its recipes are at it; and recipes at another than
+    their line's where that cannot be, in words: written again, they would take the line's."""
+    stated: dict[LineCuda, list[str]] = {}
+    for recipe in recipes:
+        cell = cells.get(recipe.variant.name) if recipe.variant else None
+        rev = NIXPKGS.search(recipe.text or "")
+        if cell is not None and rev is not None:
+            stated.setdefault((cell.line, cell.variant.cuda), []).append(rev[1])
+    pins: dict[LineCuda, str] = {}
+    elsewhere: Counter[str] = Counter()
+    for block, revs in stated.items():
+        build = catalog.lines[block[0]].build_for(block[1])
+        ours = catalog.pins[build.pin].rev if build and build.pin else ""
+        others = [rev for rev in revs if ours and rev != ours]
+        known = {pin.rev: name for name, pin in catalog.pins.items()}.get(revs[0], "")
+        if others and len(set(revs)) == 1 and known and _serves(block, known, cells, folder):
+            pins[block] = known
+        else:
+            why = ", which the catalog does not know" if not known else ""
+            elsewhere.update(f"{block_words(block)} at {rev[:7]}{why}, ours at {ours[:7]}" for rev in others)
+    return pins, elsewhere
+
+
+def _serves(block: LineCuda, pin: str, cells: Mapping[str, Cell], folder: Path) -> bool:
+    """Whether every cell of a block can be made at another nixpkgs, and nobody's own facts are in the way."""
+    if (folder / "lines.toml").exists():
+        return False
+    catalog = load_catalog(folder, {"lines": lines_text({block: pin})})
+    of = [cell for cell in cells.values() if (cell.line, cell.variant.cuda) == block]
+    return all(_again(cell, catalog) for cell in of)
+
+
+def _again(cell: Cell, catalog: Catalog) -> Cell | None:
+    """A cell as another catalog sees it; None where it has none such."""
+    decision = assess(cell.variant, catalog, cell.line)
+    return Cell(cell.variant, cell.line, decision.warnings) if isinstance(decision, Accepted) else None
+
+
+def block_words(block: LineCuda) -> str:
+    """line 2.10 for CUDA 12.8"""
+    line, cuda = block
+    return f"line {line} for {f'CUDA {cuda}' if cuda else 'the CPU'}"
+
+
+def lines_text(pins: Mapping[LineCuda, str]) -> str:
+    """The nixpkgs of these lines as a catalog/lines.toml."""
+    rows = [
+        f'["{line}".' + (f'cuda."{cuda}"' if cuda else "cpu") + f']\npin = "{pin}"\n'
+        for (line, cuda), pin in pins.items()
+    ]
+    return "# The nixpkgs that recipes were at when they were taken in.\n" + "\n".join(rows)
 
 
 def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, str]:

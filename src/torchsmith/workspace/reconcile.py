@@ -205,17 +205,20 @@ class _Reconciler:
             if recipe.owner == "edited":
                 left = path not in self.adopt.paths
                 yield replace(change, why="wanted no more, but it was edited by hand", left=left)
-        elif reading and (
-            not reading.canonical or f"{self.repo.name}/{PKGS}/{recipe.attr}.nix" in self.wanted
-        ):
-            same = f"{reading.variant}.nix is the same cell"
-            why = f"redundant: {same}" + (f" ({'; '.join(reading.old)})" if reading.old else "")
+        elif reading and self._twice(path, f"{self.repo.name}/{PKGS}/{reading.variant}.nix"):
+            why = f"redundant: {reading.variant}.nix is the same cell" + (
+                f" ({'; '.join(reading.old)})" if reading.old else ""
+            )
             yield replace(change, why=why, left=not self.adopt.takes(path))
         elif reading and (errors := self.judge(recipe)):
             why = f"not asked for, and broken: {errors}"
             yield replace(change, why=why, left=not self.adopt.takes(path))
         else:
             yield replace(change, kind="keep", why=self._stays(recipe))
+
+    def _twice(self, path: str, same: str) -> bool:
+        """Whether the cell of a recipe has another one, wanted or there."""
+        return same in self.wanted or (same != path and (self.root / same).is_file())
 
     def _stays(self, recipe: RecipeFile) -> str:
         """What to do about a right recipe that is not asked for; some no torchsmith.toml can ask for."""

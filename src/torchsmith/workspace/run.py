@@ -51,6 +51,11 @@ class GenerateReport:
     def blocked(self) -> list[Change]:
         return [change for change in self.changes if change.left]
 
+    @property
+    def conflicts(self) -> list[Change]:
+        """Of these, what needs a person: edits of ours, and what is no file. What others wrote is theirs."""
+        return [one for one in self.blocked if one.owner != "foreign" or one.before is None]
+
 
 def generate(request: GenerateRequest) -> GenerateReport:
     """Make the workspace what torchsmith.toml says, or say what that would take."""

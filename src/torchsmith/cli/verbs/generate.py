@@ -12,6 +12,7 @@ import msgspec
 from torchsmith.cli.options import JsonOption, ProfileOption, WaitOption, WorkspaceOption
 from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.words import some_of
 from torchsmith.workspace.journal import Commit
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ def run(
 ) -> None:
     """Write the workspace: recipes, Flox files and pages for each package.
 
-    Only files that torchsmith wrote, and nobody edited since, are replaced or deleted; everything else is
-    reported and left. The exit code is 1 when something was left, or with [bold]--check[/bold] is stale.
+    Only files that torchsmith wrote, and nobody edited since, are replaced or deleted; files of others stay,
+    and [bold]plan[/bold] judges them. The exit code is 1 when an edited file was left, or with
+    [bold]--check[/bold] one is stale.
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
@@ -100,10 +102,12 @@ def run(
         sys.stdout.writelines(change.diff() for change in report.changes)
     else:
         _print_report(report, check=check, dry_run=dry_run)
-        if not (report.blocked or check or dry_run):
+        if report.blocked:
+            next_step("plan", workspace=workspace, why="judges what was left")
+        elif not (check or dry_run):
             next_step("audit", str(workspace or "."), why="are they right?")
             next_step("build", "--dry-run", workspace=workspace, why="what would it take?")
-    if report.blocked or (check and report.pending):
+    if report.conflicts or (check and report.pending):
         raise SystemExit(1)
 
 
@@ -131,14 +135,18 @@ def _print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None
     by_kind: dict[str, list[Change]] = {}
     for change in report.changes:
         by_kind.setdefault(_kind(change), []).append(change)
+    theirs = [one for one in report.blocked if one not in report.conflicts]
     for kind, style in STYLES.items():
-        changes = by_kind.get(kind, [])
+        changes = report.conflicts if kind == "blocked" else by_kind.get(kind, [])
         listed = changes if kind in ("blocked", "delete", "adopt") or check else changes[:SHOWN]
         for change in listed:
             why = "" if kind == "create" else paint(f"  {change.why}", "dim", stream)
             line(paint(f"{kind:8}", style, stream) + change.path + why, hang=8)
         if len(changes) > len(listed):
             line(f"{'':8}… and {len(changes) - len(listed)} more", "dim")
+    if theirs:
+        names = some_of([one.path for one in theirs])
+        line(f"others wrote {names}: they stay; --adopt takes recipes over")
     counts = {kind: len(by_kind.get(kind, ())) for kind in ("keep", *STYLES)}
     words = ", ".join(f"{count} {WORDS.get(kind, f'{kind}d')}" for kind, count in counts.items() if count)
     line(f"{report.root}: {'' if report.written else 'would be: '}{words}")

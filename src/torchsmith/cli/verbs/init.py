@@ -55,22 +55,24 @@ def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bo
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.paint import warn, write
     from torchsmith.edge.words import by_reason, some_of
-    from torchsmith.workspace.derive import derive_workspace, write_derived
+    from torchsmith.workspace.derive import block_words, derive_workspace, write_derived
 
     derived = derive_workspace(folder, repos, line)
     write_derived(derived, force=force)
-    for title, impossible in (("cells that cannot be built", True), ("names that are no cell", False)):
+    titles = {True: "cells that torchsmith does not make", False: "names that are no cell"}
+    for impossible, title in titles.items():
         left = [one for one in derived.left if one.impossible is impossible]
         if left:
             write(f"left out, {title}: {len(left)}")
         for why, names in by_reason((one.why, one.name) for one in left).items():
             write(f"  {some_of(names)}: {why}")
-    if derived.pins:
-        write('at another nixpkgs, until --adopt writes them again; ["LINE".cuda."CUDA"] pin = "REV" in')
-        write("catalog/lines.toml keeps it then, too:")
-    for words, count in derived.pins.items():
+    if derived.elsewhere:
+        write("at another nixpkgs than their line, which --adopt moves them to:")
+    for words, count in derived.elsewhere.items():
         write(f"  {count} of {words}")
     warned = sum(bool(cell.warnings) for cell in derived.cells)
     aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
+    for block, pin in derived.pins.items():
+        warn(f"wrote catalog/lines.toml: {block_words(block)} at nixpkgs {pin}, as all of its recipes are")
     warn(f"wrote {derived.file}: {len(derived.cells)} variants from {derived.recipes} recipes{aside}")
     next_step("plan", workspace=derived.file.parent)
