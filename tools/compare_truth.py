@@ -22,7 +22,7 @@ from torchsmith.worth.cores import busy_shares, choose
 from torchsmith.worth.measure import Measurements, MeasuringPlan, Turns, measure, settled
 from torchsmith.worth.subject import PROBE, BuildSubject, subject
 
-PLANTED = ("exp", "softmax", "sort", "GEMM 256", "layer norm")
+PLANTED = ("exp", "softmax", "sort", "GEMM 256", "layer norm", "gelu")
 PLANT = """
 def slower(action):
     def run(*values):

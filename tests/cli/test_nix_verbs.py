@@ -111,9 +111,11 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
         assert "cannot download" in result.err
         assert AVX512 in result.out
     assert call("sbom", "pytorch").code == 3
+    assert call("rehearse", "pytorch", "--dry-run").code == 3
     wrong = workspace / f"build-pytorch/.flox/pkgs/{AVX512}.nix"
     wrong.write_text(wrong.read_text().replace("pname =", "pname = pkgs.nonsense; was ="))
     assert call("eval", "pytorch").code == 1
+    assert call("rehearse", "pytorch", "--dry-run").code == 1
 
 
 def test_values_need_no_nix(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def prepared(request: BuildRequest, workspace: Workspace, record: Record) -> Pre
 def carry_out(
     request: BuildRequest, workspace: Workspace, record: Record, *, dry_run: bool, as_json: bool
 ) -> Exit:
-    """Plan and build; LACKING where nothing but downloads failed."""
+    """Plan and build."""
     ready = prepared(request, workspace, record)
     plan = ready.plan
     if dry_run:
@@ -93,10 +93,11 @@ def carry_out(
         _print_end(ready, finished)
     if finished.state == "stopped":
         raise KeyboardInterrupt
-    return _exit_of(finished, plan)
+    return exit_of_run(finished, plan)
 
 
-def _exit_of(finished: RunSummary, plan: BuildPlan) -> Exit:
+def exit_of_run(finished: RunSummary, plan: BuildPlan) -> Exit:
+    """LACKING where nothing but downloads failed."""
     if finished.state == "done" and not (plan.broken or finished.notes or finished.wrong):
         return Exit.FINE
     kinds = {found.kind for found in finished.failed.values()}

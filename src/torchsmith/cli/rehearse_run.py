@@ -22,14 +22,15 @@ from torchsmith.build.run import RunSummary
 from torchsmith.build.start import BuildRequest, Prepared
 from torchsmith.cli.artifact_view import print_checks
 from torchsmith.cli.build_plan_view import print_broken
-from torchsmith.cli.build_run import prepared
+from torchsmith.cli.build_run import exit_of_run, prepared
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.cli.paint import write
 from torchsmith.cli.remaining import duration
-from torchsmith.edge.problem import Lacking
+from torchsmith.edge.problem import Exit, Lacking
 from torchsmith.matrix import Variant
+from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Past, Record
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.workspace.load import Workspace
@@ -69,8 +70,8 @@ def rehearse(
     dry_run: bool,
     every: bool,
     as_json: bool,
-) -> bool:
-    """Rehearse; False when something is not right."""
+) -> Exit:
+    """Rehearse, and say how it went."""
     ready = prepared(request, workspace, record)
     chosen = ready.rehearsals
     assert chosen is not None
@@ -82,7 +83,7 @@ def rehearse(
     broken = {one.name: one.why for one in ready.plan.broken}
     if dry_run:
         _print_planned(ready, planned, chosen, as_json=as_json, broken=broken)
-        return not broken
+        return exit_of(broken.values())
     finished = _run(ready, as_json=as_json)
     failed = {name.removeprefix(PREFIX): found for name, found in finished.failed.items()}
     done = [name for name in planned if name not in failed and PREFIX + name not in finished.skipped]
@@ -101,7 +102,7 @@ def rehearse(
     if finished.state == "stopped":
         raise KeyboardInterrupt
     right = all(passed(report.checks) for report in reports)
-    return right and not failed and not broken and finished.state == "done"
+    return exit_of_run(finished, ready.plan) if right else Exit.NOT_RIGHT
 
 
 def _run(ready: Prepared, *, as_json: bool) -> RunSummary:

@@ -36,7 +36,8 @@ def run(
     The derivation is the recipe's own with another build phase: same environment, flags and patches; nothing
     is linked, installed or checked. The objects are held against the name's promise, the flags of all
     objects too, and the time of the whole is reckoned: [bold]build --dry-run[/bold] knows it from then on.
-    The exit code is 1 where something fails or is not what the name says.
+    The exit code is 1 where something fails or is not what the name says, 3 where all that failed are
+    downloads.
     """
     from torchsmith.build.plan import Means
     from torchsmith.build.start import BuildRequest, workspace_record
@@ -56,8 +57,8 @@ def run(
         rehearse=True,
     )
     with workspace_record(workspace, read_only=dry_run) as (opened, record):
-        if not rehearse(request, opened, record, dry_run=dry_run, every=every, as_json=json):
-            raise SystemExit(1)
+        if code := rehearse(request, opened, record, dry_run=dry_run, every=every, as_json=json):
+            raise SystemExit(int(code))
     if not json:
         words = ["rehearse"] if dry_run else ["build", "--dry-run"]
         next_step(*words, *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
