@@ -177,7 +177,23 @@ def test_the_command_line_asks_real_processes(tmp_path: Path) -> None:
     assert "A takes" in shown.stdout
 
 
+def test_a_program_that_is_no_python_is_a_problem() -> None:
+    """It ends before it reads the first question."""
+    done = run([sys.executable, "-m", "torchsmith", "compare", "/bin/true", "/bin/true"], timeout=60)
+    assert (done.code, done.stdout) == (1, "")
+    assert "A cannot be compared" in " ".join(done.stderr.split())
+
+
+def test_a_drawing_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    where = tmp_path / "file" / "x.svg"
+    where.parent.touch()
+    command = [sys.executable, "-m", "torchsmith", "compare", "sample", "sample", "--runs", "60"]
+    done = run([*command, "--svg", str(where)], timeout=20)
+    assert done.code == 3
+    assert "cannot write" in " ".join(done.stderr.split())
+
+
 def test_what_is_no_build_is_a_problem(tmp_path: Path) -> None:
     done = run([sys.executable, "-m", "torchsmith", "compare", tmp_path, tmp_path / "none"], timeout=60)
     assert done.code == 2
-    assert "holds no Python package" in done.stderr
+    assert "holds no Python package" in " ".join(done.stderr.split())

@@ -33,8 +33,9 @@ class Interpreter:
 def interpreter_for(path: Path, catalog: Catalog, named: Path | None = None) -> Interpreter:
     """The interpreter to test a package with; a Problem says what is lacking."""
     if not path.is_dir():
+        link = f" is a link to {path.readlink()}, which does not exist" if path.is_symlink() else ""
         raise NotFound(
-            f"{path} is not a folder" if path.exists() else f"{path} does not exist",
+            f"{path} is not a folder" if path.exists() else f"{path}{link or ' does not exist'}",
             hint="name a result link, a store path, or a site-packages folder; install a wheel first",
         )
     roots = [path.resolve(), *propagated(path)]

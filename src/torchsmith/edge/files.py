@@ -58,6 +58,13 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
         raise CannotWrite(f"cannot write {path}: {error.strerror}") from error
 
 
+def check_writable(path: Path) -> None:
+    """A Problem before long work whose result could not be written there."""
+    there = next(one for one in path.absolute().parents if one.exists())
+    if path.is_dir() or not (there.is_dir() and os.access(there, os.W_OK)):
+        raise CannotWrite(f"cannot write {path}")
+
+
 def _draft_held(draft: str) -> int:
     """A draft that nobody else is writing, open; one that a killed process left is as good as a new one."""
     while True:

@@ -170,9 +170,10 @@ def _load(process: BuildProcess, threads: int) -> dict[str, Any]:
     except Died as died:
         answer = {"failed": str(died)}
     if "failed" in answer:
+        path = process.of.path
         raise Failed(
             f"{process.of.label} cannot be compared: import torch fails: {answer['failed']}",
-            hint=f"torchsmith test {process.of.path} says more",
+            hint=f"torchsmith test {path} says more" if path.is_dir() else f"{path} needs a torch",
             exit=Exit.NOT_RIGHT,
         )
     return answer

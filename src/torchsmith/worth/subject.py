@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,4 +131,5 @@ class BuildProcess:
         end_group(self._child)
         for stream in (self._child.stdin, self._child.stdout, self._errors):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):  # a question that it never read
+                    stream.close()

@@ -44,7 +44,7 @@ def run(
     from torchsmith.cli.console import print_json
     from torchsmith.cli.progress import rounds_bar
     from torchsmith.cli.samples import or_sample
-    from torchsmith.edge.files import write_atomic
+    from torchsmith.edge.files import check_writable, write_atomic
     from torchsmith.workspace.load import open_workspace
     from torchsmith.worth.compare import compare_builds
     from torchsmith.worth.cores import busy_shares, choose
@@ -52,6 +52,8 @@ def run(
     from torchsmith.worth.plot import forest
     from torchsmith.worth.subject import subject, variables
 
+    if svg:
+        check_writable(svg)
     opened = open_workspace(workspace)
     subjects = [
         subject(label, build_named(or_sample(path, "build"), opened), opened.catalog, variables(given or []))
