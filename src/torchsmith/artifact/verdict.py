@@ -17,6 +17,7 @@ from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
 from torchsmith.catalog import Catalog
+from torchsmith.edge.problem import NotKnown, did_you_mean
 from torchsmith.matrix.variant import Variant
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
@@ -34,6 +35,17 @@ def variant_in(path: Path, catalog: Catalog) -> Variant | None:
                 return replace(named, release=None) if named.package.is_torch else named
             words.pop()
     return None
+
+
+def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
+    """The variant that is asked for or that a path's name says; one of the catalog, or a Problem."""
+    variant = Variant.parse(name, catalog) if name else variant_in(path, catalog)
+    if variant is not None and variant.isa not in catalog.isas:
+        raise NotKnown(f"unknown instruction set {variant.isa}", hint=did_you_mean(variant.isa, catalog.isas))
+    if variant is not None and variant.sm is not None and variant.sm not in catalog.gpus:
+        known = [str(sm) for sm in catalog.gpus]
+        raise NotKnown(f"unknown GPU {variant.sm}", hint=did_you_mean(str(variant.sm), known))
+    return variant
 
 
 def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[Check]:

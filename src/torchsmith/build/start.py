@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -28,7 +28,7 @@ from torchsmith.build.settle import Copier, Settled, keep_derivations, long_buil
 from torchsmith.build.sources import sources_now
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.lock import exclusive
-from torchsmith.edge.problem import Conflict, Empty, Invalid, NotFound
+from torchsmith.edge.problem import Conflict, Empty, Invalid
 from torchsmith.nix.evaluate import Listener
 from torchsmith.nix.settings import nix_settings
 from torchsmith.nix.store import StoreOptions, public_key
@@ -40,6 +40,7 @@ from torchsmith.workspace.load import Workspace, open_workspace
 
 ROOTS = "roots"  # keeps what a run shares from being collected until it is done
 BackendName = Literal["nix", "flox"]
+BACKENDS: Mapping[str, BackendName] = {name: name for name in get_args(BackendName)}
 Isas = Callable[[Builder], frozenset[str] | None]  # asks a builder which instruction sets its CPU runs
 
 
@@ -85,21 +86,16 @@ def resumed(record: Record, workspace: Path | None) -> BuildRequest:
 
 
 def state_folder(workspace: Workspace) -> Path:
-    """Where a workspace's record and logs are; a Problem for the embedded default, which is nowhere."""
-    if workspace.root is None:
-        raise NotFound("there is no torchsmith.toml here or above", hint="torchsmith init writes one")
-    return workspace.root / STATE
+    """Where a workspace's record and logs are."""
+    return workspace.home / STATE
 
 
 @contextmanager
 def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[tuple[Workspace, Record]]:
     """A workspace with its record; `read_only` for verbs that only tell."""
     workspace = open_workspace(path)
-    record = open_record(state_folder(workspace).parent, read_only=read_only)
-    try:
+    with closing(open_record(workspace.home, read_only=read_only)) as record:
         yield workspace, record
-    finally:
-        record.close()
 
 
 @dataclass
@@ -132,8 +128,7 @@ class Prepared:
 
     def backend(self) -> Backend:
         if self.nix is None:
-            assert self.workspace.root is not None
-            return FloxBackend(self.workspace.root, require_flox())
+            return FloxBackend(self.workspace.home, require_flox())
         remote = [builder for builder in self.builders if builder.address]
         folders = self.folder / "results", self.folder / ROOTS
         return NixBackend(self.nix, self.options, *folders, self.builders if remote else ())
@@ -250,7 +245,7 @@ def prepare(
         raise Invalid(
             "the cache's address holds a password", hint="put it into the netrc file that Nix reads"
         )
-    root = state_folder(workspace).parent
+    root = workspace.home
     recipes = choose(request.selectors, workspace, root).recipes
     past = record.past()
     if request.backend == "flox":

@@ -132,6 +132,7 @@ class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cuda_set: str = ""  # the package set as recipes name it; empty: the toolkit's own attribute
     fixes: tuple[str, ...] = ()
     unproved: str = ""
+    claimed: bool = False  # by a workspace alone, until an evaluation there proves a cell
 
     @property
     def lacks_pin(self) -> bool:

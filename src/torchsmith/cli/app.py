@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, MutableMapping
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -13,32 +13,7 @@ from torchsmith.cli.panels import VERBS
 from torchsmith.cli.params import for_typer, reflowed
 
 
-class Verbs(MutableMapping[str, Any]):
-    """Commands by name; a verb's module is imported when its command is first asked for."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in VERBS:
-            raise KeyError(name)
-        if name not in self._made:
-            self._made[name] = _command(name)
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(VERBS)
-
-    def __len__(self) -> int:
-        return len(VERBS)
-
-
+@cache
 def _command(name: str) -> Any:
     """The command of a verb: its module's `app` where it has verbs of its own, else its `run`."""
     module = importlib.import_module(f"torchsmith.cli.verbs.{name.replace('-', '_')}")
@@ -59,7 +34,12 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        self.commands = Verbs()
+        names: Any = dict.fromkeys(VERBS)
+        self.commands = names
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A verb's module is imported when its command is first asked for."""
+        return _command(cmd_name) if cmd_name in VERBS else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from torchsmith.cli.overview import print_overview

@@ -11,8 +11,8 @@ from rich.table import Table
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.compare import Comparison
 from torchsmith.artifact.report import KindRow, Report
-from torchsmith.cli.console import out
-from torchsmith.cli.paint import paint, write
+from torchsmith.cli.console import out, plain_table
+from torchsmith.cli.paint import columns, paint, write
 from torchsmith.edge.process import find, run
 
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}
@@ -35,24 +35,16 @@ def print_report(report: Report) -> None:
     """What is in it, whom it serves, and whether that is what was promised."""
     console = out()
     write(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", "bold")
-    table = _facts()
-    for label, value in _rows(report):
-        if value:
-            table.add_row(label, value)
-    console.print(table)
+    columns([row for row in _rows(report) if row[1]], ("cyan",))
     if report.gpu:
         console.print(_gpu_table(report))
     if len(report.gpu_by_library) > 1:
-        console.print(_library_table(report))
+        libraries = plain_table("library", "GPU code", wrapped=("GPU code",))
+        for name, words in report.gpu_by_library.items():
+            libraries.add_row(name, ", ".join(words))
+        console.print(libraries)
     print_checks(_demangled(report.checks))
     write(*_verdict(report))
-
-
-def _facts() -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
-    return table
 
 
 def _rows(report: Report) -> list[tuple[str, str]]:
@@ -72,14 +64,9 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         rows.append((f"GPUs that {words}", ", ".join(names)))
     cpu = report.cpu
     if cpu:
-        if cpu.any_cpu:
-            needs = f"any {report.machine} CPU"
-        elif cpu.features:
-            needs = f"{', '.join(cpu.features)}" + (f" (within {cpu.enough})" if cpu.enough else "")
-        else:
-            needs = ""
+        needs = ", ".join(cpu.features) + (f" (within {cpu.enough})" if cpu.features and cpu.enough else "")
         rows += [
-            ("outside dispatch", needs),
+            ("outside dispatch", f"any {report.machine} CPU" if cpu.any_cpu else needs),
             ("dispatched for", ", ".join(cpu.dispatched)),
             *((f"in {row.title}", _found(row)) for row in cpu.kinds),
             ("not all", "functions overlap, and not all were looked at" if not cpu.complete else ""),
@@ -107,22 +94,9 @@ def _sizes(report: Report) -> str:
     return ", ".join(f"{name} {megabytes(size)}" for name, size in parts.items() if size)
 
 
-def _library_table(report: Report) -> Table:
-    """What each library holds, where several do."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("library", no_wrap=True)
-    table.add_column("GPU code")
-    for name, words in report.gpu_by_library.items():
-        table.add_row(name, ", ".join(words))
-    return table
-
-
 def _gpu_table(report: Report) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("GPU code", no_wrap=True)
-    for name in ("pieces", "size", f"of {report.containers} containers"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
+    figures = ("pieces", "size", f"of {report.containers} containers")
+    table = plain_table("GPU code", *figures, "", right=figures)
     for row in report.gpu:
         cells = (f"{row.kind} {row.target}", str(row.entries), megabytes(row.size), str(row.containers))
         table.add_row(*cells, "stray" if row.stray else "", style="dim" if row.stray else "")
@@ -164,26 +138,19 @@ def _verdict(report: Report) -> tuple[str, str]:
 
 def print_comparison(comparison: Comparison) -> None:
     """What one artifact saves over another."""
-    console = out()
     write(f"against {comparison.other}", "bold")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("part")
-    for name in ("this", "other", "saved"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table("part", "this", "other", "saved", right=("this", "other", "saved"))
     for row in comparison.sizes:
         sign = "-" if row.this > row.other else ""
         saved = f"{sign}{megabytes(abs(row.other - row.this))}"
         table.add_row(row.part, megabytes(row.this), megabytes(row.other), saved)
-    console.print(table)
-    facts = _facts()
-    for label, names in (
-        ("GPU code only here", comparison.targets_gained),
-        ("GPU code only there", comparison.targets_dropped),
-        ("GPUs served only here", comparison.gpus_gained),
-        ("GPUs served only there", comparison.gpus_dropped),
-    ):
-        if names:
-            facts.add_row(label, ", ".join(names))
-    console.print(facts)
+    out().print(table)
+    facts = {
+        "GPU code only here": comparison.targets_gained,
+        "GPU code only there": comparison.targets_dropped,
+        "GPUs served only here": comparison.gpus_gained,
+        "GPUs served only there": comparison.gpus_dropped,
+    }
+    columns([(label, ", ".join(names)) for label, names in facts.items() if names], ("cyan",))
     for difference in comparison.differences:
         write(difference)

@@ -6,15 +6,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-
 from torchsmith.audit import fix, reports
 from torchsmith.audit.finding import Finding
-from torchsmith.audit.rule import Rule
+from torchsmith.audit.rule import find_rule
 from torchsmith.audit.run import AuditReport
-from torchsmith.cli.console import out, say_recovered
+from torchsmith.cli.console import out, plain_table, say_recovered
 from torchsmith.cli.next_step import next_step
 from torchsmith.cli.paint import paint, quote, tell, write
+from torchsmith.edge.words import some_of
 from torchsmith.workspace.checkout import root_of
 from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.load import FILE
@@ -50,8 +49,7 @@ def print_report(
 
 def _print_next(report: AuditReport, paths: Sequence[str], workspace: Path | None) -> None:
     """Let it mend what it can; else the rule in words; of what is right, ask Nix."""
-    fixable = [one for one in report.findings if one.fix]
-    if fixable:
+    if any(one.fix for one in report.findings):
         next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="mends what is safe to mend")
     elif report.findings:
         next_step("audit", "--explain", report.findings[0].rule, why="the rule in words")
@@ -78,19 +76,16 @@ def _headline(one: Finding) -> str:
 
 
 def _print_group(group: reports.FindingGroup) -> None:
-    one, files = group.first, group.files
-    write(_headline(one), hang=8)
-    places = ", ".join(str(found.where) for found in _one_a_file(group)[:SHOWN])
-    more = f" and {len(files) - SHOWN} more files" if len(files) > SHOWN else ""
-    write(f"        {places}{more}", "bold", hang=0)
-    _print_about(one)
+    write(_headline(group.first), hang=8)
+    first = {one.where.file: str(one.where) for one in reversed(group.findings)}  # of each file
+    places = some_of([first[file] for file in group.files], SHOWN)
+    write(f"        {places}{' files' if len(first) > SHOWN else ''}", "bold", hang=0)
+    _print_about(group.first)
 
 
-def _one_a_file(group: reports.FindingGroup) -> list[Finding]:
-    first: dict[str, Finding] = {}
-    for one in group.findings:
-        first.setdefault(one.where.file, one)
-    return list(first.values())
+def _words(one: Finding) -> str:
+    severity = paint(f"{one.severity.value:7} ", STYLES[one.severity.value])
+    return severity + paint(f"{one.rule} ", "dim") + one.message
 
 
 def _print_about(one: Finding) -> None:
@@ -107,7 +102,8 @@ def _print_rules(report: AuditReport) -> None:
     rows = reports.by_rule(report.findings)
     if len(rows) < FEW and len(report.findings) < MANY:
         return
-    table = Table("rule", "what", "severity", "findings", "files", "--fix", box=None, pad_edge=False)
+    names = ("rule", "what", "severity", "findings", "files", "--fix")
+    table = plain_table(*names, wrapped=names)
     for row in rows:
         counts = (str(row.findings), str(row.files), str(row.fixable or ""))
         table.add_row(row.rule, row.title, row.severity.value, *counts)
@@ -116,22 +112,23 @@ def _print_rules(report: AuditReport) -> None:
     write()
 
 
-def explain(rule: Rule) -> None:
+def explain(name: str) -> None:
     """A rule's page."""
+    rule = find_rule(name)
     write(f"{rule.id} {rule.title}", "bold")
     write(f"{rule.worst.value}, {rule.sure.value}, looks at {rule.depth}, about {rule.group}", "dim")
     write()
     write(" ".join(rule.documentation.split()), hang=0)
 
 
-def print_fixes(report: AuditReport, *, write: bool, workspace: Path | None = None) -> None:
+def print_fixes(report: AuditReport, *, written: bool, workspace: Path | None = None) -> None:
     """The safe fixes as a diff; written where asked."""
     files, count = fix.fixed(report.findings)
     for one in files:
         sys.stdout.write(one.diff())
     sys.stdout.flush()
-    if write:
+    if written:
         homes = [(workspace or root_of(Path(one.path)), one) for one in files]
         say_recovered(write_apart(homes, "audit --fix"))
-    what = "mended" if write else "can be mended"
+    what = "mended" if written else "can be mended"
     tell(f"{count} findings in {len(files)} files {what}" if files else "nothing here has a safe fix")

@@ -7,12 +7,13 @@ from collections import Counter
 
 import msgspec
 
+from torchsmith.build.job import Job
 from torchsmith.build.machine import Share
 from torchsmith.build.plan import Broken, BuildPlan
 from torchsmith.build.simulation import Simulated
 from torchsmith.cli.paint import Printer, paint, write
 from torchsmith.cli.remaining import duration
-from torchsmith.edge.words import by_reason, some_of
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.record import Expected
 
 SHOWN = 40
@@ -68,7 +69,7 @@ def _print_sums(plan: BuildPlan, line: Printer) -> None:
 
 def print_broken(plan: BuildPlan, line: Printer) -> None:
     """Recipes that do not evaluate; the same reason is told once."""
-    for why, names in by_reason((broken.why, broken.name) for broken in plan.broken).items():
+    for why, names in grouped((broken.why, broken.name) for broken in plan.broken).items():
         line(f"✗ {some_of(names)}: {why}", "red")
 
 
@@ -98,20 +99,13 @@ class BuildPlanDocument(msgspec.Struct, frozen=True):
 def plan_document(plan: BuildPlan) -> BuildPlanDocument:
     """The plan as data."""
     names = {job.key: job.name for job in plan.jobs}
-    jobs = [
-        PlannedJob(
-            job.name,
-            job.targets,
-            job.recipes,
-            job.system,
-            sorted(names[need] for need in job.needs if need in names),
-            plan.of(job),
-        )
-        for job in plan.jobs
-    ]
-    return BuildPlanDocument(
-        plan.recipes, plan.present, plan.fetched, plan.download_mib, plan.broken, plan.share, jobs
-    )
+
+    def planned(job: Job) -> PlannedJob:
+        needs = sorted(names[need] for need in job.needs if need in names)
+        return PlannedJob(job.name, job.targets, job.recipes, job.system, needs, plan.of(job))
+
+    there = (plan.recipes, plan.present, plan.fetched)
+    return BuildPlanDocument(*there, plan.download_mib, plan.broken, plan.share, [*map(planned, plan.jobs)])
 
 
 def print_simulation(rows: list[Simulated], jobs: int, basis: str) -> None:

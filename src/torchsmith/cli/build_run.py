@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast, get_args
 
 import msgspec
 
@@ -16,7 +15,7 @@ from torchsmith.build.plan import BuildPlan
 from torchsmith.build.run import RunSummary
 from torchsmith.build.schedule import Task
 from torchsmith.build.simulation import Simulated
-from torchsmith.build.start import BackendName, BuildRequest, Prepared, prepare, resumed
+from torchsmith.build.start import BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_plan_view import plan_document, print_broken, print_plan, print_simulation
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.by_name import SHOWN, next_steps
@@ -25,7 +24,7 @@ from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.cli.next_step import command, next_step
 from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.verified import looked_at
-from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking, NotKnown
+from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking
 from torchsmith.edge.words import some_of
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Record
@@ -36,13 +35,6 @@ class SimulationDocument(msgspec.Struct, frozen=True):
     """The same builds on farms of several sizes, in hours."""
 
     farms: list[Simulated]
-
-
-def backend_name(word: str) -> BackendName | None:
-    """The backend that a word names; none for no word."""
-    if word not in ("", *get_args(BackendName)):
-        raise NotKnown(f"unknown backend {word!r}", hint=f"known: {', '.join(get_args(BackendName))}")
-    return cast("BackendName", word) if word else None
 
 
 def asked_before(
@@ -87,8 +79,8 @@ def carry_out(
     if not as_json:
         print_plan(plan, tell)
     ready.check()
-    with watching(plan, err(), as_json=as_json, slots=ready.limits().total) as view:
-        finished = ready.run(view.tell)
+    with watching(plan, err(), as_json=as_json, slots=ready.limits().total) as show:
+        finished = ready.run(show)
     if not as_json:
         _print_end(ready, finished)
     if finished.state == "stopped":

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 from rich.console import Console, Group
@@ -15,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from torchsmith.build.backend import Tell
 from torchsmith.build.events import (
     Event,
     JobBuilding,
@@ -37,19 +37,11 @@ NAMED = 24  # columns that a name needs to be told from others: CUDA, GPU and in
 MARKS = {"done": "✓", "failed": "✗", "skipped": "-"}
 
 
-class View(Protocol):
-    """Shows a run as it goes."""
-
-    def tell(self, event: Event | Tick) -> None: ...
-
-
-class JsonView:
+def tell_json(event: Event | Tick) -> None:
     """One JSON object a line."""
-
-    def tell(self, event: Event | Tick) -> None:
-        if not isinstance(event, Tick):
-            sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
-            sys.stdout.flush()
+    if not isinstance(event, Tick):
+        sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+        sys.stdout.flush()
 
 
 class PlainView:
@@ -130,9 +122,8 @@ class LiveView:
     slots: int = 1
     began: float = field(default_factory=time.monotonic)
     running: dict[str, _Shown] = field(default_factory=dict)
-    resting: dict[str, tuple[str, float]] = field(
-        default_factory=dict
-    )  # names, and when they are tried again
+    # Names, and when they are tried again.
+    resting: dict[str, tuple[str, float]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -210,15 +201,15 @@ class LiveView:
 
 
 @contextmanager
-def watching(plan: BuildPlan, console: Console, *, as_json: bool, slots: int = 1) -> Iterator[View]:
-    """The view that fits: JSON when asked for, live on a terminal, lines elsewhere."""
+def watching(plan: BuildPlan, console: Console, *, as_json: bool, slots: int = 1) -> Iterator[Tell]:
+    """What shows a run as it goes: JSON when asked for, live on a terminal, lines elsewhere."""
     if as_json:
-        yield JsonView()
+        yield tell_json
     elif console.is_terminal:
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield LiveView(live, plan, slots)
+            yield LiveView(live, plan, slots).tell
     else:
-        yield PlainView(console, {job.key: job.name for job in plan.jobs})
+        yield PlainView(console, {job.key: job.name for job in plan.jobs}).tell
 
 
 def _promise(event: RecipeVerified) -> str:

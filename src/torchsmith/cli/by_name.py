@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from torchsmith.build.start import state_folder
 from torchsmith.cli.next_step import command
 from torchsmith.edge.problem import Exit, NotFound, did_you_mean
+from torchsmith.edge.words import shell_word
 from torchsmith.record import Record, open_record
 from torchsmith.workspace.load import Workspace
 
@@ -27,15 +28,12 @@ def build_named(given: Path, workspace: Workspace) -> Path:
     link = state_folder(workspace) / "results" / given.name
     if link.exists():
         return link
-    with_record = open_record(workspace.root, read_only=True)
-    try:
-        built = with_record.built(given.name)
-    finally:
-        with_record.close()
+    with closing(open_record(workspace.root, read_only=True)) as record:
+        built = record.built(given.name)
     if built is None or not built.outputs:
         raise NotFound(
             f"{given} is no path, and no build of that name is here",
-            hint=f"torchsmith build {shlex.quote(given.name)} builds it; torchsmith list tells the names",
+            hint=f"torchsmith build {shell_word(given.name)} builds it; torchsmith list tells the names",
             exit=Exit.LACKING,
         )
     return Path(built.outputs[0])
@@ -51,11 +49,8 @@ def log_named(given: Path, workspace: Workspace) -> Path:
     """A path as it is; for a job's name the log of its last build."""
     if not is_name(given) or workspace.root is None:
         return given
-    record = open_record(workspace.root, read_only=True)
-    try:
+    with closing(open_record(workspace.root, read_only=True)) as record:
         return last_log(record, given.name)
-    finally:
-        record.close()
 
 
 def last_log(record: Record, name: str) -> Path:

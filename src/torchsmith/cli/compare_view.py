@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from torchsmith.artifact.check import megabytes
-from torchsmith.cli.console import out
+from torchsmith.cli.console import out, plain_table
 from torchsmith.cli.paint import write
 from torchsmith.worth.compare import BuildComparison, BuildSide, MeasureRow
 from torchsmith.worth.statistics import LEVEL, RatioOutcome
@@ -19,20 +19,18 @@ WORDS: dict[RatioOutcome, tuple[str, str]] = {
     "wrong": ("wrong", "bold red"),
     "failed": ("failed", "bold red"),
 }
+FIGURES = ("A", "B", "A/B", "within", "spread")
 PLACES = {"start": "start", "cpu": "CPU", "cuda": "GPU"}
 
 
 def print_builds(comparison: BuildComparison) -> None:
     """Who was compared, what they take, and what may be said of the difference."""
-    console = out()
     for side in (comparison.a, comparison.b):
         write(_about(side))
-    where = f"core {', '.join(map(str, comparison.cores))}" + (
-        f", {comparison.gpu}" if comparison.gpu else ""
-    )
+    where = ", ".join(filter(None, [f"core {', '.join(map(str, comparison.cores))}", comparison.gpu]))
     write(f"{comparison.runs} rounds on {where}, each with fresh processes that take turns")
-    console.print(_disk(comparison))
-    console.print(_table(comparison))
+    out().print(_disk(comparison))
+    out().print(_table(comparison))
     for row in comparison.rows:
         if row.detail:
             write(f"{PLACES[row.where]}, {row.name}: {row.detail}", "red")
@@ -47,17 +45,8 @@ def _about(side: BuildSide) -> str:
     return f"{side.label}: {side.path} ({', '.join(words)})"
 
 
-def _plain_table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in columns:
-        table.add_column(
-            name, justify="left" if name in ("on disk", "measure", "A takes") else "right", no_wrap=True
-        )
-    return table
-
-
 def _disk(comparison: BuildComparison) -> Table:
-    table = _plain_table("on disk", "A", "B")
+    table = plain_table("on disk", *FIGURES[:2], right=FIGURES)
     a, b = comparison.a.disk, comparison.b.disk
     rows: list[tuple[str, int | None, int | None]] = [
         ("torch's folder", a.folder, b.folder),
@@ -73,7 +62,7 @@ def _disk(comparison: BuildComparison) -> Table:
 
 
 def _table(comparison: BuildComparison) -> Table:
-    table = _plain_table("measure", "A", "B", "A/B", "within", "spread", "A takes")
+    table = plain_table("measure", *FIGURES, "A takes", right=FIGURES)
     for row in comparison.rows:
         words, style = WORDS[row.outcome]
         verdict = Text(words, style=style)

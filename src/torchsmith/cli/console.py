@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from torchsmith.cli.paint import paint, tell
 from torchsmith.edge.problem import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
+T = TypeVar("T")
 WIDE = 1000
 
 
@@ -47,6 +50,24 @@ def print_json(document: object, kind: type | None = None, *, format: int | None
         document = {"format": format, **msgspec.to_builtins(document, enc_hook=str)}
     text = msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2)
     sys.stdout.write(text.decode() + "\n")
+
+
+def plain_table(*columns: str, right: Container[str] = (), wrapped: Container[str] = ()) -> Table:
+    """A table without lines; what is in `right` are numbers, and only what is in `wrapped` may be broken."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
+    return table
+
+
+def answer(document: T, for_people: Callable[[T], None], *, as_json: bool) -> None:
+    """An answer as data where a program asks for it, else in words."""
+    if as_json:
+        print_json(document)
+    else:
+        for_people(document)
 
 
 def print_problem(problem: Problem) -> None:

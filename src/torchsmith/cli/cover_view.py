@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from rich.table import Table
-
-from torchsmith.cli.console import out
+from torchsmith.cli.console import out, plain_table
 from torchsmith.cli.paint import warn, write
 from torchsmith.host.cover import Cover, FleetPlan, Served
-from torchsmith.host.fleet import Fleet
 from torchsmith.matrix import Cell
 
 SHOWN = 12
@@ -34,14 +31,6 @@ def _print_fleet(cover: Cover) -> None:
     entries = "1 entry" if len(fleet.kinds) == 1 else f"{len(fleet.kinds):,} entries"
     write(f"{_machines(fleet.machines)} in {entries}, {different} of them different")
     write(f"{len(cover.cells)} candidates")
-    _print_unread(fleet)
-
-
-def _machines(number: float) -> str:
-    return "1 machine" if number == 1 else f"{number:,} machines"
-
-
-def _print_unread(fleet: Fleet) -> None:
     for unread in fleet.unread[:SHOWN]:
         warn(f"not read: {unread.where}: {unread.why}")
     if len(fleet.unread) > SHOWN:
@@ -50,15 +39,16 @@ def _print_unread(fleet: Fleet) -> None:
         warn(f"columns not used: {', '.join(fleet.unused_columns)}")
 
 
+def _machines(number: float) -> str:
+    return "1 machine" if number == 1 else f"{number:,} machines"
+
+
 def _print_plan(plan: FleetPlan, cover: Cover, title: str) -> None:
     """The variants, whom they serve, and what they cost."""
     proof = "proved optimal" if plan.proof.optimal else f"not proved, gap {plan.proof.gap:.2%}"
     write()
     write(f"{title} ({proof} in {plan.proof.seconds:.2f} s)", "bold")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("variant", no_wrap=True)
-    table.add_column("machines", justify="right")
-    table.add_column("of these slower", justify="right")
+    table = plain_table("variant", "machines", "of these slower", right=("machines", "of these slower"))
     for cell in plan.cells:
         table.add_row(cell.name, *(f"{number:,}" for number in _users(plan, cell)))
     out().print(table)
@@ -122,24 +112,15 @@ def _print_curve(plans: Sequence[FleetPlan]) -> None:
     """What each further variant buys."""
     write()
     write("the best plan of each size", "bold")
-    table = Table(box=None, pad_edge=False)
-    for name in ("variants", "served", "at their best", "hours", "GB kept"):
-        table.add_column(name, justify="right")
-    table.add_column("comes in (goes out)", overflow="fold")
+    figures, moves = ("variants", "served", "at their best", "hours", "GB kept"), "comes in (goes out)"
+    table = plain_table(*figures, moves, right=figures, wrapped=(moves,))
     before: set[str] = set()
     for plan in plans:
         names = {cell.name for cell in plan.cells}
         change = [*sorted(names - before), *(f"({name})" for name in sorted(before - names))]
-        served = f"{plan.best + plan.slower:,}"
-        bill = plan.bill
-        table.add_row(
-            str(len(plan.cells)),
-            served,
-            f"{plan.best:,}",
-            f"{bill.hours:.1f}",
-            f"{bill.store_gb:.1f}",
-            " ".join(change),
-        )
+        served, hours, kept = plan.best + plan.slower, plan.bill.hours, plan.bill.store_gb
+        told = (f"{served:,}", f"{plan.best:,}", f"{hours:.1f}", f"{kept:.1f}", " ".join(change))
+        table.add_row(str(len(plan.cells)), *told)
         before = names
     out().print(table)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from torchsmith.cli.console import print_json
+from torchsmith.cli.console import print_json, print_problem
 from torchsmith.cli.paint import paint, tell, write
-from torchsmith.edge.words import some_of
+from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.nix.embedded import Answer
 from torchsmith.nix.evaluate import EvalResult
 
@@ -69,18 +70,11 @@ def print_results(results: Sequence[EvalResult], *, as_json: bool) -> None:
 
 def print_failures(results: Sequence[EvalResult]) -> None:
     """The recipes that do not evaluate, by cause: one that many have in common is told once."""
-    causes: dict[tuple[str, str], list[EvalResult]] = {}
-    for result in results:
-        if result.cause is not None:
-            place = str(result.cause.where or "")
-            causes.setdefault((place, result.cause.message), []).append(result)
-    for (place, message), failed in causes.items():
+    causes = grouped((one.cause, one) for one in results if one.cause is not None)
+    for cause, failed in causes.items():
         names = some_of([result.name for result in failed], NAMED)
-        _tell_error(place or str(failed[0].path), message + paint(f" ({names})", "dim", sys.stderr))
-
-
-def _tell_error(place: str, words: str) -> None:
-    tell(f"{paint(f'{place}: ', 'bold', sys.stderr)}{paint('error: ', 'bold red', sys.stderr)}{words}")
+        words = cause.message + paint(f" ({names})", "dim", sys.stderr)
+        print_problem(Problem(words, where=cause.where or Where(str(failed[0].path))))
 
 
 def _row(result: EvalResult) -> EvalRow:
@@ -112,4 +106,4 @@ def print_values(answers: Sequence[Answer], *, as_json: bool) -> None:
             write(f"{answer.name:{width}}  {paint(f'{answer.values.version}  ', 'bold')}{targets}")
     for answer in answers:
         if answer.values is None:
-            _tell_error(str(answer.path), answer.reason)
+            print_problem(Problem(answer.reason, where=Where(str(answer.path))))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.build.start import state_folder
 from torchsmith.cli.console import err, print_json, say_recovered
 from torchsmith.cli.paint import tell, warn
 from torchsmith.edge.problem import Refused
@@ -31,11 +30,10 @@ def mend(
     as_json: bool = False,
 ) -> Mended:
     """Learn the hashes, write them, tell of it; a Problem where one needs a person."""
-    root = state_folder(workspace).parent
     fixer = HashFixer(
         find_nix(),
         workspace,
-        lambda: choose(words, workspace, root).recipes,
+        lambda: choose(words, workspace, workspace.home).recipes,
         trees,
         record.proved(),
         StoreOptions(builders=""),

@@ -66,6 +66,11 @@ def _said(done: Finished) -> str:
     return (done.stdout or done.stderr).strip().split("\n")[0] or f"exit code {done.code}"
 
 
+def _good(name: str, good: bool, found: str, todo: str, otherwise: Health = "could be better") -> HealthCheck:
+    """A check that holds, or else what to do."""
+    return HealthCheck(name, "works", found) if good else HealthCheck(name, otherwise, found, todo)
+
+
 def _python(_: float) -> Iterator[HealthCheck]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
@@ -73,25 +78,20 @@ def _python(_: float) -> Iterator[HealthCheck]:
 
 def _git(seconds: float) -> Iterator[HealthCheck]:
     if find("git") is None:
-        yield HealthCheck(
-            "git", "does not work", "not installed", "install git: Flox sees only what git knows"
-        )
+        todo = "install git: Flox sees only what git knows"
+        yield HealthCheck("git", "does not work", "not installed", todo)
         return
     done = _ask(seconds, "git", "--version")
     yield HealthCheck("git", "works" if done.ok else "does not work", _said(done))
-    role = "AUTHOR" if os.environ.get("GIT_AUTHOR_NAME") else ""
-    name = os.environ.get(f"GIT_{role}_NAME") if role else _said(_ask(seconds, "git", "config", "user.name"))
-    known = bool(role) or _ask(seconds, "git", "config", "user.email").ok
-    if known:
-        yield HealthCheck("git identity", "works", str(name))
-    else:
-        todo = (
-            "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
-        )
-        yield HealthCheck("git identity", "could be better", "none is set", todo)
+    author = os.environ.get("GIT_AUTHOR_NAME")
+    name = author or _said(_ask(seconds, "git", "config", "user.name"))
+    known = bool(author) or _ask(seconds, "git", "config", "user.email").ok
+    todo = "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
+    yield _good("git identity", known, name if known else "none is set", todo)
 
 
 def _nix(seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.nix.settings import RENAMED
     from torchsmith.nix.tool import find_nix
 
     if find("nix-instantiate") is None:
@@ -107,17 +107,11 @@ def _nix(seconds: float) -> Iterator[HealthCheck]:
     if nix.store:
         todo = "add yourself to the group nix-users, or start nix-daemon, to share the machine's store"
         yield HealthCheck("Nix store", "could be better", f"one of our own, {nix.store}", todo)
-    elif socket.exists() and os.access(socket, os.W_OK):
-        yield HealthCheck("Nix store", "works", "/nix/store, by its daemon")
     else:
-        yield HealthCheck("Nix store", "works", "/nix/store, without a daemon")
-    yield from _nix_settings(nix.run(nix.nix(*_show_config(nix.version), "--json"), timeout=seconds))
-
-
-def _show_config(version: tuple[int, ...]) -> tuple[str, ...]:
-    from torchsmith.nix.settings import RENAMED
-
-    return ("config", "show") if version >= RENAMED else ("show-config",)
+        daemon = socket.exists() and os.access(socket, os.W_OK)
+        yield HealthCheck("Nix store", "works", f"/nix/store, {'by its' if daemon else 'without a'} daemon")
+    words = ("config", "show") if nix.version >= RENAMED else ("show-config",)
+    yield from _nix_settings(nix.run(nix.nix(*words, "--json"), timeout=seconds))
 
 
 def _nix_settings(done: Finished) -> Iterator[HealthCheck]:
@@ -127,24 +121,17 @@ def _nix_settings(done: Finished) -> Iterator[HealthCheck]:
         yield HealthCheck("Nix settings", "does not work", _said(done))
         return
     value = {name: entry.get("value") for name, entry in told.items() if isinstance(entry, dict)}
-    if value.get("sandbox"):
-        yield HealthCheck("Nix sandbox", "works", "on")
-    else:
-        todo = "sandbox = true in nix.conf: a build that sees the whole machine is not the same elsewhere"
-        yield HealthCheck("Nix sandbox", "could be better", "off", todo)
+    todo = "sandbox = true in nix.conf: a build that sees the whole machine is not the same elsewhere"
+    yield _good("Nix sandbox", bool(value.get("sandbox")), "on" if value.get("sandbox") else "off", todo)
     features = [str(one) for one in value.get("system-features") or ()]
-    if "big-parallel" in features:
-        yield HealthCheck("Nix features", "works", ", ".join(features))
-    else:
-        todo = "system-features = big-parallel ... in nix.conf: torch asks for it"
-        yield HealthCheck("Nix features", "does not work", ", ".join(features) or "none", todo)
+    todo = "system-features = big-parallel ... in nix.conf: torch asks for it"
+    told = ", ".join(features) or "none"
+    yield _good("Nix features", "big-parallel" in features, told, todo, "does not work")
     trusted = [str(one) for one in value.get("trusted-users") or ()]
     me = _user()
-    if os.getuid() == 0 or me in trusted or "*" in trusted:
-        yield HealthCheck("Nix trust", "works", f"{me} is trusted")
-    else:
-        todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
-        yield HealthCheck("Nix trust", "could be better", f"{me} is not trusted", todo)
+    good = os.getuid() == 0 or me in trusted or "*" in trusted
+    todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
+    yield _good("Nix trust", good, f"{me} is trusted" if good else f"{me} is not trusted", todo)
 
 
 def _user() -> str:
@@ -167,20 +154,16 @@ def _room(workspace: Workspace) -> Iterator[HealthCheck]:
     from torchsmith.build.machine import this_machine
 
     machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
-    torch = [
-        one for one in workspace.catalog.estimates.values() if one.package == workspace.catalog.torch.name
-    ]
+    catalog = workspace.catalog
+    torch = [one for one in catalog.estimates.values() if one.package == catalog.torch.name]
     memory = max((one.memory_gb for one in torch), default=0.0)
     disk = max((one.build_gb + one.store_gb for one in torch), default=0.0)
-    enough: Health = "works" if machine.memory_gb >= memory else "could be better"
-    todo = (
-        "" if enough == "works" else f"a torch build takes {memory:.0f} GiB or so: fewer jobs, or a builder"
-    )
-    yield HealthCheck("memory", enough, f"{machine.memory_gb:.0f} GiB, {machine.cores} cores", todo)
+    found = f"{machine.memory_gb:.0f} GiB, {machine.cores} cores"
+    todo = f"a torch build takes {memory:.0f} GiB or so: fewer jobs, or a builder"
+    yield _good("memory", machine.memory_gb >= memory, found, todo)
     free = min(machine.store_gb, machine.scratch_gb)
-    enough = "works" if free >= disk else "could be better"
-    todo = "" if enough == "works" else f"a torch build takes {disk:.0f} GiB or so"
-    yield HealthCheck("disk", enough, f"{free:.0f} GiB free for the store and builds", todo)
+    todo = f"a torch build takes {disk:.0f} GiB or so"
+    yield _good("disk", free >= disk, f"{free:.0f} GiB free for the store and builds", todo)
 
 
 def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
@@ -200,8 +183,8 @@ def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     facts = gather((), Given(), workspace.catalog, limit=seconds)
     host = capability_of(facts)
     isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
-    none = "" if isas else "builds of this matrix do not run here"
-    yield HealthCheck("CPU", "works" if isas else "does not work", ", ".join(isas) or "unknown", none)
+    todo = "builds of this matrix do not run here"
+    yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
     if facts.gpus is None or not facts.gpus.value:
         todo = "none is needed to generate, build or verify; test tries GPUs where there are any"
         yield HealthCheck("GPU", "not here", "no NVIDIA GPU", todo)
@@ -217,6 +200,5 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
     if workspace.root is None:
         yield HealthCheck("workspace", "not here", "no torchsmith.toml here or above", "torchsmith init")
         return
-    yield HealthCheck(
-        "workspace", "works", f"{workspace.source.name}, {len(workspace.matrix.cells)} variants"
-    )
+    found = f"{workspace.source.name}, {len(workspace.matrix.cells)} variants"
+    yield HealthCheck("workspace", "works", found)

@@ -1,52 +1,63 @@
-"""Options by which a person describes a machine."""
+"""Options by which a person describes a machine, and what it is for."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from torchsmith.cli.options import complete_cpus, complete_gpus
 from torchsmith.cli.params import Option
 
-FromOption = Annotated[
-    list[Path] | None,
-    Option(
-        "--from",
-        metavar="FILE",
-        help="A report about another machine: lscpu, /proc/cpuinfo, nvidia-smi (-q, -x, -L, --format=csv),"
-        " system_profiler, one node of scontrol, kubectl or Ansible, or torchsmith host --json."
-        " May be given several times.",
-    ),
-]
-SystemOption = Annotated[str, Option("--system", help="Another system: x86_64, aarch64.")]
-CpuOption = Annotated[
-    str,
-    Option(
-        "--cpu",
-        help="Another CPU by microarchitecture: zen4, 'Sapphire Rapids', graviton3.",
-        autocompletion=complete_cpus,
-    ),
-]
-IsaOption = Annotated[str, Option("--isa", help="The widest instruction set that the CPU runs.")]
-FeaturesOption = Annotated[
-    str, Option("--features", help="The CPU's features, as /proc/cpuinfo spells them.")
-]
-GpuOption = Annotated[
-    list[str] | None,
-    Option(
-        "--gpu",
-        help="GPUs by name or architecture: 'RTX 4090', '8x H100 + L4', sm90, none.",
-        autocompletion=complete_gpus,
-    ),
-]
-DriverOption = Annotated[str, Option("--driver", help="The NVIDIA driver's version: 580.65.06.")]
-LimitOption = Annotated[
-    float, Option("--time-limit", help="Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)
-]
+if TYPE_CHECKING:
+    from torchsmith.catalog import Catalog
+    from torchsmith.host.facts import HostFacts
+
+
+class MachineOptions(msgspec.Struct, frozen=True):
+    """A machine by reports or in words; nothing at all is this one."""
+
+    from_: Annotated[
+        list[Path] | None,
+        Option(
+            "A report about another machine: lscpu, /proc/cpuinfo, nvidia-smi (-q, -x, -L,"
+            " --format=csv), system_profiler, one node of scontrol, kubectl or Ansible, or torchsmith host"
+            " --json. May be given several times.",
+            metavar="FILE",
+        ),
+    ] = None
+    system: Annotated[str, Option("Another system: x86_64, aarch64.")] = ""
+    cpu: Annotated[
+        str,
+        Option(
+            "Another CPU by microarchitecture: zen4, 'Sapphire Rapids', graviton3.",
+            autocompletion=complete_cpus,
+        ),
+    ] = ""
+    isa: Annotated[str, Option("The widest instruction set that the CPU runs.")] = ""
+    features: Annotated[str, Option("The CPU's features, as /proc/cpuinfo spells them.")] = ""
+    gpu: Annotated[
+        list[str] | None,
+        Option(
+            "GPUs by name or architecture: 'RTX 4090', '8x H100 + L4', sm90, none.",
+            autocompletion=complete_gpus,
+        ),
+    ] = None
+    driver: Annotated[str, Option("The NVIDIA driver's version: 580.65.06.")] = ""
+    time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
+
+    def facts(self, catalog: Catalog) -> HostFacts:
+        """What is known of the machine."""
+        from torchsmith.host.gather import gather
+        from torchsmith.host.given import Given
+
+        gpus = "; ".join(self.gpu or [])
+        given = Given(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
+        return gather(self.from_ or [], given, catalog, limit=self.time_limit)
+
+
 PackagesOption = Annotated[
-    list[str] | None,
-    Option("--package", help="The package that is wanted, or several in one cell; else torch."),
+    list[str] | None, Option("The package that is wanted, or several in one cell; else torch.")
 ]
-WorkloadOption = Annotated[
-    str, Option("--workload", help="What the machine is for: general, training or inference.")
-]
+WorkloadOption = Annotated[str, Option("What the machine is for: general, training or inference.")]

@@ -7,26 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.catalog import Catalog, Line, builtin_catalog
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import out, print_json
+from torchsmith.cli.console import out, plain_table, print_json
 from torchsmith.cli.next_step import next_step
 from torchsmith.cli.paint import write
-from torchsmith.plan.line import AddedLine
+from torchsmith.plan.line import AddedLine, LineRow, line_rows
 from torchsmith.workspace.load import Workspace
-
-
-class LineRow(msgspec.Struct, frozen=True):
-    """A torch release that is known: what goes with it, where it is built from, and what nobody proved."""
-
-    name: str
-    torch: str
-    companions: Mapping[str, str]
-    pins: list[str]
-    cudas: list[str]
-    own: bool
-    unproved: str
-    cells: int
 
 
 class LinesDocument(msgspec.Struct, frozen=True):
@@ -46,17 +32,14 @@ class AddedLineDocument(msgspec.Struct, frozen=True):
 
 def print_lines(workspace: Workspace, *, as_json: bool) -> None:
     """One row a line."""
-    rows = [_row(line, workspace) for line in workspace.catalog.lines.values()]
+    rows = line_rows(workspace)
     if as_json:
         print_json(LinesDocument(rows))
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("line", "torch", "torchvision", "torchaudio", "nixpkgs", "CUDA", "cells"):
-        table.add_column(name, justify="right" if name == "cells" else "left", no_wrap=True)
+    pair = ("torchvision", "torchaudio")
+    table = plain_table("line", "torch", *pair, "nixpkgs", "CUDA", "cells", right=("cells",))
     for row in rows:
-        pairs = [row.companions.get(name) or "-" for name in ("torchvision", "torchaudio")]
+        pairs = [row.companions.get(name) or "-" for name in pair]
         cudas = sorted(row.cudas, key=version_key)
         span = " to ".join(dict.fromkeys((cudas[0], cudas[-1]))) if cudas else "-"
         name = f"{row.name}*" if row.own else row.name
@@ -66,24 +49,6 @@ def print_lines(workspace: Workspace, *, as_json: bool) -> None:
         write("* this workspace's own")
     if any(row.torch and not row.pins for row in rows):
         write("without a nixpkgs: torchsmith line add NAME --torch VERSION --from LINE builds it as another")
-
-
-def _row(line: Line, workspace: Workspace) -> LineRow:
-    builds = [one for one in (line.cpu, *line.cuda.values()) if one]
-    return LineRow(
-        line.name,
-        line.torch,
-        {name: version for name, version in line.versions.items() if version},
-        sorted({one.pin for one in builds if one.pin}),
-        [str(cuda) for cuda in line.cuda],
-        _own(line, builtin_catalog()),
-        line.unproved,
-        sum(cell.line == line.name for cell in workspace.matrix.cells),
-    )
-
-
-def _own(line: Line, built_in: Catalog) -> bool:
-    return built_in.lines.get(line.name) != line
 
 
 def print_added(added: AddedLine, workspace: Path | None, *, written: bool, as_json: bool) -> None:

@@ -43,12 +43,11 @@ def _run(words: list[str]) -> None:
 
         print_overview()
         return
+    from torchsmith.cli.params import call
     from torchsmith.cli.quick import quick_call
 
-    call = quick_call(words)
-    if call:
-        function, given = call
-        function(**given)
+    if plain := quick_call(words):
+        call(*plain)
         return
     from torchsmith.cli.app import call_typer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -9,11 +10,9 @@ import msgspec
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
 from torchsmith.cli.console import print_json
 from torchsmith.cli.paint import Painted, columns, write
-from torchsmith.edge.words import by_reason, counted
+from torchsmith.edge.words import counted, grouped
 from torchsmith.matrix import Cell, LeftOut, Matrix, pname
 from torchsmith.workspace.load import Workspace
-
-GridKey = tuple[str, PythonVersion, CudaVersion | None]
 
 
 class CellRow(msgspec.Struct, frozen=True):
@@ -85,7 +84,7 @@ def print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
         left = [LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows]
         print_json(LeftOutDocument(left))
         return
-    found = by_reason(("; ".join(map(str, row.reasons)), row.variant.name) for row in rows)
+    found = grouped(("; ".join(map(str, row.reasons)), row.variant.name) for row in rows)
     for why, names in found.items():
         write(f"{counted(len(names), 'cell')}: {why}", "bold")
         for name in names:
@@ -98,7 +97,8 @@ def print_grid(matrix: Matrix, workspace: Workspace) -> None:
     """One grid for each line, Python and CUDA; packages with the same cells share a grid."""
     catalog = workspace.catalog
     marks: set[str] = set()
-    for (line_name, python, cuda), cells in _grids(matrix).items():
+    grids = grouped(((cell.line, cell.variant.python, cell.variant.cuda), cell) for cell in matrix.cells)
+    for (line_name, python, cuda), cells in grids.items():
         packages = Matrix(tuple(cells)).packages(catalog)
         line = catalog.lines[line_name]
         versions = ", ".join(f"{one} {line.version_of(one.name)}".strip() for one in packages)
@@ -110,14 +110,6 @@ def print_grid(matrix: Matrix, workspace: Workspace) -> None:
         write()
     _print_legend(marks)
     _print_summary(matrix, catalog)
-
-
-def _grids(matrix: Matrix) -> dict[GridKey, list[Cell]]:
-    grids: dict[GridKey, list[Cell]] = {}
-    for cell in matrix.cells:
-        key = (cell.line, cell.variant.python, cell.variant.cuda)
-        grids.setdefault(key, []).append(cell)
-    return grids
 
 
 def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> list[list[Painted]]:
@@ -166,9 +158,6 @@ def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
     else:
         parts = ", ".join(f"{len(one)} {package}" for one, package in zip(held, packages, strict=True))
     write(f"{counted(len(matrix.cells), 'variant')}: {parts}")
-    warned: dict[str, int] = {}
-    for cell in matrix.cells:
-        for warning in cell.warnings:
-            warned[str(warning)] = warned.get(str(warning), 0) + 1
+    warned = Counter(str(warning) for cell in matrix.cells for warning in cell.warnings)
     for text, count in warned.items():
         write(f"▲ {counted(count, 'variant')}: {text}", "yellow")

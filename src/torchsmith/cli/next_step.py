@@ -8,20 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.cli.paint import paint, tell, width
-
-
-def quoted(word: str) -> str:
-    """A word as a shell takes it."""
-    import shlex
-
-    return shlex.quote(word)
+from torchsmith.edge.words import shell_word
 
 
 def command(*words: str, workspace: Path | None = None) -> str:
     """A command of ours as a person can copy it; no workspace is named where it is this folder."""
     here = workspace is None or workspace.absolute() == Path.cwd()
     where = [] if here else ["-w", str(workspace)]
-    return " ".join(quoted(word) for word in ("torchsmith", *words, *where))
+    return " ".join(map(shell_word, ("torchsmith", *words, *where)))
 
 
 def next_step(

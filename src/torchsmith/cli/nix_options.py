@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
+
 from torchsmith.cli.options import complete_selectors
 from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.problem import Invalid
@@ -19,25 +21,32 @@ if TYPE_CHECKING:
 Recipes = Annotated[
     list[str] | None,
     Argument(
+        "Names, selectors such as sm120, or paths of recipes and repositories; else all of them.",
         metavar="[RECIPE]...",
-        help="Names, selectors such as sm120, or paths of recipes and repositories; else all of them.",
         autocompletion=complete_selectors,
     ),
 ]
 NixpkgsOption = Annotated[
     list[str] | None,
     Option(
-        "--nixpkgs",
+        "A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
+        " small one of ours, whose torch compiles in seconds.",
         metavar="[REV=]PATH",
         envvar="TORCHSMITH_NIXPKGS",
-        help="A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
-        " small one of ours, whose torch compiles in seconds.",
     ),
 ]
-JobsOption = Annotated[int | None, Option("--jobs", "-j", min=1, help="Workers at the same time.")]
-MemoryOption = Annotated[float, Option("--memory", min=0.25, help="GiB that a worker may use.")]
-TimeoutOption = Annotated[float, Option("--timeout", min=1, help="Seconds that a recipe may take.")]
-CacheOption = Annotated[bool, Option("--cache/--no-cache", help="Use results that are kept.")]
+MemoryOption = Annotated[float, Option("GiB that a worker may use.", min=0.25)]
+TimeoutOption = Annotated[float, Option("Seconds that a recipe may take.", min=1)]
+
+
+class NixOptions(msgspec.Struct, frozen=True):
+    """How Nix evaluates: with which nixpkgs, and with how much of the machine."""
+
+    nixpkgs: NixpkgsOption = None
+    jobs: Annotated[int | None, Option("--jobs", "-j", "Workers at the same time.", min=1)] = None
+    memory: MemoryOption = 2.0
+    timeout: TimeoutOption = 300.0
+    cache: Annotated[bool, Option("--cache/--no-cache", "Use results that are kept.")] = True
 
 
 def read_trees(words: Sequence[str]) -> dict[str, Path]:
@@ -80,11 +89,7 @@ def open_recipes(words: Sequence[str] | None, workspace: Path | None) -> tuple[W
 
 
 def evaluation(
-    nixpkgs: Sequence[str] | None,
-    jobs: int | None,
-    memory: float,
-    timeout: float,
-    cache: bool,
+    options: NixOptions,
     *,
     workspace: Workspace | None = None,
     instantiate: bool = False,
@@ -99,10 +104,11 @@ def evaluation(
     from torchsmith.nix.tool import find_nix
     from torchsmith.nix.worker import WorkerLimits
 
-    trees = read_trees(nixpkgs or [])
+    trees = read_trees(options.nixpkgs or [])
     nix = find_nix()
-    limits = WorkerLimits(jobs or default_workers(), int(memory * (1 << 30)), timeout)
-    kept = ResultCache() if cache else None
+    memory = int(options.memory * (1 << 30))
+    limits = WorkerLimits(options.jobs or default_workers(), memory, options.timeout)
+    kept = ResultCache() if options.cache else None
 
     def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
         with steps_bar("evaluating", len(requests)) as step:

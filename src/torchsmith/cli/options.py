@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from torchsmith.cli.params import Argument, Option
-
-if TYPE_CHECKING:
-    from torchsmith.catalog import Catalog
-    from torchsmith.matrix import Variant
 
 
 def complete_names(incomplete: str) -> list[str]:
@@ -79,7 +75,7 @@ WorkspaceOption = Annotated[
     Option(
         "--workspace",
         "-w",
-        help="A torchsmith.toml or its folder; else the nearest one above this folder, else the default.",
+        "A torchsmith.toml or its folder; else the nearest one above this folder, else the default.",
     ),
 ]
 ProfileOption = Annotated[
@@ -87,58 +83,32 @@ ProfileOption = Annotated[
     Option(
         "--profile",
         "-p",
-        help="Use this profile: real, seed, wide, or one of your own.",
+        "Use this profile: real, seed, wide, or one of your own.",
         autocompletion=complete_profiles,
     ),
 ]
 ProfileChoice = Annotated[
-    str, Option("--profile", "-p", help="The matrix to start from.", autocompletion=complete_profiles)
+    str, Option("--profile", "-p", "The matrix to start from.", autocompletion=complete_profiles)
 ]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
-DryRunOption = Annotated[bool, Option("--dry-run", help="Write nothing; say what would change.")]
-AdoptOption = Annotated[bool, Option("--adopt", help="Take over recipes that are not torchsmith's.")]
-WaitOption = Annotated[float, Option("--wait", help="Seconds to wait for another run to end.")]
-SvgOption = Annotated[
-    Path | None, Option("--svg", metavar="FILE", help="Draw it, too: an SVG for light and dark.")
+JsonOption = Annotated[bool, Option("Print JSON.")]
+DryRunOption = Annotated[bool, Option("Write nothing; say what would change.")]
+AdoptedPaths = Annotated[
+    list[Path] | None,
+    Argument("With --adopt: take over these files alone, pages too.", metavar="[PATH]..."),
 ]
+AdoptOption = Annotated[bool, Option("Take over recipes that are not torchsmith's.")]
+WaitOption = Annotated[float, Option("Seconds to wait for another run to end.")]
+SvgOption = Annotated[Path | None, Option("Draw it, too: an SVG for light and dark.", metavar="FILE")]
 Selectors = Annotated[
     list[str] | None,
     Argument(
+        "Words that pick variants, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
         metavar="[SELECTOR]...",
-        help="Words that pick variants, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
         autocompletion=complete_selectors,
     ),
 ]
-Name = Annotated[str, Argument(metavar="NAME", help="A variant's name.", autocompletion=complete_names)]
+Name = Annotated[str, Argument("A variant's name.", metavar="NAME", autocompletion=complete_names)]
 VariantOption = Annotated[
     str | None,
-    Option(
-        "--variant",
-        help="The variant it should be; else the one in the path's name.",
-        autocompletion=complete_names,
-    ),
+    Option("The variant it should be; else the one in the path's name.", autocompletion=complete_names),
 ]
-
-
-def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
-    """The variant that is asked for or that a path's name says; one of the catalog, or a Problem."""
-    from torchsmith.artifact.verdict import variant_in
-    from torchsmith.edge.problem import NotKnown, did_you_mean
-    from torchsmith.matrix import Variant
-
-    variant = Variant.parse(name, catalog) if name else variant_in(path, catalog)
-    if variant is not None and variant.isa not in catalog.isas:
-        raise NotKnown(f"unknown instruction set {variant.isa}", hint=did_you_mean(variant.isa, catalog.isas))
-    if variant is not None and variant.sm is not None and variant.sm not in catalog.gpus:
-        known = [str(sm) for sm in catalog.gpus]
-        raise NotKnown(f"unknown GPU {variant.sm}", hint=did_you_mean(str(variant.sm), known))
-    return variant
-
-
-def adopting(given: bool, paths: list[Path] | None) -> bool:
-    """Whether files of others are to be taken over; paths alone do not say so."""
-    from torchsmith.edge.problem import Conflict
-
-    if paths and not given:
-        raise Conflict(f"{paths[0]}: paths say what --adopt takes over", hint="add --adopt, or name no path")
-    return given

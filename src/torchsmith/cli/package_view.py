@@ -7,27 +7,15 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.catalog import Package, builtin_catalog
-from torchsmith.cli.console import out, print_json, say_recovered
+from torchsmith.cli.console import out, plain_table, print_json, say_recovered
 from torchsmith.cli.next_step import next_step
 from torchsmith.cli.paint import write
-from torchsmith.edge.words import by_reason, some_of
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.plan.package import PackageChange
+from torchsmith.plan.package_entry import PackageRow, package_row
 from torchsmith.workspace.load import Workspace
 
 SHOWN = 5
-
-
-class PackageRow(msgspec.Struct, frozen=True):
-    """A package that is known: `own` where the workspace's catalog has it, and its cells in the matrix."""
-
-    name: str
-    title: str
-    attr: str
-    needs: list[str]
-    releases: Mapping[str, str]  # by line
-    own: bool
-    cells: int
 
 
 class PackagesDocument(msgspec.Struct, frozen=True):
@@ -51,33 +39,17 @@ class PackageChangeDocument(msgspec.Struct, frozen=True):
 
 def print_packages(workspace: Workspace, *, as_json: bool) -> None:
     """One row a package."""
-    rows = [_row(package, workspace) for package in workspace.catalog.packages.values()]
+    rows = [package_row(package, workspace) for package in workspace.catalog.packages.values()]
     if as_json:
         print_json(PackagesDocument(rows))
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("package", "release", "needs", "cells", "whose"):
-        table.add_column(name, justify="right" if name == "cells" else "left")
+    words = ("package", "release", "needs")
+    table = plain_table(*words, "cells", "whose", right=("cells",), wrapped=(*words, "whose"))
     for row in rows:
         releases = " ".join(dict.fromkeys(row.releases.values())) or "nixpkgs' own"
         whose = "this workspace's" if row.own else "built in"
         table.add_row(row.name, releases, " ".join(row.needs), str(row.cells or "-"), whose)
     out().print(table)
-
-
-def _row(package: Package, workspace: Workspace) -> PackageRow:
-    catalog = workspace.catalog
-    releases = {}
-    for name, line in catalog.lines.items():
-        build = next((one for one in (*line.cuda.values(), line.cpu) if one and one.pin), None)
-        release = catalog.release_of(package, line, build) if build and line.builds(package) else ""
-        if release := line.torch if package.is_torch else release:
-            releases[name] = release
-    cells = sum(cell.variant.package == package for cell in workspace.matrix.cells)
-    own = package.name not in builtin_catalog().packages
-    return PackageRow(package.name, package.title, package.attr, list(package.needs), releases, own, cells)
 
 
 def print_change(
@@ -117,7 +89,7 @@ def print_change(
 def _say_probes(change: PackageChange) -> None:
     """What Nix told of the package: its release and needs, or its error."""
     package = change.package
-    said = by_reason(
+    said = grouped(
         (f"Nix refuses: {one.error}" if one.error else f"release {one.version}", one.cell.variant.cell)
         for one in change.probes
     )
@@ -129,7 +101,7 @@ def _say_probes(change: PackageChange) -> None:
 
 
 def _say_cells(change: PackageChange, workspace: Path | None) -> None:
-    for reason, names in by_reason((why, name) for name, why in change.left_out.items()).items():
+    for reason, names in grouped((why, name) for name, why in change.left_out.items()).items():
         write(f"left out: {some_of(names)}: {reason}")
     write(f"{len(change.cells)} cells have it")
     words = ("eval", f"package:{change.name}") if change.cells else ("list", "--left-out")

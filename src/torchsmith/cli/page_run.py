@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def page_request(
     folder: Path | None,
     named: Path | None,
     profile: str | None,
-    nixpkgs: Sequence[str] | None,
+    nixpkgs: list[str] | None,
     evaluate: bool,
 ) -> PageRequest:
     """A folder that is named is shown as it is; a workspace with its matrix; else the default matrix."""
@@ -65,12 +64,12 @@ def page_request(
     return PageRequest(root, workspace, whole, SystemClock().now(), graph)
 
 
-def _graph(root: Path, workspace: Workspace, nixpkgs: Sequence[str] | None) -> Graph:
+def _graph(root: Path, workspace: Workspace, nixpkgs: list[str] | None) -> Graph:
     from torchsmith.cli.eval_view import print_failures
-    from torchsmith.cli.nix_options import evaluation
+    from torchsmith.cli.nix_options import NixOptions, evaluation
     from torchsmith.nix.graph import graph_of
 
-    nix, ask = evaluation(nixpkgs, None, 2.0, 300.0, True, workspace=workspace, instantiate=True)
+    nix, ask = evaluation(NixOptions(nixpkgs), workspace=workspace, instantiate=True)
     results = ask(recipes_in(root, workspace))
     print_failures(results)
     return graph_of(nix, results)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypedDict
 
 from torchsmith.catalog import Catalog, Sm
-from torchsmith.cli.paint import columns, paint, write
+from torchsmith.cli.paint import columns, paint, warn, write
+from torchsmith.edge.problem import Incomplete
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command
 from torchsmith.host.judge import Fits
 from torchsmith.host.pick import Assigned, Pick
@@ -125,15 +129,13 @@ def _print_missing(pick: Pick, catalog: Catalog) -> None:
 
 def _nearest(pick: Pick) -> list[tuple[str, str]]:
     """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU."""
-    found: dict[str, list[str]] = {}
     own = [miss for miss in pick.ranking.misses if miss.variant.sm in pick.choice.unserved]
-    for miss in own or pick.ranking.misses:
-        if not pick.choice.unserved or miss.variant.sm:
-            found.setdefault("; ".join(map(str, miss.reasons)), []).append(miss.variant.name)
-    rows = [
-        (first + (f" and {len(more)} more" if more else ""), why) for why, (first, *more) in found.items()
-    ]
-    return rows[:NEAREST]
+    found = grouped(
+        ("; ".join(map(str, miss.reasons)), miss.variant.name)
+        for miss in own or pick.ranking.misses
+        if not pick.choice.unserved or miss.variant.sm
+    )
+    return [(some_of(names), why) for why, names in found.items()][:NEAREST]
 
 
 def _print_wanted(pick: Pick, here: Surroundings, file: FileOf) -> None:
@@ -295,3 +297,23 @@ def manifest_of(one: Assigned, pick: Pick, catalog: Catalog, org: str) -> str:
     """What somebody puts into the manifest.toml of a Flox environment to have the cell."""
     own = tuple(name for name in pick.companions if name.endswith(one.fit.variant.cell))
     return flox_manifest(one.fit.variant, own, org, catalog.isas[one.fit.variant.isa].platform)
+
+
+def print_manifest(pick: Pick, catalog: Catalog, org: str) -> None:
+    """The manifest of the first choice."""
+    if not org:
+        hint = 'give --org, or write org = "..." into torchsmith.toml'
+        raise Incomplete("no Flox organisation is known, so nothing can be installed from one", hint=hint)
+    for one in pick.choice.variants[:1]:
+        sys.stdout.write(manifest_of(one, pick, catalog, org))
+
+
+def create(path: Path, pick: Pick, catalog: Catalog) -> None:
+    """Write what is missing as a torchsmith.toml."""
+    from torchsmith.host.matrix_file import write_matrix
+    from torchsmith.workspace.load import read_as
+
+    write_matrix(path, pick.missing_cells(catalog), "What torchsmith pick found missing.", read_as)
+    warn(f"written: {path}")
+    for text in dict.fromkeys(str(reason) for fit in pick.wanted for reason in fit.unproved):
+        warn(f"not proved: {text}")

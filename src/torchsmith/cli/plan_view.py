@@ -10,7 +10,7 @@ import msgspec
 
 from torchsmith.cli.console import print_json, say_recovered
 from torchsmith.cli.paint import paint, tell, write
-from torchsmith.edge.words import by_reason, some_of
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.plan.apply import Applied
 from torchsmith.plan.plan import PHASES, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
@@ -28,9 +28,7 @@ def print_plan(plan: WorkspacePlan) -> None:
         if not actions:
             continue
         write(f"{phase[0].upper()}{phase[1:]}", "bold")
-        alike = by_reason(
-            ((one.kind, "" if one.kind == "create" else _why(one)), one.path) for one in actions
-        )
+        alike = grouped(((one.kind, "" if one.kind == "create" else _why(one)), one.path) for one in actions)
         for (kind, why), paths in sorted(alike.items(), key=lambda group: group[0][0] == "create"):
             shown = paths if kind not in ("create", "keep") else paths[:SHOWN]
             for path in shown:
@@ -108,7 +106,7 @@ def print_applied(applied: Applied) -> None:
     say_recovered(applied.recovered)
     for commit in applied.commits:
         tell(f"{commit.repo}: {commit.revision} {commit.message}")
-    for (kind, why), paths in by_reason(((one.kind, one.why), one.path) for one in applied.left).items():
+    for (kind, why), paths in grouped(((one.kind, one.why), one.path) for one in applied.left).items():
         tell(paint(f"left    {some_of(paths)}", "yellow", sys.stderr))
         tell(f"        {kind}: {why}", "dim", hang=0)
     words = f"{len(applied.done)} files done"

@@ -68,13 +68,12 @@ class _Verb:
         self.plain = True
         self.options: dict[str, tuple[str, Any, bool, bool | None]] = {}
         self.arguments: list[tuple[str, Any, bool, bool]] = []
-        required = run.__code__.co_argcount - len(run.__defaults__ or ())
-        for index, (name, (hint, param)) in enumerate(params_of(run).items()):
+        for name, (parameter, hint, param) in params_of(run).items():
             kind, many = _kind(hint)
             if not isinstance(param, Param) or "callback" in param.more or not self._unset(param):
                 self.plain = False
             elif param.kind == "Argument":
-                self.arguments.append((name, kind, many, index < required))
+                self.arguments.append((name, kind, many, parameter.default is parameter.empty))
             else:
                 self._option(name, kind, many, param)
 

@@ -74,11 +74,11 @@ class HistoryDocument(msgspec.Struct, frozen=True):
     builds: Sequence[JobRow]
 
 
-def print_history(rows: Sequence[JobRow]) -> None:
+def print_history(history: HistoryDocument) -> None:
     """A line a build."""
-    if not rows:
+    if not history.builds:
         write("no build has ended here yet")
-    for job in rows:
+    for job in history.builds:
         facts = [job.builder and f"on {job.builder}", f"{job.cores} cores" if job.cores else "", job.error]
         ended = paint(f"{when(job.ended or 0)}  ", "dim")
         write(f"{ended}{_state(job)}{duration(job.seconds):>12}  {job.name}{_facts(facts)}")

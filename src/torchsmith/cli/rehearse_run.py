@@ -107,8 +107,8 @@ def rehearse(
 
 def _run(ready: Prepared, *, as_json: bool) -> RunSummary:
     ready.check()
-    with watching(ready.plan, err(), as_json=False, slots=ready.limits().total) as view:
-        return ready.run(view.tell if not as_json else lambda event: None)
+    with watching(ready.plan, err(), as_json=False, slots=ready.limits().total) as show:
+        return ready.run(show if not as_json else lambda event: None)
 
 
 def _refuse_waiting(chosen: Rehearsals) -> None:

@@ -7,10 +7,9 @@ from typing import Annotated
 from torchsmith.cli.params import Option
 
 PAIR = "Its pair, where the catalog has none."
-VisionOption = Annotated[str, Option("--torchvision", help=PAIR)]
-AudioOption = Annotated[str, Option("--torchaudio", help=PAIR)]
+VisionOption = Annotated[str, Option(PAIR)]
+AudioOption = Annotated[str, Option(PAIR)]
 PairOption = Annotated[
-    list[str] | None,
-    Option("--pair", metavar="NAME=VERSION", help="The release of another package that goes with it."),
+    list[str] | None, Option("The release of another package that goes with it.", metavar="NAME=VERSION")
 ]
-TarballHashOption = Annotated[str, Option("--sha256", help="The hash of its tarball, where it is known.")]
+TarballHashOption = Annotated[str, Option("The hash of its tarball, where it is known.")]

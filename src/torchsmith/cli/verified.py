@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -33,27 +34,27 @@ def verified_by(record: Record, catalog: Catalog) -> Callable[[str], str]:
             return "it was not built here; torchsmith build builds it"
         verdict = record.verdict(built.outputs[0])
         if verdict is None or verdict.derivation != built.derivation:
-            verdict = judge(name, Path(built.outputs[0]), catalog)
-            verdict = msgspec.structs.replace(verdict, derivation=built.derivation)
+            verdict = judge(name, Path(built.outputs[0]), catalog, built.derivation)
             record.note_verdict(verdict)
         return "" if verdict.ok else f"its build is not right: {verdict.detail}"
 
     return why
 
 
-def judge(name: str, output: Path, catalog: Catalog) -> VerificationRow:
+def judge(name: str, output: Path, catalog: Catalog, derivation: str = "") -> VerificationRow:
     """Verify an output; what cannot be read is not right."""
     try:
         report = verify(output, Variant.parse(name, catalog), catalog)
     except Problem as problem:
-        return VerificationRow(output=str(output), name=name, ok=False, detail=problem.message)
-    return verdict_of(report, name, str(output))
+        why = problem.message
+        return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)
+    return verdict_of(report, name, str(output), derivation)
 
 
-def verdict_of(report: Report, name: str, output: str) -> VerificationRow:
+def verdict_of(report: Report, name: str, output: str, derivation: str) -> VerificationRow:
     """What the record keeps of a report."""
-    wrong = [check.text for check in report.checks if check.status in ("wrong", "unjudged")]
-    return VerificationRow(output=output, name=name, ok=report.verified, detail="; ".join(wrong))
+    wrong = "; ".join(check.text for check in report.checks if check.status in ("wrong", "unjudged"))
+    return VerificationRow(output=output, name=name, ok=report.verified, detail=wrong, derivation=derivation)
 
 
 def looked_at(catalog: Catalog) -> Callable[[str, str], VerificationRow | None]:
@@ -115,16 +116,12 @@ def keep(report: Report, name: str, root: Path, catalog: Catalog) -> None:
         return  # nothing is wrong, but not everything was judged
     sizes = msgspec.json.encode(sizes_of(report, catalog)).decode()
     try:
-        record = open_record(root)
-        try:
+        with closing(open_record(root)) as record:
             built = record.built(name)
             outputs = [Path(output).resolve() for output in built.outputs[:1]] if built else []
             if built is None or Path(report.path).resolve() not in outputs:
                 return
-            verdict = verdict_of(report, name, built.outputs[0])
-            record.note_verdict(msgspec.structs.replace(verdict, derivation=built.derivation))
-        finally:
-            record.close()
+            record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))
         write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
     except Problem as problem:
         warn(f"not written down: {problem.message}")

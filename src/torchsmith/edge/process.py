@@ -172,15 +172,16 @@ class Running:
 
     def interrupt(self) -> None:
         """Ask it to end, as Ctrl-C does: Nix then ends the builds that it started itself."""
-        if self._child.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGINT)
+        self._signal(signal.SIGINT)
 
     def end(self) -> None:
         """End it and everything that it started; harmless when it has ended by itself."""
-        if self._child.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait()
+        self._signal(signal.SIGKILL)
+        self._child.wait()
         if self._stream is not None:
             self._stream.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, number)

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import tomllib
 
 Step = str | int
+TABLES = ("table", "table_array_element")
 DEEPEST = 50  # parts of a key, and brackets
 LONGEST_LIST = 10_000  # a thousand times what anybody ships, and still read in seconds
 
@@ -89,74 +91,85 @@ def _deep(text: str, file: str, path: Sequence[Step]) -> Where:
 
 def place(text: str, file: str, path: Sequence[Step]) -> Where:
     """Where the value at `path` stands; the nearest enclosing part when it is absent."""
-    import tree_sitter_toml
-    from tree_sitter import Language, Parser
-
-    tree = Parser(Language(tree_sitter_toml.language())).parse(text.encode())
     wanted = tuple(path)
-    spots = _Spots(wanted)
-    counts: dict[tuple[Step, ...], int] = {}
-    for node in tree.root_node.children:
-        if node.type == "pair":
-            _pair(node, (), spots)
-        elif node.type in ("table", "table_array_element"):
-            _table(node, spots, counts)
+    spots: dict[tuple[Step, ...], tuple[int, int]] = {}
+    for found, node in nodes(parsed(text.encode()), wanted):
+        spots.setdefault(found, node.start_point)
     while wanted and wanted not in spots:
         wanted = wanted[:-1]
     row, column = spots.get(wanted, (0, 0))
     return Where(file, row + 1, column + 1)
 
 
-class _Spots(dict[tuple[Step, ...], tuple[int, int]]):
-    """Where values start, as far as the way to the wanted one: a list may have very many."""
+def parsed(data: bytes) -> Any:
+    """The top of a TOML text's syntax tree."""
+    import tree_sitter_toml
+    from tree_sitter import Language, Parser
 
-    def __init__(self, wanted: tuple[Step, ...]) -> None:
-        super().__init__()
-        self.wanted = wanted
-
-    def leads(self, path: tuple[Step, ...]) -> bool:
-        return len(path) < len(self.wanted) and self.wanted[: len(path)] == path
+    return Parser(Language(tree_sitter_toml.language())).parse(data).root_node
 
 
-def _table(node: Any, spots: _Spots, counts: dict[tuple[Step, ...], int]) -> None:
-    head = next(child for child in node.children if child.type in ("bare_key", "quoted_key", "dotted_key"))
-    path: tuple[Step, ...] = ()
-    for name in keys_of(head):
-        path += (name,)
-        if path in counts and path != keys_of(head):
-            path += (counts[path] - 1,)
-    if node.type == "table_array_element":
-        counts[path] = counts.get(path, 0) + 1
-        path += (counts[path] - 1,)
-    spots.setdefault(path, head.start_point)
-    for child in node.children:
-        if child.type == "pair":
-            _pair(child, path, spots)
+def nodes(root: Any, wanted: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    """Heads of tables, pairs, and elements on the way to the wanted path: a list may have very many."""
+    counts: dict[tuple[Step, ...], int] = {}
+    for node in root.children:
+        if node.type == "pair":
+            yield from _pair(node, (), wanted)
+        elif node.type in TABLES:
+            head = head_of(node)
+            path: tuple[Step, ...] = ()
+            for name in keys_of(head):
+                path += (name,)
+                if path in counts and path != keys_of(head):
+                    path += (counts[path] - 1,)
+            if node.type == "table_array_element":
+                counts[path] = counts.get(path, 0) + 1
+                path += (counts[path] - 1,)
+            yield path, head
+            for pair in pairs_of(node):
+                yield from _pair(pair, path, wanted)
 
 
-def _pair(node: Any, prefix: tuple[Step, ...], spots: _Spots) -> None:
+def _pair(
+    node: Any, prefix: tuple[Step, ...], wanted: tuple[Step, ...]
+) -> Iterator[tuple[tuple[Step, ...], Any]]:
     path = prefix + keys_of(node.children[0])
-    spots.setdefault(path, node.start_point)
-    _value(value_of(node), path, spots)
+    yield path, node
+    yield from _below(last_of(node), path, wanted)
 
 
-def _value(node: Any, path: tuple[Step, ...], spots: _Spots) -> None:
-    if not spots.leads(path):
+def _below(
+    node: Any, path: tuple[Step, ...], wanted: tuple[Step, ...]
+) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    if path == wanted or wanted[: len(path)] != path:
         return
     if node.type == "array":
-        elements = [child for child in node.children if child.is_named and child.type != "comment"]
-        for index, child in enumerate(elements):
-            spots.setdefault((*path, index), child.start_point)
-            _value(child, (*path, index), spots)
+        for index, child in enumerate(elements_of(node)):
+            yield (*path, index), child
+            yield from _below(child, (*path, index), wanted)
     elif node.type == "inline_table":
-        for child in node.children:
-            if child.type == "pair":
-                _pair(child, path, spots)
+        for pair in pairs_of(node):
+            yield from _pair(pair, path, wanted)
 
 
-def value_of(pair: Any) -> Any:
-    """The value of a pair; a comment on its line belongs to the pair too."""
-    return [child for child in pair.children if child.type != "comment"][-1]
+def pairs_of(node: Any) -> list[Any]:
+    """The pairs of a table."""
+    return [child for child in node.children if child.type == "pair"]
+
+
+def elements_of(array: Any) -> list[Any]:
+    """The elements of an array."""
+    return [child for child in array.children if child.is_named and child.type != "comment"]
+
+
+def head_of(table: Any) -> Any:
+    """The key in a table's brackets."""
+    return next(child for child in table.children if child.type in ("bare_key", "quoted_key", "dotted_key"))
+
+
+def last_of(node: Any) -> Any:
+    """The value of a pair, the last pair of a table; a comment after it belongs to the node too."""
+    return [child for child in node.children if child.type != "comment"][-1]
 
 
 def keys_of(node: Any) -> tuple[str, ...]:
@@ -196,32 +209,23 @@ def validation_problem(
 ) -> Problem:
     """What msgspec refused, in plain words, with its place and the nearest valid key."""
     message, path = _split(str(error))
+    inner = reduce(_descend, path, kind)
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message)
     if unknown:
         word = unknown[1]
-        known = _fields(kind, path)
-        return NotKnown(
-            f"unknown key {word}",
-            hint=did_you_mean(word, known),
-            where=place(text, file, (*inside, *path, word)),
-        )
+        known = [field.encode_name for one in _structs(inner)[:1] for field in msgspec.structs.fields(one)]
+        where = place(text, file, (*inside, *path, word))
+        return NotKnown(f"unknown key {word}", hint=did_you_mean(word, known), where=where)
     missing = re.fullmatch(r"Object missing required field `(.*)`", message)
     if missing:
         message = f"key {missing[1]} is missing"
-    choices = _choices(kind, path) if message.startswith("Invalid enum value") else []
-    hint = f"known: {', '.join(choices)}" if choices else ""
+    words = [one for one in (inner, *get_args(inner)) if get_origin(one) is Literal]
+    choices = [str(word) for one in words for word in get_args(one)]
+    hint = f"known: {', '.join(choices)}" if choices and message.startswith("Invalid enum value") else ""
     at = ".".join(str(step) for step in path)
-    words = message.replace("`", "")
-    words = f"{words[:1].lower()}{words[1:]}" + (f" (in {at})" if at else "")
-    return Invalid(words, hint=hint, where=place(text, file, (*inside, *path)))
-
-
-def _choices(kind: Any, path: Sequence[Step]) -> list[str]:
-    """The words that a value at a path may be."""
-    for step in path:
-        kind = _descend(kind, step)
-    kinds = [kind, *get_args(kind)]
-    return [str(word) for one in kinds if get_origin(one) is Literal for word in get_args(one)]
+    said = message.replace("`", "")
+    said = f"{said[:1].lower()}{said[1:]}" + (f" (in {at})" if at else "")
+    return Invalid(said, hint=hint, where=place(text, file, (*inside, *path)))
 
 
 def _split(message: str) -> tuple[str, tuple[Step, ...]]:
@@ -236,21 +240,16 @@ def _split(message: str) -> tuple[str, tuple[Step, ...]]:
     return words, tuple(steps)
 
 
-def _fields(kind: Any, path: Sequence[Step]) -> list[str]:
-    """The keys that a msgspec type knows at a path."""
-    for step in path:
-        kind = _descend(kind, step)
-    for candidate in (kind, *get_args(kind)):
-        if isinstance(candidate, type) and issubclass(candidate, msgspec.Struct):
-            return [field.encode_name for field in msgspec.structs.fields(candidate)]
-    return []
+def _structs(kind: Any) -> list[type[msgspec.Struct]]:
+    """The types with keys that a value may be of."""
+    return [
+        one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, msgspec.Struct)
+    ]
 
 
 def _descend(kind: Any, step: Step) -> Any:
-    for candidate in (kind, *get_args(kind)):
-        if isinstance(candidate, type) and issubclass(candidate, msgspec.Struct):
-            for field in msgspec.structs.fields(candidate):
-                if field.encode_name == step:
-                    return field.type
+    for field in (field for one in _structs(kind) for field in msgspec.structs.fields(one)):
+        if field.encode_name == step:
+            return field.type
     inner = get_args(kind)
     return inner[-2] if len(inner) > 1 and inner[-1] is Ellipsis else inner[-1] if inner else kind

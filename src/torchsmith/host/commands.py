@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from torchsmith.edge.words import shell_word
 from torchsmith.matrix import Variant
 
 
@@ -72,11 +73,11 @@ def build_commands(
         cells = " ".join(f"--cell {name}" for name in names)
         write = f"torchsmith init {here.spare} {cells} && torchsmith generate{where}"
     else:
-        where = "" if here.folder == "." else f" -w {_quoted(here.folder)}"
+        where = "" if here.folder == "." else f" -w {shell_word(here.folder)}"
         write = "" if here.recipe(variant).exists() else f"torchsmith generate{where}"
     build = f"torchsmith build{where} {' '.join(names)}"
     folder = here.recipe(variant).parents[2]
-    flox = f"flox build -d {_quoted(str(folder))} {variant.name}" if here.flox else ""
+    flox = f"flox build -d {shell_word(str(folder))} {variant.name}" if here.flox else ""
     steps = {}
     if here.nix:
         steps["build"] = f"{write} && {build}" if write else build
@@ -85,13 +86,7 @@ def build_commands(
     elif write:
         steps["write"] = write
     if here.nix and not write:
-        steps["nix"] = f"nix-build {_quoted(str(here.recipe(variant)))}"
+        steps["nix"] = f"nix-build {shell_word(str(here.recipe(variant)))}"
     if here.nix and here.flox and not write:
         steps["flox"] = flox
     return steps
-
-
-def _quoted(word: str) -> str:
-    import shlex
-
-    return shlex.quote(word)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from torchsmith import __version__
 from torchsmith.audit.repo import TORCH_SECTION
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
+from torchsmith.edge.words import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.nix.graph import Graph
 from torchsmith.page.document import CellState, PageCell, PageCover, PageDocument, SharedBuild
@@ -208,12 +208,11 @@ def _shared(graph: Graph | None, recipes: Iterable[RecipeFile]) -> Iterator[Shar
         for one in graph.heavy:
             yield SharedBuild(one.kind, one.derivation.name, one.users, sure=True)
         return
-    sections: dict[str, list[RecipeFile]] = {}
-    for recipe in recipes:
-        found = TORCH_SECTION.search(recipe.text or "")
-        if found:
-            plain = re.sub(r"^[ \t]+", "", found[0], flags=re.MULTILINE)
-            sections.setdefault(hashlib.sha256(plain.encode()).hexdigest(), []).append(recipe)
+    sections = grouped(
+        (re.sub(r"^[ \t]+", "", found[0], flags=re.MULTILINE), recipe)
+        for recipe in recipes
+        if (found := TORCH_SECTION.search(recipe.text or ""))
+    )
     for own in sections.values():
         first = own[0].variant
         name = f"torch of {first.cell}" if first else "torch"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -285,9 +286,7 @@ def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture
                     f"l{colour} thin",
                 )
             )
-    counts: dict[tuple[str, str], int] = {}
-    for link in links:
-        counts[link.kind, link.build] = counts.get((link.kind, link.build), 0) + 1
+    counts = Counter((link.kind, link.build) for link in links)
     parts += [write(left - 2, y, clipped(user, left), "end") for user, y in ys.items()]
     for (kind, name), z in zs.items():
         colour = COLOURS[kinds.index(kind) % len(COLOURS)]

@@ -29,16 +29,11 @@ def embedded(document: PageDocument, catalog: Catalog, wanted: Iterable[Cell]) -
         "words": words.all,
         "lines": recipes.lines.all,
         "paragraphs": recipes.paragraphs.all,
-        "findings": [_finding(document, number) for number in range(len(document.findings))],
+        "findings": [[one.rule, one.severity, one.message, one.hint] for one in document.findings],
         "shared": [[one.kind, one.name, int(one.sure), one.users] for one in document.shared],
         "products": products(catalog),
         "rules": pick_rules(wanted, catalog),
     }
-
-
-def _finding(document: PageDocument, number: int) -> list[Any]:
-    one = document.findings[number]
-    return [one.rule, one.severity, one.message, one.hint]
 
 
 def _cell(cell: PageCell, recipes: PackedRecipes, words: Once[str]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.audit.finding import Finding, Severity
+from torchsmith.audit.finding import Severity
 from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.edge.words import grouped
 from torchsmith.page.document import PageFinding
 from torchsmith.workspace.checkout import Repository
 
@@ -38,28 +39,19 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
         return Findings()
     report = audit(AuditRequest(tuple(one.root for one in repositories), workspace, values=None))
     top = root.resolve()
-    groups: dict[tuple[str, ...], list[Finding]] = {}
-    for one in sorted(report.findings, key=lambda one: (one.severity.rank, one.rule)):
-        # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
-        if Path(one.where.file).resolve().is_relative_to(top):
-            groups.setdefault((one.severity.value, one.rule, one.message, one.hint), []).append(one)
+    # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
+    groups = grouped(
+        ((one.severity, one.rule, one.message, one.hint), one)
+        for one in sorted(report.findings, key=lambda one: (one.severity.rank, one.rule))
+        if Path(one.where.file).resolve().is_relative_to(top)
+    )
     found: list[PageFinding] = []
     by_file: dict[str, list[int]] = {}
     for group in groups.values():
         places = tuple((below(root, one.where.file), one.where.line) for one in group)
         for file in dict.fromkeys(file for file, _ in places):
             by_file.setdefault(file, []).append(len(found))
-        found.append(_finding(group[0], places))
+        one = group[0]
+        severity, sure = one.severity.value, one.sure.value
+        found.append(PageFinding(one.rule, one.title, severity, sure, one.message, one.hint, places))
     return Findings(tuple(found), by_file)
-
-
-def _finding(first: Finding, places: tuple[tuple[str, int], ...]) -> PageFinding:
-    return PageFinding(
-        rule=first.rule,
-        title=first.title,
-        severity=first.severity.value,
-        sure=first.sure.value,
-        message=first.message,
-        hint=first.hint,
-        places=places,
-    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from torchsmith.catalog import Catalog
+from torchsmith.edge.words import grouped
 from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, PageCell, PageDocument
 from torchsmith.page.embedded import as_script_data, embedded, source_hash
@@ -128,40 +129,20 @@ def _matrix(document: PageDocument, catalog: Catalog, numbers: Numbers) -> Marku
         tag("datalist", [tag("option", value=name) for name in _products(catalog)], id="products"),
         class_="search js",
     )
-    grids = [_package(name, cells, catalog, numbers) for name, cells in _packages(document.cells).items()]
-    others = [cell for cell in document.cells if not cell.package]
-    return tag(
-        "section",
-        tag("h2", "Matrix", id="matrix-title"),
-        search,
-        grids,
-        _others(others, numbers),
-        id="matrix",
-    )
+    packages = grouped((cell.package, cell) for cell in document.cells)
+    others = packages.pop("", [])
+    grids = [_package(name, cells, catalog, numbers) for name, cells in packages.items()]
+    head = tag("h2", "Matrix", id="matrix-title")
+    return tag("section", head, search, grids, _others(others, numbers), id="matrix")
 
 
-def _products(catalog: Catalog) -> Iterator[str]:
-    seen: dict[str, None] = {}
-    for gpu in catalog.gpus.values():
-        seen |= dict.fromkeys(gpu.parts)
-    for cpu in catalog.cpus.values():
-        seen[cpu.title] = None
-    yield from seen
-
-
-def _packages(cells: Iterable[PageCell]) -> Mapping[str, list[PageCell]]:
-    found: dict[str, list[PageCell]] = {}
-    for cell in cells:
-        if cell.package:
-            found.setdefault(cell.package, []).append(cell)
-    return found
+def _products(catalog: Catalog) -> Iterable[str]:
+    parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
+    return dict.fromkeys([*parts, *(cpu.title for cpu in catalog.cpus.values())])
 
 
 def _package(name: str, cells: Sequence[PageCell], catalog: Catalog, numbers: Numbers) -> Markup:
-    grids: dict[tuple[str, ...], list[PageCell]] = {}
-    for cell in cells:
-        key = (cell.version, cell.line, cell.python, cell.cuda, cell.flavor)
-        grids.setdefault(key, []).append(cell)
+    grids = grouped(((cell.version, cell.line, cell.python, cell.cuda, cell.flavor), cell) for cell in cells)
     order = sorted(grids, key=lambda key: (not key[3], key))  # what needs no GPU comes last
     title = catalog.packages[name].title if name in catalog.packages else name
     tables = [_grid(grids[key], title, catalog, numbers) for key in order]
@@ -171,18 +152,12 @@ def _package(name: str, cells: Sequence[PageCell], catalog: Catalog, numbers: Nu
 def _grid(cells: Sequence[PageCell], title: str, catalog: Catalog, numbers: Numbers) -> Markup:
     first = cells[0]
     target = f"CUDA {first.cuda}" if first.cuda else "CPU alone"
-    words = [
-        first.version or f"line {first.line or 'unknown'}",
-        target,
-        f"Python {first.python}",
-        first.flavor,
-    ]
+    release = first.version or f"line {first.line or 'unknown'}"
+    words = [release, target, f"Python {first.python}", first.flavor]
     isas = [isa for isa in catalog.isas if any(cell.isa == isa for cell in cells)]
     isas += sorted({cell.isa for cell in cells} - set(isas))
     sms = sorted({cell.sm for cell in cells}, key=lambda sm: (len(sm), sm))
-    places: dict[tuple[str, str], list[PageCell]] = {}
-    for cell in cells:  # two recipes of one cell share its place
-        places.setdefault((cell.sm, cell.isa), []).append(cell)
+    places = grouped(((cell.sm, cell.isa), cell) for cell in cells)  # two recipes of one cell share its place
     head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
     rows = [
         tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa), ()), numbers) for isa in isas])
@@ -230,7 +205,4 @@ def _others(cells: Sequence[PageCell], numbers: Numbers) -> Markup | None:
 
 def _footer(document: PageDocument) -> Markup:
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made))
-    return tag(
-        "footer",
-        tag("p", f"Made by torchsmith {document.version} on {made}."),
-    )
+    return tag("footer", tag("p", f"Made by torchsmith {document.version} on {made}."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -62,7 +63,8 @@ class PagePast:
         later = built is None or (job is not None and (job.ended or 0) > built.at)
         if job and job.state in ("failed", "skipped") and later:
             why = job.error or ("what it needs failed" if job.state == "skipped" else "")
-            return CellPast("failed", (why,) if why else (), _derivation(job.key), build=build)
+            derivation = job.key if job.key.endswith(".drv") else ""
+            return CellPast("failed", (why,) if why else (), derivation, build=build)
         if built is None or not built.outputs:
             return CellPast(build=build)
         past = CellPast("built", (), built.derivation, built.outputs, build)
@@ -122,10 +124,6 @@ class PagePast:
             return None
 
 
-def _derivation(key: str) -> str:
-    return key if key.endswith(".drv") else ""
-
-
 def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
     """Why what was built is not what lies there now; by derivation where it is known, else by text."""
     if recipe is None:
@@ -147,13 +145,12 @@ def read_past(root: Path, notes: list[str]) -> PagePast:
     except Problem as problem:
         notes.append(problem.message if "outside" in problem.message else f"{file.name}: {problem.message}")
         return PagePast(root)
-    try:
-        return _read(root, record)
-    except (Problem, msgspec.MsgspecError, ValueError) as error:
-        notes.append(f"{FILE} cannot be read: {error}")
-        return PagePast(root)
-    finally:
-        record.close()
+    with closing(record):
+        try:
+            return _read(root, record)
+        except (Problem, msgspec.MsgspecError, ValueError) as error:
+            notes.append(f"{FILE} cannot be read: {error}")
+            return PagePast(root)
 
 
 def _read(root: Path, record: Record) -> PagePast:
@@ -167,9 +164,7 @@ def _read(root: Path, record: Record) -> PagePast:
                 jobs.setdefault(job.name, job)
         if len(drawn) < DRAWN and any(job.started for job in own):
             drawn.append(_run(run, own))
-    published: dict[str, Published] = {}
-    for one in record.published():
-        published.setdefault(one.name, one)
+    published = {one.name: one for one in reversed(record.published())}  # the newest counts
     built = {one.name: one for one in record.all_built()}
     outputs = [one.outputs[0] for one in built.values() if one.outputs]
     verdicts = {output: verdict for output in outputs if (verdict := record.verdict(output))}
@@ -180,15 +175,13 @@ def _read(root: Path, record: Record) -> PagePast:
 def _run(run: RunRow, jobs: list[JobRow]) -> PageRun:
     ends = [one.ended for one in jobs if one.ended]
     last = max([*ends, run.started])
-    rows = tuple(
-        PageJob(
-            job.name,
-            job.state,
-            max(0.0, job.started - run.started),
-            max(0.0, (job.ended or last) - run.started),
-            job.builder,
-        )
+
+    def since(moment: float) -> float:
+        return max(0.0, moment - run.started)
+
+    rows = [
+        PageJob(job.name, job.state, since(job.started), since(job.ended or last), job.builder)
         for job in jobs
         if job.started
-    )
-    return PageRun(run.id, run.state, run.started, last - run.started, rows)
+    ]
+    return PageRun(run.id, run.state, run.started, last - run.started, tuple(rows))

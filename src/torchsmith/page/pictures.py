@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from torchsmith.artifact.check import megabytes
@@ -11,6 +12,7 @@ from torchsmith.artifact.report import Report
 from torchsmith.build.schedule import Schedule, Task
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.runs import gpu_code_runs
+from torchsmith.edge.words import grouped
 from torchsmith.host.cover import FleetPlan
 from torchsmith.nix.graph import Graph
 from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
@@ -44,9 +46,9 @@ def graph_picture(graph: Graph) -> Picture:
 
 def shared_picture(shared: Sequence[SharedBuild]) -> Picture:
     """The same from a document; builds of one name are told apart by number."""
-    links, seen = [], dict[str, int]()
+    links, seen = [], Counter[str]()
     for one in shared:
-        seen[one.name] = seen.get(one.name, 0) + 1
+        seen[one.name] += 1
         name = one.name if seen[one.name] == 1 else f"{one.name} ({seen[one.name]})"
         links += [DrawnLink(user, name, one.kind) for user in one.users]
     links.sort(key=lambda link: tuple(reversed(link.user.split("-", 1))))  # a torch beside its companions
@@ -162,10 +164,9 @@ def sizes_picture(document: PageDocument, width: int = WIDTH) -> Picture:
 
 def findings_picture(document: PageDocument, width: int = WIDTH) -> Picture:
     """How often each rule spoke."""
-    counts: dict[tuple[str, str, str], int] = {}
+    counts = Counter[tuple[str, str, str]]()
     for one in document.findings:
-        key = (one.severity, one.rule, one.title)
-        counts[key] = counts.get(key, 0) + len(one.places)
+        counts[one.severity, one.rule, one.title] += len(one.places)
     rows = [
         BarRow(
             f"{rule} {title}", count, f"{count} {severity}{'s' if count > 1 else ''}", SEVERITIES[severity]
@@ -177,9 +178,7 @@ def findings_picture(document: PageDocument, width: int = WIDTH) -> Picture:
 
 def history_picture(history: Sequence[PageRevision], width: int = WIDTH) -> Picture:
     """How many recipes there were after each commit, a line each repository."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for one in history:
-        lines.setdefault(one.repository or "recipes", []).append((one.at, one.recipes))
+    lines = grouped((one.repository or "recipes", (one.at, float(one.recipes))) for one in history)
     series = [Series(name, sorted(points), steps=True) for name, points in lines.items()]
     moments = sorted(one.at for one in history)
     shown = [moments[0], moments[len(moments) // 2], moments[-1]] if moments else []

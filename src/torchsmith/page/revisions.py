@@ -27,32 +27,18 @@ def revisions(root: Path, repositories: Sequence[Path]) -> Iterator[PageRevision
 
 
 def _of(repository: Path, name: str) -> list[PageRevision]:
-    told = git.ask(
-        repository,
-        "-c",
-        "core.fsmonitor=false",
-        "log",
-        "--no-renames",
-        "--no-ext-diff",
-        f"--max-count={MOST}",
-        "--name-status",
-        f"--format={MARK}%h%x1f%at%x1f%s",
-        "--",
-        f"{PKGS}/*.nix",
-    )
+    plain = ["-c", "core.fsmonitor=false", "log", "--no-renames", "--no-ext-diff", f"--max-count={MOST}"]
+    form = ["--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
+    told = git.ask(repository, *plain, *form, "--", f"{PKGS}/*.nix")
     commits = [_counts(block) for block in told.stdout.split(MARK)[1:]] if told.ok else []
-    recipes = _now(repository)
+    now = git.ask(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
+    recipes = sum(path.endswith(".nix") for path in now.stdout.split("\0"))
     found = []
     for commit in filter(None, commits):  # newest first, so that counts are taken back
         revision, at, subject, added, changed, deleted = commit
         found.append(PageRevision(name, revision, at, subject[:200], added, changed, deleted, recipes))
         recipes -= added - deleted
     return found[::-1]
-
-
-def _now(repository: Path) -> int:
-    told = git.ask(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
-    return sum(path.endswith(".nix") for path in told.stdout.split("\0"))
 
 
 def _counts(block: str) -> tuple[str, float, str, int, int, int] | None:

@@ -13,8 +13,8 @@ from torchsmith.workspace import git
 from torchsmith.workspace.change import KINDS, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, SHARED
 from torchsmith.workspace.journal import Commit, GitStep, Writer, writing
+from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.reconcile import copies
-from torchsmith.workspace.run import root_of
 
 OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
@@ -47,7 +47,7 @@ class Applied:
 def apply_plan(request: ApplyRequest) -> Applied:
     """Make the workspace what its plan says. Run again after a stop, it goes on with what is still to do."""
     git.require_git()
-    root = root_of(request.workspace, request.profile)
+    root = open_workspace(request.workspace, request.profile).home
     with writing(root, "apply", request.wait_seconds) as writer:
         plan = plan_workspace(request.workspace, request.profile, adopt=request.adopt, paths=request.paths)
         if not request.dirty:

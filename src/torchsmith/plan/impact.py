@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,21 +85,15 @@ def _told(result: EvalResult | None) -> str:
 
 def summary(found: Sequence[Effect]) -> str:
     """One line: `2 cells change, 130 identical`."""
-    words = {
-        "changed": "{} {cells} change",
-        "new": "{} new",
-        "gone": "{} gone",
-        "broken": "{} no longer evaluate",
-        "mended": "{} evaluate again",
-        "still broken": "{} fail as before",
-        "identical": "{} identical",
+    counts = Counter[EffectKind](one.kind for one in found)
+    words: dict[EffectKind, str] = {
+        "changed": "cell changes" if counts["changed"] == 1 else "cells change",
+        "new": "new",
+        "gone": "gone",
+        "broken": "no longer evaluate",
+        "mended": "evaluate again",
+        "still broken": "fail as before",
+        "identical": "identical",
     }
-    counts = {kind: sum(1 for one in found if one.kind == kind) for kind in words}
-    parts = [
-        text.format(counts[kind], cells="cell" if counts[kind] == 1 else "cells").replace(
-            "1 cell change", "1 cell changes"
-        )
-        for kind, text in words.items()
-        if counts[kind]
-    ]
-    return ", ".join(parts) or "no recipe"
+    told = [f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind]]
+    return ", ".join(told) or "no recipe"

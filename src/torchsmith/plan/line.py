@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.catalog import Catalog, Line, LineBuild
+import msgspec
+
+from torchsmith.catalog import Catalog, Line, LineBuild, builtin_catalog
 from torchsmith.edge.problem import Exists, Invalid
 from torchsmith.matrix.cells import find_line
 from torchsmith.plan.pin import (
@@ -24,9 +26,9 @@ from torchsmith.plan.pin import (
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.proved import CLAIM
-from torchsmith.workspace.run import carry_out, root_of
+from torchsmith.workspace.run import carry_out
 
+CLAIM = "only this workspace says so: torchsmith eval proves a cell"
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 
@@ -52,16 +54,40 @@ class AddedLine:
     to_learn: tuple[str, ...]
 
 
+class LineRow(msgspec.Struct, frozen=True):
+    """A torch release that is known: what goes with it, where it is built from, and what nobody proved."""
+
+    name: str
+    torch: str
+    companions: Mapping[str, str]
+    pins: list[str]
+    cudas: list[str]
+    own: bool
+    unproved: str
+    cells: int
+
+
+def line_rows(workspace: Workspace) -> list[LineRow]:
+    """Every line that a workspace knows, and how many of its cells are of it."""
+    cells = Counter(cell.line for cell in workspace.matrix.cells)
+    return [_row(line, cells[line.name]) for line in workspace.catalog.lines.values()]
+
+
+def _row(line: Line, cells: int) -> LineRow:
+    pins = sorted({one.pin for one in (line.cpu, *line.cuda.values()) if one and one.pin})
+    pairs = {name: version for name, version in line.versions.items() if version}
+    own = builtin_catalog().lines.get(line.name) != line
+    return LineRow(line.name, line.torch, pairs, pins, [*map(str, line.cuda)], own, line.unproved, cells)
+
+
 def propose_line(workspace: Path | None, new: NewLine) -> AddedLine:
     """Work it out; nothing is written."""
-    root_of(workspace)
-    opened = open_workspace(workspace)
-    return _added(opened, new)
+    return _added(open_workspace(workspace), new)
 
 
 def add_line(workspace: Path | None, new: NewLine, *, wait_seconds: float = 0.0) -> AddedLine:
     """Write the line into the workspace's own catalog."""
-    with writing(root_of(workspace), "line add", wait_seconds) as writer:
+    with writing(open_workspace(workspace).home, "line add", wait_seconds) as writer:
         added = _added(open_workspace(workspace), new)
         carry_out(writer, (), (), edits=added.edits, tell_git=False)
     return added
@@ -69,7 +95,7 @@ def add_line(workspace: Path | None, new: NewLine, *, wait_seconds: float = 0.0)
 
 def _added(workspace: Workspace, new: NewLine) -> AddedLine:
     catalog = workspace.catalog
-    assert workspace.root is not None
+    root = workspace.home
     for what, word, form in (("name", new.name, NAME), ("torch release", new.torch, VERSION)):
         if not form.fullmatch(word):
             raise Invalid(f"{word!r} is no {what} of a line", hint="such as 2.11 and 2.11.0")
@@ -79,10 +105,7 @@ def _added(workspace: Workspace, new: NewLine) -> AddedLine:
             f"line {new.name} is there already: torch {there.torch}",
             hint=f"torchsmith pin {new.name} moves it; torchsmith line list shows all",
         )
-    edits = [
-        laid_over(workspace.root, f"catalog/{name}.toml", table)
-        for name, table in _facts(new, catalog).items()
-    ]
+    edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in _facts(new, catalog).items()]
     after = workspace.with_texts({one.path: one.after for one in edits if one.after is not None}).catalog
     line = after.lines[new.name]
     return AddedLine(line, tuple(edits), tuple(to_learn(line, after, {"cpu", *map(str, line.cuda)})))
@@ -122,5 +145,6 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
 
 def _build(build: LineBuild, pin: str) -> FactTable:
     """As the other line builds it, at its pin or another."""
-    made: FactTable = {"pin": pin or build.pin, "fixes": list(build.fixes), "unproved": CLAIM}
+    stated = {"unproved": CLAIM, "claimed": True}
+    made: FactTable = {"pin": pin or build.pin, "fixes": list(build.fixes), **stated}
     return made | ({"cuda_set": build.cuda_set} if build.cuda_set else {})

@@ -32,7 +32,7 @@ from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 from torchsmith.workspace.reconcile import reconcile
-from torchsmith.workspace.run import carry_out, root_of
+from torchsmith.workspace.run import carry_out
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
@@ -138,7 +138,6 @@ def propose(
     workspace: Path | None, new: NewPackage, evaluate: Evaluate, read: Read, *, adopt: bool = False
 ) -> PackageChange:
     """Ask Nix, and work out what adding a package changes; nothing is written."""
-    root_of(workspace)
     opened = open_workspace(workspace)
     check_name(opened, new)
     # As if it were there already: a template asks for its release and source.
@@ -182,12 +181,11 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
 
 def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> dict[str, str]:
     """The workspace's files with the package in them."""
-    assert workspace.root is not None
     pins = {pin_of(workspace, one): one.version for one in probes if not one.error and one.version}
-    before = _text(workspace.root, PACKAGES)
+    before = _text(workspace.home, PACKAGES)
     head = before if before.strip() else HEAD
     texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
-    held = _text(workspace.root, PINS)
+    held = _text(workspace.home, PINS)
     for pin, version in pins.items():
         held = set_string(held, (pin, new.name), version)
     texts[PINS] = held
@@ -209,12 +207,12 @@ def _text(root: Path, name: str) -> str:
 def _change(
     workspace: Workspace, name: str, texts: Mapping[str, str], *, adopt: bool, gone: str = ""
 ) -> PackageChange:
-    assert workspace.root is not None
+    root = workspace.home
     after = workspace.with_texts(texts)
     repos = wanted_repos(after.matrix, after.settings, after.catalog)
-    if gone and (workspace.root / gone).is_dir():
+    if gone and (root / gone).is_dir():
         repos.append(WantedRepo(gone, ()))  # nothing is wanted there any more
-    edits = [_edit(workspace.root, path, text) for path, text in texts.items()]
+    edits = [_edit(root, path, text) for path, text in texts.items()]
     changes = reconcile(after, repos, adopt=Adoption(adopt))
     return PackageChange(name, after, tuple(one for one in edits if one.done), tuple(repos), tuple(changes))
 
@@ -230,8 +228,8 @@ def _edit(root: Path, name: str, text: str) -> Change:
 
 def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -> PackageChange:
     """Work out what taking a package out changes; an entry of torchsmith's own stays in the catalog."""
-    root = root_of(workspace)
     opened = open_workspace(workspace)
+    root = opened.home
     if name not in opened.catalog.packages:
         raise NotKnown(f"unknown package {name!r}", hint=did_you_mean(name, opened.catalog.packages))
     if opened.catalog.packages[name].is_torch:
@@ -258,7 +256,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
 
 def write(workspace: Path | None, change: PackageChange, *, wait_seconds: float = 0.0) -> PackageChange:
     """Carry a proposal out: facts and recipes, all or none."""
-    with writing(root_of(workspace), "package", wait_seconds) as writer:
+    with writing(open_workspace(workspace).home, "package", wait_seconds) as writer:
         for edit in change.edits:
             now = _text(writer.root, edit.path) if (writer.root / edit.path).exists() else None
             if now != edit.before:

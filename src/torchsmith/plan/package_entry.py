@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
+from torchsmith.catalog import Package, builtin_catalog
 from torchsmith.catalog.package import CPU, GpuList, SourceRepository
+from torchsmith.edge.toml_edit import plain_key, written
 from torchsmith.edge.words import some_of
 from torchsmith.plan.package_probe import PackageProbe, cells_to_ask, pin_of
 from torchsmith.workspace.load import Workspace
+
+
+class PackageRow(msgspec.Struct, frozen=True):
+    """A package that is known: `own` where the workspace's catalog has it, and its cells in the matrix."""
+
+    name: str
+    title: str
+    attr: str
+    needs: list[str]
+    releases: Mapping[str, str]  # by line
+    own: bool
+    cells: int
+
+
+def package_row(package: Package, workspace: Workspace) -> PackageRow:
+    """What a workspace knows of a package."""
+    catalog = workspace.catalog
+    releases = {}
+    for name, line in catalog.lines.items():
+        build = next((one for one in (*line.cuda.values(), line.cpu) if one and one.pin), None)
+        release = catalog.release_of(package, line, build) if build and line.builds(package) else ""
+        if release := line.torch if package.is_torch else release:
+            releases[name] = release
+    cells = sum(cell.variant.package == package for cell in workspace.matrix.cells)
+    own = package.name not in builtin_catalog().packages
+    return PackageRow(package.name, package.title, package.attr, list(package.needs), releases, own, cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +67,23 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
     lines = list(dict.fromkeys(one.cell.line for one in good))
     if not probes:  # before Nix was asked
         needs, lines = [catalog.torch.name], asked
-    rows = [f"[{new.name}]", f"title = {_text(new.title or new.name)}", f"attr = {_text(new.attribute)}"]
+    rows = [f"[{new.name}]", f"title = {written(new.title or new.name)}", f"attr = {written(new.attribute)}"]
     if new.upstream:
         where = {"owner": new.upstream.owner, "repo": new.upstream.repo, "tag": new.upstream.tag}
         rows.append(f"upstream = {_inline(where)}")
     if needs:
-        rows.append(f"needs = {_list(needs)}")
+        rows.append(f"needs = {written(needs)}")
     if _needs_cuda(probes):
         rows.append("needs_cuda = true # without it Nix refuses")
     if lines != asked:
-        rows.append(f"lines = {_list(lines)}")
+        rows.append(f"lines = {written(lines)}")
     rows += _gpu_rows(new, good)
-    rows.append(f"modules = {_list(dict.fromkeys(name for one in good for name in one.modules))}")
+    rows.append(f"modules = {written([*dict.fromkeys(name for one in good for name in one.modules)])}")
     if new.version:
         rows.append(f"versions = {_inline(dict.fromkeys(lines, new.version))}")
     pins = ", ".join(sorted({pin_of(workspace, one) for one in good}))
     source = f"Nix, asked at nixpkgs {pins} for {_asked(good)}"
-    rows.append(f"source = {_text(source)}")
+    rows.append(f"source = {written(source)}")
     rows.append('unproved = "evaluated there, never compiled"')
     return "\n".join([*rows, *_limits(workspace, new.name, probes, lines)]) + "\n"
 
@@ -70,8 +99,8 @@ def _gpu_rows(new: NewPackage, good: Iterable[PackageProbe]) -> list[str]:
     ways = new.gpu_list or tuple(dict.fromkeys(way for one in good for way in one.gpu_lists))
     if not ways:
         return []
-    written = [_inline({"by": way.by, "name": way.name, "form": way.form}) for way in ways]
-    return [f"gpu_list = {written[0]}" if len(written) == 1 else f"gpu_list = [{', '.join(written)}]"]
+    told = [_inline({"by": way.by, "name": way.name, "form": way.form}) for way in ways]
+    return [f"gpu_list = {told[0]}" if len(told) == 1 else f"gpu_list = [{', '.join(told)}]"]
 
 
 def _asked(good: Sequence[PackageProbe]) -> str:
@@ -92,23 +121,15 @@ def _limits(
         key = f"{one.cell.line}-{release}-{platform.removesuffix('-linux')}"
         rows += [
             "",
-            f"[{name}.limits.{_text(key)}]",
-            f"lines = {_list([one.cell.line])}",
-            f"cuda = {_text(f'=={cuda}' if cuda else CPU)}",
-            f"platforms = {_list([platform])}",
-            f"reason = {_text(f'Nix: {one.error}')}",
+            f"[{name}.limits.{written(key)}]",
+            f"lines = {written([one.cell.line])}",
+            f"cuda = {written(f'=={cuda}' if cuda else CPU)}",
+            f"platforms = {written([platform])}",
+            f"reason = {written(f'Nix: {one.error}')}",
         ]
     return rows
 
 
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _list(values: Iterable[str]) -> str:
-    return f"[{', '.join(map(_text, values))}]"
-
-
 def _inline(table: dict[str, str]) -> str:
-    words = (f"{key if key.isidentifier() else _text(key)} = {_text(value)}" for key, value in table.items())
+    words = (f"{plain_key(key)} = {written(value)}" for key, value in table.items())
     return f"{{ {', '.join(words)} }}"

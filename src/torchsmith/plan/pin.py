@@ -14,6 +14,7 @@ from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin
 from torchsmith.catalog.check import SOURCE
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
+from torchsmith.edge.toml_edit import plain_key, written
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.fetch import nixpkgs_address, tarball_hash
@@ -25,7 +26,6 @@ from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.run import carry_out as write_changes
-from torchsmith.workspace.run import root_of
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
@@ -80,15 +80,14 @@ def pairs_of(words: Sequence[str], **named: str) -> dict[str, str]:
 
 def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:
     """Work a move out; nothing is written."""
-    root_of(workspace)
     opened = open_workspace(workspace)
-    assert opened.root is not None
+    root = opened.home
     line = find_line(opened.catalog, move.line)
     if not any(cell.line == line.name for cell in opened.matrix.cells):
         raise Empty(f"no cell of this workspace is of line {line.name}")
     used = {str(cell.variant.cuda or "cpu") for cell in opened.matrix.cells if cell.line == line.name}
     facts = _facts(line, move, opened.catalog, used)
-    edits = [laid_over(opened.root, f"catalog/{name}.toml", table) for name, table in facts.items()]
+    edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
     texts = {one.path: one.after for one in edits if one.after is not None}
     after = opened.with_texts(texts)
     repos = wanted_repos(after.matrix, after.settings, after.catalog)
@@ -313,23 +312,12 @@ def _toml(table: FactTable, path: tuple[str, ...] = ()) -> str:
     plain = {name: value for name, value in table.items() if not isinstance(value, dict)}
     text = ""
     if plain:
-        text += f"[{'.'.join(_quoted(part) for part in path)}]\n" if path else ""
-        text += "".join(f"{name} = {_value(value)}\n" for name, value in plain.items()) + "\n"
+        text += f"[{'.'.join(map(plain_key, path))}]\n" if path else ""
+        text += "".join(f"{name} = {written(value)}\n" for name, value in plain.items()) + "\n"
     for name, value in table.items():
         if isinstance(value, dict):
             text += _toml(value, (*path, name))
     return text
-
-
-def _quoted(part: str) -> str:
-    return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else f'"{part}"'
-
-
-def _value(value: str | list[str]) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
@@ -349,15 +337,12 @@ def carry_out(
     workspace: Path | None, move: Move, *, adopt: bool = False, wait_seconds: float = 0.0
 ) -> Proposal:
     """Write facts and recipes, all or none; refused where a recipe of the line is somebody else's."""
-    with writing(root_of(workspace), "pin", wait_seconds) as writer:
+    with writing(open_workspace(workspace).home, "pin", wait_seconds) as writer:
         proposal = propose(workspace, move, adopt=adopt)
         if proposal.blocked:
-            names, count = (
-                ", ".join(Path(one.path).name for one in proposal.blocked[:3]),
-                len(proposal.blocked),
-            )
+            names, count = [Path(one.path).name for one in proposal.blocked], len(proposal.blocked)
             raise Refused(
-                f"{count} recipes are not torchsmith's and would stay on the old pin: {names}",
+                f"{count} recipes are not torchsmith's and would stay on the old pin: {', '.join(names[:3])}",
                 hint="--adopt takes them over; nothing was written",
             )
         write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, tell_git=False)

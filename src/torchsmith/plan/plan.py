@@ -17,7 +17,7 @@ from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.reconcile import Judge, reconcile
-from torchsmith.workspace.run import root_of, wanted_of
+from torchsmith.workspace.run import wanted_of
 from torchsmith.workspace.wanted import WantedRepo
 
 Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
@@ -54,8 +54,8 @@ def plan_workspace(
     workspace: Path | None, profile: str | None = None, *, adopt: bool = False, paths: tuple[Path, ...] = ()
 ) -> WorkspacePlan:
     """The plan of a workspace; a Problem where there is none."""
-    root = root_of(workspace, profile)
     opened = open_workspace(workspace, profile)
+    root = opened.home
     repos = wanted_of(opened)
     adoption = Adoption.of(adopt, paths, root)
     changes = reconcile(opened, repos, adopt=adoption, judge=auditor(opened))

@@ -10,6 +10,7 @@ from typing import Literal
 from torchsmith.edge.problem import Failed, Invalid, Refused
 from torchsmith.edge.process import run
 from torchsmith.edge.secrets import Redact, redactor
+from torchsmith.edge.words import grouped
 from torchsmith.publish.preconditions import Missing, missing
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import RecipeFile
@@ -128,12 +129,10 @@ def _hint(stopping: Sequence[Missing]) -> str:
 
 def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]:
     """Recipes by the repository that they lie in."""
-    found: dict[Path, list[RecipeFile]] = {}
     for recipe in recipes:
         if not (recipe.repo / ".flox").is_dir():
             raise Invalid(f"{recipe.path} is in no Flox environment")
-        found.setdefault(recipe.repo, []).append(recipe)
-    return found
+    return grouped((recipe.repo, recipe) for recipe in recipes)
 
 
 def commit_and_push(repo: Path) -> None:

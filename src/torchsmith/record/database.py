@@ -136,30 +136,23 @@ class Record:
 
     def job_started(self, run: int, key: str, cores: int) -> None:
         """A job was handed to the backend."""
-        with self._transaction():
-            self._db.execute(
-                "update jobs set state = 'running', attempts = attempts + 1, started = ?, ended = null,"
-                " cores = ? where run = ? and key = ?",
-                (self._clock.now(), cores, run, key),
-            )
+        self._db.execute(
+            "update jobs set state = 'running', attempts = attempts + 1, started = ?, ended = null,"
+            " cores = ? where run = ? and key = ?",
+            (self._clock.now(), cores, run, key),
+        )
 
     def job_ended(self, run: int, key: str, attempt: Attempt) -> None:
         """An attempt at a job is over."""
-        with self._transaction():
-            self._db.execute(
-                "update jobs set state = ?, ended = ?, outputs = ?, builder = ?, error = ?"
-                " where run = ? and key = ?",
-                (
-                    *(attempt.state, self._clock.now(), _stored(attempt.outputs)),
-                    *(attempt.builder, attempt.error, run, key),
-                ),
-            )
+        ended = attempt.state, self._clock.now(), _stored(attempt.outputs)
+        self._db.execute(
+            "update jobs set state = ?, ended = ?, outputs = ?, builder = ?, error = ?"
+            " where run = ? and key = ?",
+            (*ended, attempt.builder, attempt.error, run, key),
+        )
 
     def end_run(self, run: int, state: RunState) -> None:
-        with self._transaction():
-            self._db.execute(
-                "update runs set state = ?, ended = ? where id = ?", (state, self._clock.now(), run)
-            )
+        self._db.execute("update runs set state = ?, ended = ? where id = ?", (state, self._clock.now(), run))
 
     def runs(self, limit: int = 20) -> list[RunRow]:
         """The last runs, newest first."""
@@ -200,8 +193,7 @@ class Record:
         """What a rehearsal says that a build would take."""
         own = msgspec.structs.asdict(says)
         del own["rehearsed"]
-        with self._transaction():
-            self._put("rehearsed", **own, derivation=derivation, at=self._clock.now())
+        self._put("rehearsed", **own, derivation=derivation, at=self._clock.now())
 
     def last_log(self, name: str) -> JobRow | None:
         """The newest row of a job that has a log."""
@@ -217,8 +209,7 @@ class Record:
 
     def note_verdict(self, verdict: VerificationRow) -> None:
         """Write down what verification said about an output; the newest word counts."""
-        with self._transaction():
-            self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
+        self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
 
     def verdict(self, output: str) -> VerificationRow | None:
         found = self._db.execute("select * from verdicts where output = ?", (output,)).fetchone()
@@ -226,8 +217,7 @@ class Record:
 
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store, whoever put them there."""
-        with self._transaction():
-            self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})
+        self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})
 
     def built(self, name: str) -> Built | None:
         """The newest build of a recipe: the last that was written down, whatever the clock said."""
@@ -252,8 +242,7 @@ class Record:
         return {str(row[0]): str(row[1]) for row in self._db.execute("select source, hash from proved")}
 
     def note_published(self, name: str, org: str, revision: str) -> None:
-        with self._transaction():
-            self._put("published", name=name, org=org, revision=revision, at=self._clock.now())
+        self._put("published", name=name, org=org, revision=revision, at=self._clock.now())
 
     def published(self) -> list[Published]:
         """Packages that were published, newest first."""

@@ -227,8 +227,7 @@ class HashFixer:
 
     @property
     def root(self) -> Path:
-        assert self.workspace.root is not None
-        return self.workspace.root
+        return self.workspace.home
 
     def _write(self, changes: Sequence[Change]) -> None:
         """Corrections, and with those of torchsmith.toml or the catalog the recipes that follow from them."""

@@ -98,10 +98,9 @@ def _places(recipe: Recipe) -> Iterator[Holder]:
 
 def _origins(cell: Cell, workspace: Workspace) -> Iterator[Holder]:
     """What a generated recipe's hashes come from: the catalog's values, or torchsmith.toml's."""
-    assert workspace.root is not None
     catalog, variant = workspace.catalog, cell.variant
     line = catalog.lines[cell.line]
-    folder = workspace.root / "catalog"
+    folder = workspace.home / "catalog"
     # A release of its own whose hash nobody stated is a source too.
     below = catalog.below(variant.package)
     stated = {one.name: "" for one in below if one.upstream and line.version_of(one.name)}

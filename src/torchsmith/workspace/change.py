@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torchsmith.edge.problem import NotFound
+from torchsmith.edge.problem import Conflict, NotFound
 from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]
@@ -66,13 +66,15 @@ class Adoption:
     @classmethod
     def of(cls, given: bool, paths: Sequence[Path], root: Path) -> Adoption:
         """What a person named, from here or from the workspace, as paths below the workspace."""
+        if paths and not given:
+            hint = "add --adopt, or name no path"
+            raise Conflict(f"{paths[0]}: paths say what --adopt takes over", hint=hint)
         top, found = root.resolve(), []
         for path in paths:
             place = next((one.resolve() for one in (path, root / path) if one.exists()), None)
             if place is None or not place.is_relative_to(top):
-                raise NotFound(
-                    f"there is no {path} in {root}", hint="--adopt takes files of the workspace over"
-                )
+                hint = "--adopt takes files of the workspace over"
+                raise NotFound(f"there is no {path} in {root}", hint=hint)
             found.append(str(place.relative_to(top)))
         return cls(given, tuple(found))
 

@@ -249,7 +249,7 @@ class _Reader:
         others, pages = _not_leading_out(root, others), _not_leading_out(root, pages)
         seen = git.seen_files(root, PKGS)
         recipes = []
-        for file in package_files(root / PKGS):
+        for file in map(Path, package_paths(str(root / PKGS))):
             inner = file.relative_to(root).as_posix()
             if seen is None or inner in seen:
                 recipes.append(self.recipe(file, root, seen is None or seen[inner]))
@@ -261,15 +261,9 @@ def _not_leading_out(root: Path, files: Iterable[Path]) -> list[Path]:
     return [file for file in files if not file.is_symlink() or file.resolve().is_relative_to(root.resolve())]
 
 
-def package_files(pkgs: Path) -> Iterator[Path]:
-    """NAME.nix and NAME/default.nix are packages, a folder without default.nix nests, links are nothing."""
-    if not pkgs.is_dir():
-        return
-    yield from map(Path, package_paths(str(pkgs)))
-
-
 def package_paths(pkgs: str) -> Iterator[str]:
-    """The same as text, which is quicker."""
+    """NAME.nix and NAME/default.nix are packages, a folder without default.nix nests, links are nothing.
+    As text, which is quicker."""
     with os.scandir(pkgs) as entries:
         found = sorted((entry for entry in entries if not entry.is_symlink()), key=lambda entry: entry.name)
     for entry in found:

@@ -22,6 +22,7 @@ import msgspec
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.lock import exclusive
 from torchsmith.edge.problem import CannotWrite, Failed
+from torchsmith.edge.words import grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Change
 
@@ -220,11 +221,9 @@ def finish_stopped(root: Path, verb: str) -> str:
 def write_apart(homes: Sequence[tuple[Path, Change]], verb: str) -> str:
     """Changes of files that a person named, each with its workspace or repository: one set for each of those.
     What a stopped run had left is said."""
-    found: dict[Path, list[Change]] = {}
-    for home, change in homes:
-        found.setdefault(home, []).append(replace(change, path=str(Path(change.path).absolute())))
     said = []
-    for home, changes in found.items():
+    whole = ((home, replace(change, path=str(Path(change.path).absolute()))) for home, change in homes)
+    for home, changes in grouped(whole).items():
         with writing(home, verb) as writer:
             writer.write(changes)
         said.append(writer.recovered)

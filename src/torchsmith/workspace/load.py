@@ -25,7 +25,7 @@ from torchsmith.edge.problem import (
 )
 from torchsmith.edge.toml import place, read_kept, read_table, validation_problem
 from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant, expand, read_name
-from torchsmith.matrix.cells import newest_pin
+from torchsmith.matrix.cells import Accepted, assess, newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.select import choose
 from torchsmith.workspace.proved import proved, settled
@@ -43,6 +43,14 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     settings: Settings
     catalog: Catalog
     profile: str
+
+    @property
+    def home(self) -> Path:
+        """The folder it stands in; a Problem for the embedded default, which is nowhere."""
+        if self.root is None:
+            hint = "torchsmith init writes one, then try again"
+            raise NotFound("there is no torchsmith.toml here or above", hint=hint)
+        return self.root
 
     @cached_property
     def matrix(self) -> Matrix:
@@ -68,10 +76,9 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
 
     def with_texts(self, texts: Mapping[str, str]) -> Workspace:
         """The workspace as it would be with other texts of its files, by path below it."""
-        assert self.root is not None
         source = replace(self.source, text=texts.get(FILE, self.source.text))
         facts = {Path(path).stem: text for path, text in texts.items() if path.startswith("catalog/")}
-        catalog = load_catalog(self.root / "catalog", facts) if facts else self.catalog
+        catalog = load_catalog(self.home / "catalog", facts) if facts else self.catalog
         return replace(self, source=source, settings=parse_settings(source), catalog=catalog)
 
     def cells_of(self, package: Package) -> tuple[Cell, ...]:
@@ -106,15 +113,19 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
                 return f"the {whose} leaves it out: {'; '.join(map(str, left.reasons))}"
         return f"the {whose} does not ask for it"
 
+    def adds(self, variant: Variant) -> str:
+        """The file to which a cell can be added; none where the workspace's line does not build it."""
+        accepted = isinstance(assess(variant, self.catalog, self.settings.line), Accepted)
+        return self.source.name if self.root and accepted else ""
+
     def select(self, words: Sequence[str]) -> Matrix:
         """The part of the matrix that selectors pick."""
         if not words:
             return self.matrix
         lines = {cell.variant: cell.line for cell in self.matrix.cells}
         chosen = set(choose(lines, words, self.catalog, lines.__getitem__))
-        return Matrix(
-            tuple(cell for cell in self.matrix.cells if cell.variant in chosen), self.matrix.left_out
-        )
+        cells = tuple(cell for cell in self.matrix.cells if cell.variant in chosen)
+        return Matrix(cells, self.matrix.left_out)
 
 
 class SettingsFile(msgspec.Struct, frozen=True):
@@ -154,8 +165,8 @@ def open_workspace(path: Path | None, profile: str | None = None, *, alone: str 
         return _load(file, profile)
 
 
-def _load(file: Path, profile: str | None) -> Workspace:
-    source = SettingsFile(_shown(file), read_text(file), shipped=file == DEFAULT)
+def _load(file: Path, profile: str | None, text: str | None = None) -> Workspace:
+    source = SettingsFile(_shown(file), read_text(file) if text is None else text, shipped=file == DEFAULT)
     settings = parse_settings(source)
     root = None if file == DEFAULT else file.parent
     catalog = load_catalog(root / "catalog") if root else builtin_catalog()
@@ -164,10 +175,7 @@ def _load(file: Path, profile: str | None) -> Workspace:
 
 def read_as(file: Path, text: str) -> Matrix:
     """The matrix that a text would be as a torchsmith.toml at this place."""
-    source = SettingsFile(_shown(file.absolute()), text)
-    settings = parse_settings(source)
-    folder = file.absolute().parent
-    return Workspace(folder, source, settings, load_catalog(folder / "catalog"), settings.profile).matrix
+    return _load(file.absolute(), None, text).matrix
 
 
 def _shown(file: Path) -> str:
@@ -199,27 +207,21 @@ def parse_settings(source: SettingsFile) -> Settings:
         raise validation_problem(error, source.text, source.name, Settings) from error
 
 
-class _Resolver:
+class _Resolver(msgspec.Struct, frozen=True):
     """Turns decoded settings into a MatrixSpec, checking each value against the catalog."""
 
-    def __init__(self, source: SettingsFile, settings: Settings, catalog: Catalog) -> None:
-        self.source = source
-        self.settings = settings
-        self.catalog = catalog
+    source: SettingsFile
+    settings: Settings
+    catalog: Catalog
 
     def spec(self, profile: str) -> MatrixSpec:
         settings = self.settings
         if settings.line is not None and settings.line not in self.catalog.lines:
             hint = did_you_mean(settings.line, self.catalog.lines)
             raise NotKnown(f"unknown line {settings.line!r}", hint=hint, path=("line",))
-        parts = [self._own()]
+        spec = self._spec(settings.matrix, settings.include, settings.exclude, ())
         if profile:
-            parts.insert(0, self._profile(profile, ("profile",), ()))
-        spec = MatrixSpec(
-            tuple(block for part in parts for block in part.blocks),
-            tuple(include for part in parts for include in part.include),
-            tuple(selector for part in parts for selector in part.exclude),
-        )
+            spec = _joined(self._profile(profile, ("profile",), ()), spec)
         for index, cuda in enumerate(settings.cudatoolkit):
             if newest_pin(self.catalog, cuda) is None:
                 raise CannotBuild(f"no pin here has CUDA {cuda}", path=("cudatoolkit", index))
@@ -228,13 +230,7 @@ class _Resolver:
                 f"{self.source.name} asks for nothing",
                 hint='name a profile (profile = "real") or give [[matrix]] blocks',
             )
-        if settings.usable:
-            spec = _usable(spec)
-        return spec
-
-    def _own(self) -> MatrixSpec:
-        settings = self.settings
-        return self._spec(settings.matrix, settings.include, settings.exclude, ())
+        return _usable(spec) if settings.usable else spec
 
     def _profile(self, name: str, at: ValuePath, seen: tuple[str, ...]) -> MatrixSpec:
         profile, path = self._find_profile(name, at)
@@ -243,10 +239,7 @@ class _Resolver:
             raise Conflict(f"profiles extend each other in a circle: {chain}", path=at)
         own = self._spec(profile.matrix, profile.include, profile.exclude, path)
         if profile.extends:
-            below = self._profile(profile.extends, (*path, "extends"), (*seen, name))
-            own = MatrixSpec(
-                below.blocks + own.blocks, below.include + own.include, below.exclude + own.exclude
-            )
+            own = _joined(self._profile(profile.extends, (*path, "extends"), (*seen, name)), own)
         return _usable(own) if profile.usable else own
 
     def _find_profile(self, name: str, at: ValuePath) -> tuple[Profile, ValuePath]:
@@ -338,6 +331,10 @@ class _Resolver:
             return Selector.parse([words], self.catalog)
         except Problem as problem:
             raise problem.about(at) from None
+
+
+def _joined(below: MatrixSpec, own: MatrixSpec) -> MatrixSpec:
+    return MatrixSpec(below.blocks + own.blocks, below.include + own.include, below.exclude + own.exclude)
 
 
 def _usable(spec: MatrixSpec) -> MatrixSpec:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion
+from torchsmith.catalog import Catalog, CudaVersion, Line, Package
 from torchsmith.catalog.ranges import version_key
 from torchsmith.edge.driver import NIX_LOOKS, linking
+from torchsmith.edge.words import grouped
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.recipe.header import with_header
 from torchsmith.workspace.settings import Settings
@@ -45,9 +46,7 @@ def _versions(cells: Sequence[Cell], package: Package, catalog: Catalog) -> str:
 def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
     """GPUs and instruction sets for each Python and CUDA, every cell by its name's ending."""
     parts = []
-    found: dict[tuple[PythonVersion, CudaVersion | None], list[Cell]] = {}
-    for cell in cells:
-        found.setdefault((cell.variant.python, cell.variant.cuda), []).append(cell)
+    found = grouped(((cell.variant.python, cell.variant.cuda), cell) for cell in cells)
     for python, cuda in sorted(found, key=lambda key: (key[0], str(key[1] or ""))):
         here = found[python, cuda]
         isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in here)]
@@ -236,13 +235,14 @@ def _aligned(whole: int, cells: int, titles: Sequence[str]) -> str:
 
 def build_notes(package: Package, cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
     """What was needed to make the builds of each line and CUDA generation work."""
-    found: dict[str, list[Cell]] = {}
-    for cell in cells:
+
+    def page_of(cell: Cell) -> str:
         version = catalog.lines[cell.line].version_of(package.name)
         short = ".".join(version.split(".")[:2]) or "flox"
         major = f"cuda{cell.variant.cuda.major}" if cell.variant.cuda else "cpu"
-        name = f"docs/{package.name}-{short}-{major}-build-notes.md"
-        found.setdefault(name, []).append(cell)
+        return f"docs/{package.name}-{short}-{major}-build-notes.md"
+
+    found = grouped((page_of(cell), cell) for cell in cells)
     return {name: _notes(name, package, group, catalog) for name, group in found.items()}
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import Catalog, LineBuild
 from torchsmith.edge.files import write_atomic
 from torchsmith.matrix import Cell, Reason
 
-CLAIM = "only this workspace says so: torchsmith eval proves a cell"
 KEPT = ".torchsmith/evaluated"
 
 
@@ -25,7 +24,9 @@ def remember(root: Path, cells: Iterable[Cell], catalog: Catalog, evaluated: Col
     """Keep which claimed cells evaluated; how many of them are new."""
     before = proved(root)
     new = {
-        _key(cell, catalog) for cell in cells if cell.name in evaluated and any(map(_claimed, cell.warnings))
+        f"{cell.name} {cell.line} {build.pin}"
+        for cell in cells
+        if cell.name in evaluated and (build := _claimed(cell, catalog))
     } - before
     if new:
         write_atomic(root / KEPT, "".join(f"{one}\n" for one in sorted(before | new)))
@@ -34,18 +35,18 @@ def remember(root: Path, cells: Iterable[Cell], catalog: Catalog, evaluated: Col
 
 def settled(cells: Sequence[Cell], catalog: Catalog, known: frozenset[str]) -> tuple[Cell, ...]:
     """Cells without the warnings that an evaluation answered."""
-    return tuple(
-        Cell(cell.variant, cell.line, tuple(one for one in cell.warnings if not _claimed(one)))
-        if known and _key(cell, catalog) in known
-        else cell
-        for cell in cells
-    )
+    return tuple(_settled(cell, catalog, known) for cell in cells)
 
 
-def _claimed(reason: Reason) -> bool:
-    return reason.text == CLAIM
+def _settled(cell: Cell, catalog: Catalog, known: frozenset[str]) -> Cell:
+    build = _claimed(cell, catalog)
+    if build is None or f"{cell.name} {cell.line} {build.pin}" not in known:
+        return cell
+    answered = Reason("unproved", build.unproved)
+    return Cell(cell.variant, cell.line, tuple(one for one in cell.warnings if one != answered))
 
 
-def _key(cell: Cell, catalog: Catalog) -> str:
+def _claimed(cell: Cell, catalog: Catalog) -> LineBuild | None:
+    """How a cell is built, where only this workspace says that it can be so."""
     build = catalog.lines[cell.line].build_for(cell.variant.cuda)
-    return f"{cell.name} {cell.line} {build.pin if build else ''}"
+    return build if build and build.claimed else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from errno import EISDIR, ELOOP
 from functools import cached_property
 from pathlib import Path
@@ -55,13 +55,14 @@ class _Reconciler:
     adopt: Adoption
     judge: Judge | None
     prune: bool
-    root: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        assert self.workspace.root is not None
-        object.__setattr__(self, "root", self.workspace.root)
         for folder in sorted({file.path.rpartition("/")[0] for file in self.repo.files}):
             inside(self.root, folder)
+
+    @cached_property
+    def root(self) -> Path:
+        return self.workspace.home
 
     @cached_property
     def wanted(self) -> dict[str, WantedFile]:

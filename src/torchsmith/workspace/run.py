@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsmith.edge.problem import Empty, NotFound
+from torchsmith.edge.problem import Empty
 from torchsmith.matrix import package_name
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change
@@ -59,7 +59,7 @@ class GenerateReport:
 
 def generate(request: GenerateRequest) -> GenerateReport:
     """Make the workspace what torchsmith.toml says, or say what that would take."""
-    root = root_of(request.workspace, request.profile)
+    root = open_workspace(request.workspace, request.profile).home
     if not request.write:
         return GenerateReport(root, tuple(_changes(request)[1]), written=False)
     if request.git:
@@ -70,21 +70,10 @@ def generate(request: GenerateRequest) -> GenerateReport:
     return GenerateReport(root, tuple(changes), True, tuple(writer.commits), writer.recovered)
 
 
-def root_of(workspace: Path | None, profile: str | None = None) -> Path:
-    """The folder of a workspace; a Problem where there is none."""
-    root = open_workspace(workspace, profile).root
-    if root is None:
-        raise NotFound(
-            "there is no torchsmith.toml here or above", hint="torchsmith init writes one, then try again"
-        )
-    return root
-
-
 def _changes(request: GenerateRequest) -> tuple[list[WantedRepo], list[Change]]:
     workspace = open_workspace(request.workspace, request.profile)
-    assert workspace.root is not None
     repos = wanted_of(workspace, request.only)
-    adopt = Adoption.of(request.adopt, request.paths, workspace.root)
+    adopt = Adoption.of(request.adopt, request.paths, workspace.home)
     # A part of the recipes says nothing about which others are wanted.
     return repos, reconcile(workspace, repos, adopt=adopt, prune=not request.only)
 

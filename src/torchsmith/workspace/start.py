@@ -11,7 +11,7 @@ from torchsmith.edge.problem import Exists, NotKnown, did_you_mean
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text
-from torchsmith.workspace.load import FILE, SettingsFile, Workspace, default_profiles, parse_settings
+from torchsmith.workspace.load import FILE, default_profiles, read_as
 
 OLD = "plan"  # the name of a profile that still works and is no longer offered
 TEXT = """\
@@ -56,13 +56,11 @@ def start_workspace(
         raise Exists(f"{file} is there already", hint="--force replaces it")
     if cells:
         about = "Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema"
-        profile, text = "", matrix_text(_with_companions(cells), about)
+        text = matrix_text(_with_companions(cells), about)
     else:
         others = (f"#   {name}: {one.about}" for name, one in known.items() if name not in (profile, OLD))
         text = TEXT.format(profile=profile, profiles="\n".join(others))
-    source = SettingsFile(str(file), text)
-    workspace = Workspace(folder, source, parse_settings(source), builtin_catalog(), profile)
-    count = len(workspace.matrix.cells)
+    count = len(read_as(file, text).cells)
     write_atomic(file, text)
     return file, count
 

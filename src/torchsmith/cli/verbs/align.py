@@ -38,11 +38,10 @@ class CreatedDocument(msgspec.Struct, frozen=True):
 
 def run(
     paths: Annotated[
-        list[Path] | None,
-        Argument(metavar="[REPO]...", help="Repositories, or a folder that holds them."),
+        list[Path] | None, Argument("Repositories, or a folder that holds them.", metavar="[REPO]...")
     ] = None,
     workspace: WorkspaceOption = None,
-    create: Annotated[bool, Option("--create", help="Write the recipes that are missing.")] = False,
+    create: Annotated[bool, Option("Write the recipes that are missing.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Print the cells of several repositories side by side, and mark what is missing on which side.

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.options import JsonOption, ProfileOption, WaitOption, WorkspaceOption
-from torchsmith.cli.params import Argument, Option
+from torchsmith.cli.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
+from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 
 
 def run(
-    paths: Annotated[
-        list[Path] | None,
-        Argument(metavar="[PATH]...", help="With --adopt: take over these files alone, pages too."),
-    ] = None,
+    paths: AdoptedPaths = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Write nothing; list what would be done.")] = False,
+    dry_run: Annotated[bool, Option("Write nothing; list what would be done.")] = False,
     adopt: Annotated[
-        bool,
-        Option("--adopt", help="Rewrite, replace and delete recipes that are not torchsmith's, too."),
+        bool, Option("Rewrite, replace and delete recipes that are not torchsmith's, too.")
     ] = False,
-    per_file: Annotated[bool, Option("--per-file", help="A commit for each file, not each phase.")] = False,
-    commit: Annotated[bool, Option("--commit/--no-commit", help="Commit in each repository.")] = True,
-    allow_dirty: Annotated[
-        bool, Option("--allow-dirty", help="Go on although something is not committed.")
-    ] = False,
+    per_file: Annotated[bool, Option("A commit for each file, not each phase.")] = False,
+    commit: Annotated[bool, Option("--commit/--no-commit", "Commit in each repository.")] = True,
+    allow_dirty: Annotated[bool, Option("Go on although something is not committed.")] = False,
     wait: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> None:
@@ -38,12 +31,10 @@ def run(
     """
     from torchsmith.cli import plan_view as view
     from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.options import adopting
     from torchsmith.plan.apply import ApplyRequest, apply_plan
     from torchsmith.plan.plan import plan_workspace
 
     named = tuple(paths or ())
-    adopt = adopting(adopt, paths)
     if dry_run:
         plan = plan_workspace(workspace, profile, adopt=adopt, paths=named)
         view.print_plan_json(plan) if json else view.print_plan(plan)

@@ -25,55 +25,31 @@ class Format(StrEnum):
     JUNIT = "junit"
 
 
-Paths = Annotated[
+VALUES = "Evaluate recipes without Nix; else if installed."
+Places = Annotated[
     list[str] | None,
-    Argument(metavar="[PATH]...", help="Repositories, folders or recipes; selectors pick some of theirs."),
+    Argument("Repositories, folders or recipes; selectors pick some of theirs.", metavar="[PATH]..."),
 ]
-FormatOption = Annotated[Format, Option("--format", "-f", help="How to print.")]
-SelectOption = Annotated[list[str] | None, Option("--select", help="Only these rules: TS401, or TS4.")]
-IgnoreOption = Annotated[list[str] | None, Option("--ignore", help="Not these rules.")]
-NotesOption = Annotated[bool, Option("--notes", help="Show what could be better, too.")]
-ValuesOption = Annotated[
-    bool | None,
-    Option("--values/--no-values", help="Evaluate recipes without Nix; else if installed."),
-]
-EvalOption = Annotated[bool, Option("--eval", help="Evaluate derivations with Nix.")]
-FixOption = Annotated[bool, Option("--fix", help="Make the safe fixes; prints them as a diff.")]
-DiffOption = Annotated[bool, Option("--diff", help="Print the safe fixes as a diff and write nothing.")]
-BaselineOption = Annotated[
-    Path | None, Option("--baseline", help="A file of known findings, which do not count.")
-]
-WriteBaselineOption = Annotated[
-    bool, Option("--write-baseline", help="Write today's findings into --baseline.")
-]
-LineOption = Annotated[
-    str | None, Option("--line", help="The torch release of recipes that do not say theirs: 2.9.")
-]
-VerboseOption = Annotated[bool, Option("--verbose", "-v", help="Every place, file by file.")]
-ExplainOption = Annotated[
-    str | None, Option("--explain", metavar="RULE", help="What a rule is about, and stop.")
-]
-ProcessesOption = Annotated[int, Option("--jobs", "-j", help="Processes; 0 is one a processor.")]
 
 
 def run(
-    paths: Paths = None,
+    paths: Places = None,
     workspace: WorkspaceOption = None,
-    format: FormatOption = Format.TABLE,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    notes: NotesOption = False,
-    values: ValuesOption = None,
-    evaluate: EvalOption = False,
+    format: Annotated[Format, Option("--format", "-f", "How to print.")] = Format.TABLE,
+    select: Annotated[list[str] | None, Option("Only these rules: TS401, or TS4.")] = None,
+    ignore: Annotated[list[str] | None, Option("Not these rules.")] = None,
+    notes: Annotated[bool, Option("Show what could be better, too.")] = False,
+    values: Annotated[bool | None, Option("--values/--no-values", VALUES)] = None,
+    evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False,
     nixpkgs: NixpkgsOption = None,
-    fix: FixOption = False,
-    diff: DiffOption = False,
-    baseline: BaselineOption = None,
-    write_baseline: WriteBaselineOption = False,
-    line: LineOption = None,
-    verbose: VerboseOption = False,
-    explain: ExplainOption = None,
-    jobs: ProcessesOption = 0,
+    fix: Annotated[bool, Option("Make the safe fixes; prints them as a diff.")] = False,
+    diff: Annotated[bool, Option("Print the safe fixes as a diff and write nothing.")] = False,
+    baseline: Annotated[Path | None, Option("A file of known findings, which do not count.")] = None,
+    write_baseline: Annotated[bool, Option("Write today's findings into --baseline.")] = False,
+    line: Annotated[str | None, Option("The torch release of recipes that do not say theirs: 2.9.")] = None,
+    verbose: Annotated[bool, Option("--verbose", "-v", "Every place, file by file.")] = False,
+    explain: Annotated[str | None, Option("What a rule is about, and stop.", metavar="RULE")] = None,
+    jobs: Annotated[int, Option("--jobs", "-j", "Processes; 0 is one a processor.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Say for every recipe whether it is right, why not, and what to do.
@@ -84,7 +60,6 @@ def run(
     """
     from torchsmith.audit import suppress
     from torchsmith.audit.finding import Severity
-    from torchsmith.audit.rule import find_rule
     from torchsmith.audit.run import AuditRequest, audit
     from torchsmith.cli import audit_view as view
     from torchsmith.cli.nix_options import read_trees
@@ -92,7 +67,7 @@ def run(
     from torchsmith.workspace.checkout import split, workspace_folder, workspace_of
 
     if explain is not None:
-        view.explain(find_rule(explain))
+        view.explain(explain)
         return
     if write_baseline and baseline is None:
         raise Incomplete("--write-baseline needs --baseline FILE, where to write")
@@ -106,11 +81,11 @@ def run(
         tell(f"{len(report.findings)} findings written to {baseline}")
         return
     if diff:
-        view.print_fixes(report, write=False)
+        view.print_fixes(report, written=False)
         return
     if fix:
         opened = workspace_of(places, workspace)
-        view.print_fixes(report, write=True, workspace=opened.root if opened else None)
+        view.print_fixes(report, written=True, workspace=opened.root if opened else None)
         report = audit(request)
     shown = report if notes else report.without(Severity.NOTE)
     view.print_report(shown, "json" if json else format.value, paths or (), workspace, verbose=verbose)

@@ -13,53 +13,29 @@ from torchsmith.cli.params import Option
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --simulate --nixpkgs sample"
 )
-
-BackendOption = Annotated[str, Option("--backend", help="nix (which it is by default) or flox.")]
-BuildDryRunOption = Annotated[bool, Option("--dry-run", help="Print the plan and stop.")]
-ResumeOption = Annotated[
-    bool, Option("--resume", help="Go on with the last run; other options given here count as well.")
-]
-SideBySideOption = Annotated[
-    int | None, Option("--jobs", "-j", min=0, help="Jobs side by side here; 0: only other builders.")
-]
-CoresOption = Annotated[int | None, Option("--cores", min=1, help="Cores for all jobs together.")]
-BuildMemoryOption = Annotated[float | None, Option("--memory", min=0.01, help="GB for all jobs together.")]
-BuildCacheOption = Annotated[str, Option("--cache", help="Binary cache to take from and copy to.")]
-SignOption = Annotated[Path | None, Option("--sign", help="Secret key that signs what is copied.")]
-LocalOption = Annotated[bool, Option("--local", help="Build on this machine alone.")]
-FailFastOption = Annotated[bool, Option("--fail-fast", help="Start nothing more after a failure.")]
-MendOption = Annotated[bool, Option("--fix-hashes", help="First learn and write wrong hashes.")]
-BuildTimeoutOption = Annotated[int, Option("--timeout", min=0, help="Seconds that a build may take.")]
-SilenceOption = Annotated[
-    int, Option("--silent-timeout", min=0, help="Seconds that a build may say nothing.")
-]
-LookOption = Annotated[
-    bool, Option("--verify", help="Look at each result, whoever built it; copy what is right.")
-]
-SimulateOption = Annotated[
-    bool, Option("--simulate", help="Build nothing; compare orders on 1, 4 and 16 builders.")
-]
+RESUME = "Go on with the last run; other options given here count as well."
+JOBS = "Jobs side by side here; 0: only other builders."
 
 
 def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
-    backend: BackendOption = "",
-    dry_run: BuildDryRunOption = False,
-    resume: ResumeOption = False,
-    jobs: SideBySideOption = None,
-    cores: CoresOption = None,
-    memory: BuildMemoryOption = None,
+    backend: Annotated[str, Option("nix (which it is by default) or flox.")] = "",
+    dry_run: Annotated[bool, Option("Print the plan and stop.")] = False,
+    resume: Annotated[bool, Option(RESUME)] = False,
+    jobs: Annotated[int | None, Option("--jobs", "-j", JOBS, min=0)] = None,
+    cores: Annotated[int | None, Option("Cores for all jobs together.", min=1)] = None,
+    memory: Annotated[float | None, Option("GB for all jobs together.", min=0.01)] = None,
     nixpkgs: NixpkgsOption = None,
-    cache: BuildCacheOption = "",
-    sign: SignOption = None,
-    local: LocalOption = False,
-    fail_fast: FailFastOption = False,
-    fix_hashes: MendOption = False,
-    timeout: BuildTimeoutOption = 0,
-    silent_timeout: SilenceOption = 0,
-    verify: LookOption = False,
-    simulate: SimulateOption = False,
+    cache: Annotated[str, Option("Binary cache to take from and copy to.")] = "",
+    sign: Annotated[Path | None, Option("Secret key that signs what is copied.")] = None,
+    local: Annotated[bool, Option("Build on this machine alone.")] = False,
+    fail_fast: Annotated[bool, Option("Start nothing more after a failure.")] = False,
+    fix_hashes: Annotated[bool, Option("First learn and write wrong hashes.")] = False,
+    timeout: Annotated[int, Option("Seconds that a build may take.", min=0)] = 0,
+    silent_timeout: Annotated[int, Option("Seconds that a build may say nothing.", min=0)] = 0,
+    verify: Annotated[bool, Option("Look at each result, whoever built it; copy what is right.")] = False,
+    simulate: Annotated[bool, Option("Build nothing; compare orders on 1, 4 and 16 builders.")] = False,
     svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -69,20 +45,21 @@ def run(
     [bold]--resume[/bold] goes on with what is left. The exit code is 1 when something failed, 3 when memory,
     disk or builders cannot suffice, or all that failed are downloads.
     """
-    from torchsmith.build.start import state_folder, workspace_record
-    from torchsmith.cli.build_run import asked_before, backend_name, carry_out, drawable, show_simulation
+    from torchsmith.build.start import BACKENDS, workspace_record
+    from torchsmith.cli.build_run import asked_before, carry_out, drawable, show_simulation
     from torchsmith.cli.console import say_recovered
     from torchsmith.cli.hash_run import mend
+    from torchsmith.edge.problem import by_name
     from torchsmith.workspace.journal import finish_stopped
 
     drawable(svg, simulate=simulate)
     with workspace_record(workspace, read_only=dry_run or simulate) as (opened, record):
-        say_recovered(finish_stopped(state_folder(opened).parent, "build"))
+        say_recovered(finish_stopped(opened.home, "build"))
         before = asked_before(record, workspace, recipes or (), resume=resume)
         # What is given counts, also over what the last run was asked for.
         request = replace(
             before,
-            backend=backend_name(backend) or before.backend,
+            backend=by_name("backend", backend, BACKENDS) if backend else before.backend,
             trees={**before.trees, **read_trees(nixpkgs or [])},
             means=before.means.over(jobs, cores, memory),
             cache=cache or before.cache,

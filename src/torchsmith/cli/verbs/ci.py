@@ -11,7 +11,7 @@ from torchsmith.cli.params import Option, group
 
 EXAMPLE = "torchsmith ci github sm120 > torchsmith.yml"
 app = group("A workflow for GitHub, or a jobset for Hydra, that builds the matrix.", EXAMPLE)
-WriteOption = Annotated[bool, Option("--write", help="Write it into the workspace instead.")]
+WriteOption = Annotated[bool, Option("Write it into the workspace instead.")]
 
 
 @app.callback()
@@ -47,11 +47,8 @@ def github(
 def hydra(
     selectors: Selectors = None,
     workspace: WorkspaceOption = None,
-    spec: Annotated[
-        str,
-        Option("--spec", metavar="ADDRESS", help="Print the declarative jobset of this git address."),
-    ] = "",
-    branch: Annotated[str, Option("--branch", help="The branch that --spec names.")] = "main",
+    spec: Annotated[str, Option("Print the declarative jobset of this git address.", metavar="ADDRESS")] = "",
+    branch: Annotated[str, Option("The branch that --spec names.")] = "main",
     write: WriteOption = False,
 ) -> None:
     """Print a Hydra jobset: an expression with a job for every cell; with --spec its description."""

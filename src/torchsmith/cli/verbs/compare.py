@@ -13,22 +13,14 @@ BUILD = "A cell's name, an environment, a result link, a store path, a Python th
 
 
 def run(
-    a: Annotated[Path, Argument(metavar="A", help=f"{BUILD}.")],
-    b: Annotated[Path, Argument(metavar="B", help="What to compare it with, in the same forms.")],
-    runs: Annotated[
-        int, Option("--runs", min=2, max=60, help="Rounds, each with a fresh process of both.")
-    ] = 16,
-    cores: Annotated[int, Option("--cores", min=1, help="Cores, and threads, to measure with.")] = 1,
-    env_a: Annotated[
-        list[str] | None, Option("--env-a", metavar="NAME=VALUE", help="A variable for A alone.")
-    ] = None,
-    env_b: Annotated[
-        list[str] | None, Option("--env-b", metavar="NAME=VALUE", help="A variable for B alone.")
-    ] = None,
-    timeout: Annotated[float, Option("--timeout", min=1, help="Seconds that one step may take.")] = 120,
-    svg: Annotated[
-        Path | None, Option("--svg", help="Draw the ratios with their intervals in this file.")
-    ] = None,
+    a: Annotated[Path, Argument(f"{BUILD}.", metavar="A")],
+    b: Annotated[Path, Argument("What to compare it with, in the same forms.", metavar="B")],
+    runs: Annotated[int, Option("Rounds, each with a fresh process of both.", min=2, max=60)] = 16,
+    cores: Annotated[int, Option("Cores, and threads, to measure with.", min=1)] = 1,
+    env_a: Annotated[list[str] | None, Option("A variable for A alone.", metavar="NAME=VALUE")] = None,
+    env_b: Annotated[list[str] | None, Option("A variable for B alone.", metavar="NAME=VALUE")] = None,
+    timeout: Annotated[float, Option("Seconds that one step may take.", min=1)] = 120,
+    svg: Annotated[Path | None, Option("Draw the ratios with their intervals in this file.")] = None,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -41,7 +33,7 @@ def run(
     """
     from torchsmith.cli.by_name import build_named
     from torchsmith.cli.compare_view import print_builds
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import answer
     from torchsmith.cli.progress import rounds_bar
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import check_writable, write_atomic
@@ -65,9 +57,6 @@ def run(
         comparison = compare_builds(subjects, way, shares, opened.catalog, progress)
     if svg:
         write_atomic(svg, forest(comparison))
-    if json:
-        print_json(comparison)
-    else:
-        print_builds(comparison)
+    answer(comparison, print_builds, as_json=json)
     if any(row.outcome in ("wrong", "failed") and "A" in row.detail for row in comparison.rows):
         raise SystemExit(1)

@@ -11,31 +11,26 @@ from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOpti
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith cover sample --curve 6"
-MatrixFileOption = Annotated[
-    Path | None, Option("--write", metavar="FILE", help="Write the plan as a torchsmith.toml.")
-]
 
 
 def run(
     fleet: Annotated[
         Path,
         Argument(
-            metavar="FLEET",
-            help="A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
+            "A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
             " what scontrol, kubectl or Ansible print, a folder of reports, or the word sample.",
+            metavar="FLEET",
         ),
     ],
     selectors: Selectors = None,
-    best: Annotated[int, Option("--best", min=0, help="The best plan with so many variants.")] = 0,
-    curve: Annotated[int, Option("--curve", min=0, help="Show best plans up to this size.")] = 0,
-    must: Annotated[list[str] | None, Option("--must", help="A variant that must be chosen.")] = None,
-    must_not: Annotated[
-        list[str] | None, Option("--must-not", help="A variant that must not be chosen.")
-    ] = None,
+    best: Annotated[int, Option("The best plan with so many variants.", min=0)] = 0,
+    curve: Annotated[int, Option("Show best plans up to this size.", min=0)] = 0,
+    must: Annotated[list[str] | None, Option("A variant that must be chosen.")] = None,
+    must_not: Annotated[list[str] | None, Option("A variant that must not be chosen.")] = None,
     package: PackagesOption = None,
     workload: WorkloadOption = "general",
-    write: MatrixFileOption = None,
-    force: Annotated[bool, Option("--force", help="Replace the file of --write.")] = False,
+    write: Annotated[Path | None, Option("Write the plan as a torchsmith.toml.", metavar="FILE")] = None,
+    force: Annotated[bool, Option("Replace the file of --write.")] = False,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     svg: SvgOption = None,

@@ -16,8 +16,8 @@ def run(
     log: Annotated[
         Path,
         Argument(
+            "A build's log, a job's name, - for standard input, or the word sample.",
             metavar="LOG",
-            help="A build's log, a job's name, - for standard input, or the word sample.",
             allow_dash=True,
         ),
     ],
@@ -30,7 +30,7 @@ def run(
     code is 1 when no known error matches. Each verdict says how sure it is.
     """
     from torchsmith.cli.by_name import is_name, log_named
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import answer
     from torchsmith.cli.diagnosis_view import print_diagnosis
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.samples import or_sample
@@ -42,10 +42,7 @@ def run(
     log = or_sample(log, "build.log")
     text = sys.stdin.read() if str(log) == "-" else read_text(log_named(log, opened), lenient=True)
     found = diagnose(text, opened.catalog.errors.values())
-    if json:
-        print_json(found)
-    else:
-        print_diagnosis(found)
+    answer(found, print_diagnosis, as_json=json)
     if not found.error:
         raise SystemExit(1)
     if not json and opened.root is not None and is_name(log):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.nix_options import JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
+from torchsmith.cli.nix_options import NixOptions
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument
 from torchsmith.edge.problem import CannotBuild, Conflict
@@ -19,8 +19,7 @@ EXAMPLE = (
 )
 
 One = Annotated[
-    str,
-    Argument(help="A recipe's name or path, rehearsal-of-NAME, or a derivation in the store (.drv)."),
+    str, Argument("A recipe's name or path, rehearsal-of-NAME, or a derivation in the store (.drv).")
 ]
 
 
@@ -36,10 +35,8 @@ def run(
     a: One,
     b: One,
     workspace: WorkspaceOption = None,
-    nixpkgs: NixpkgsOption = None,
-    jobs: JobsOption = None,
-    memory: MemoryOption = 2.0,
-    timeout: TimeoutOption = 300.0,
+    *,
+    nix: NixOptions,
     json: JsonOption = False,
 ) -> None:
     """Say in words what differs between two derivations: the causes, not the hashes that follow from them."""
@@ -53,9 +50,7 @@ def run(
 
     opened = open_workspace(workspace)
     phases: dict[str, str] = {}
-    nix, evaluate = evaluation(
-        nixpkgs, jobs, memory, timeout, True, workspace=opened, instantiate=True, phases=phases
-    )
+    tool, evaluate = evaluation(nix, workspace=opened, instantiate=True, phases=phases)
     paths: list[str] = []
     for word in (a, b):
         if word.endswith(".drv"):
@@ -74,7 +69,7 @@ def run(
                 cause.message if cause else "does not evaluate", where=cause.where if cause else None
             )
         paths.append(result.evaluated.drv_path)
-    derivations = show_derivations(nix, sorted(set(paths)), recursive=True)
+    derivations = show_derivations(tool, sorted(set(paths)), recursive=True)
     found = compare(derivations[paths[0]], derivations[paths[1]], derivations)
     if json:
         print_json(DiffDocument(paths[0], paths[1], found))

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from torchsmith.cli.nix_options import (
-    CacheOption,
-    JobsOption,
-    MemoryOption,
-    NixpkgsOption,
-    Recipes,
-    TimeoutOption,
-)
+from torchsmith.cli.nix_options import NixOptions, Recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Option
 
@@ -21,18 +14,12 @@ EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b
 def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
-    nixpkgs: NixpkgsOption = None,
+    *,
+    nix: NixOptions,
     values: Annotated[
-        bool,
-        Option("--values", help="What recipes ask for, told without Nix by the embedded evaluator."),
+        bool, Option("What recipes ask for, told without Nix by the embedded evaluator.")
     ] = False,
-    jobs: JobsOption = None,
-    memory: MemoryOption = 2.0,
-    timeout: TimeoutOption = 300.0,
-    cache: CacheOption = True,
-    separate: Annotated[
-        bool, Option("--separate", help="Share nothing: a process of its own for each recipe.")
-    ] = False,
+    separate: Annotated[bool, Option("Share nothing: a process of its own for each recipe.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Evaluate recipes to derivations, many in one process, with the pinned nixpkgs or a tree of yours.
@@ -53,11 +40,11 @@ def run(
     if values:
         from torchsmith.nix.embedded import ask_all
 
-        told = ask_all([(recipe.name, recipe.path, recipe.system) for recipe in chosen], seconds=timeout)
+        told = ask_all([(recipe.name, recipe.path, recipe.system) for recipe in chosen], seconds=nix.timeout)
         view.print_values(told, as_json=json)
         code = Exit.NOT_RIGHT if any(answer.values is None for answer in told) else Exit.FINE
     else:
-        _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, separate=separate)
+        _, evaluate = evaluation(nix, workspace=opened, separate=separate)
         results = evaluate(chosen)
         view.print_results(results, as_json=json)
         if opened.root is not None:
@@ -67,6 +54,6 @@ def run(
                 tell(f"{settled} cells that only this workspace claimed are proved to evaluate")
         code = exit_of([one.cause.message for one in results if one.cause])
         if not (code or json):
-            next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
+            next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nix.nixpkgs)
     if code:
         raise SystemExit(int(code))

@@ -13,7 +13,7 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
     The exit code is 1 for a cell that cannot be built.
     """
     from torchsmith.cli.cell_view import print_explanation
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import answer
     from torchsmith.cli.next_step import next_step
     from torchsmith.matrix import BadName, Variant
     from torchsmith.matrix.describe import explain
@@ -27,12 +27,9 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
         hints = (hardware_hint(word, opened.catalog) for word in (name, *name.split("-")))
         problem.hint = next(filter(None, hints), problem.hint)
         raise
-    answer = explain(name, opened.catalog, opened.line_of(variant), opened.standing(variant))
-    if json:
-        print_json(answer)
-    else:
-        print_explanation(answer)
-    if answer.verdict == "rejected":
+    found = explain(name, opened.catalog, opened.line_of(variant), opened.standing(variant))
+    answer(found, print_explanation, as_json=json)
+    if found.verdict == "rejected":
         raise SystemExit(1)
     if not json:
         if opened.root is None:

@@ -24,10 +24,8 @@ class FactsDocument(msgspec.Struct, frozen=True):
 
 
 def run(
-    cuda: Annotated[
-        list[str] | None, Option("--cuda", help="Check this CUDA release; may be given again.")
-    ] = None,
-    offline: Annotated[bool, Option("--offline", help="Download nothing; use what is cached.")] = False,
+    cuda: Annotated[list[str] | None, Option("Check this CUDA release; may be given again.")] = None,
+    offline: Annotated[bool, Option("Download nothing; use what is cached.")] = False,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -39,7 +37,7 @@ def run(
     """
     from torchsmith.catalog.proof.checks import check_catalog, not_looked_at
     from torchsmith.catalog.proof.readings import chosen_toolkits, read_tools
-    from torchsmith.cli.console import err, print_json
+    from torchsmith.cli.console import answer, err
     from torchsmith.workspace.load import open_workspace
 
     catalog = open_workspace(workspace).catalog
@@ -49,10 +47,7 @@ def run(
             toolkits, download=not offline, watch=lambda what: status.update(f"asking {what}")
         )
         proved = FactsDocument(check_catalog(catalog, readings), not_looked_at(catalog))
-    if json:
-        print_json(proved)
-    else:
-        _print_checks(proved)
+    answer(proved, _print_checks, as_json=json)
     if any(check.outcome == "wrong" for check in proved.checks):
         raise SystemExit(1)
 

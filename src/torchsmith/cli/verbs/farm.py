@@ -35,9 +35,7 @@ def run() -> None:
 @app.command("check", epilog=f"Example: [bold]{EXAMPLE}[/bold]")
 def check(
     workspace: WorkspaceOption = None,
-    machines: Annotated[
-        Path | None, Option("--machines", help="Another list of machines, in Nix' format.")
-    ] = None,
+    machines: Annotated[Path | None, Option("Another list of machines, in Nix' format.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Try each builder, and say what is wrong in words."""
@@ -45,7 +43,7 @@ def check(
 
     from torchsmith.build.farm import MACHINES, configured
     from torchsmith.build.farm_check import check_builder
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import answer
     from torchsmith.cli.next_step import next_step
     from torchsmith.edge.problem import NotFound
     from torchsmith.workspace.load import open_workspace
@@ -59,19 +57,16 @@ def check(
         tell("no builder is configured: Nix builds on this machine alone")
     with ThreadPoolExecutor(8) as pool:
         checked = list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders))
-    if json:
-        print_json(FarmDocument(checked))
-    else:
-        _print_checked(checked)
+    answer(FarmDocument(checked), _print_checked, as_json=json)
     if not all(one.ok for one in checked):
         raise SystemExit(1)
     if not json and opened.root is not None:
         next_step("build", "--simulate", workspace=workspace, why="how long on these?")
 
 
-def _print_checked(checked: Sequence[BuilderRow]) -> None:
+def _print_checked(farm: FarmDocument) -> None:
     """A line a builder, and a line a fault."""
-    for one in checked:
+    for one in farm.builders:
         mark = paint("✓ ", "green") if one.ok else paint("✗ ", "bold red")
         facts = ""
         if one.system:

@@ -15,10 +15,8 @@ def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
     nixpkgs: NixpkgsOption = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Write nothing; show the changes.")] = False,
-    accept: Annotated[
-        bool, Option("--accept", help="Also write a changed hash where a right one stood before.")
-    ] = False,
+    dry_run: Annotated[bool, Option("Write nothing; show the changes.")] = False,
+    accept: Annotated[bool, Option("Also write a changed hash where a right one stood before.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Fetch the sources of recipes, and write the hashes that they really have.

@@ -5,19 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.options import JsonOption, ProfileOption, WaitOption, WorkspaceOption
+from torchsmith.cli.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
 from torchsmith.cli.paint import paint, tell, write
-from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.words import some_of
+from torchsmith.cli.params import Option
+from torchsmith.edge.words import grouped, some_of
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Commit
-
-if TYPE_CHECKING:
-    from torchsmith.workspace.change import Change
-    from torchsmith.workspace.run import GenerateReport
+from torchsmith.workspace.run import GenerateReport, GenerateRequest
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
 STYLES = {
@@ -51,24 +49,18 @@ class GeneratedDocument(msgspec.Struct, frozen=True):
 
 
 def run(
-    paths: Annotated[
-        list[Path] | None,
-        Argument(metavar="[PATH]...", help="With --adopt: take over these files alone, pages too."),
-    ] = None,
+    paths: AdoptedPaths = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    only: Annotated[
-        list[str] | None, Option("--only", help="Write just the recipes that this selector picks.")
-    ] = None,
-    check: Annotated[bool, Option("--check", help="Write nothing; exit 1 if a file is stale.")] = False,
-    diff: Annotated[bool, Option("--diff", help="Write nothing; print what would change.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Write nothing; list what would be done.")] = False,
+    only: Annotated[list[str] | None, Option("Write just the recipes that this selector picks.")] = None,
+    check: Annotated[bool, Option("Write nothing; exit 1 if a file is stale.")] = False,
+    diff: Annotated[bool, Option("Write nothing; print what would change.")] = False,
+    dry_run: Annotated[bool, Option("Write nothing; list what would be done.")] = False,
     adopt: Annotated[
-        bool,
-        Option("--adopt", help="Take over files that are not ours but no pages; git or .orig keeps them."),
+        bool, Option("Take over files that are not ours but no pages; git or .orig keeps them.")
     ] = False,
-    commit: Annotated[bool, Option("--commit", help="Commit in each repository.")] = False,
-    git: Annotated[bool, Option("--git/--no-git", help="Tell git of the files, as Flox needs.")] = True,
+    commit: Annotated[bool, Option("Commit in each repository.")] = False,
+    git: Annotated[bool, Option("--git/--no-git", "Tell git of the files, as Flox needs.")] = True,
     wait: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> None:
@@ -80,8 +72,7 @@ def run(
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.options import adopting
-    from torchsmith.workspace.run import GenerateRequest, generate
+    from torchsmith.workspace.run import generate
 
     report = generate(
         GenerateRequest(
@@ -89,7 +80,7 @@ def run(
             profile=profile,
             only=tuple(only or ()),
             write=not (check or diff or dry_run),
-            adopt=adopting(adopt, paths),
+            adopt=adopt,
             paths=tuple(paths or ()),
             commit=commit,
             git=git,
@@ -132,9 +123,7 @@ def _print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None
 
     line, stream = (write, sys.stdout) if check or dry_run else (tell, sys.stderr)
     say_recovered(report.recovered)
-    by_kind: dict[str, list[Change]] = {}
-    for change in report.changes:
-        by_kind.setdefault(_kind(change), []).append(change)
+    by_kind = grouped((_kind(change), change) for change in report.changes)
     theirs = [one for one in report.blocked if one not in report.conflicts]
     for kind, style in STYLES.items():
         changes = report.conflicts if kind == "blocked" else by_kind.get(kind, [])

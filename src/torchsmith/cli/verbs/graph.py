@@ -5,24 +5,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.nix_options import (
-    CacheOption,
-    JobsOption,
-    MemoryOption,
-    NixpkgsOption,
-    Recipes,
-    TimeoutOption,
-)
+from torchsmith.cli.nix_options import NixOptions, Recipes
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Option
-
-if TYPE_CHECKING:
-    from torchsmith.nix.graph import Graph
+from torchsmith.nix.graph import Graph, graph_of
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
 NAMED = 3  # recipes that are named; more are counted
@@ -50,14 +41,9 @@ class GraphDocument(msgspec.Struct, frozen=True):
 def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
-    nixpkgs: NixpkgsOption = None,
-    jobs: JobsOption = None,
-    memory: MemoryOption = 2.0,
-    timeout: TimeoutOption = 300.0,
-    cache: CacheOption = True,
-    format: Annotated[
-        str, Option("--format", help="Draw it: dot for Graphviz, mermaid for Markdown; else words.")
-    ] = "",
+    *,
+    nix: NixOptions,
+    format: Annotated[str, Option("Draw it: dot for Graphviz, mermaid for Markdown; else words.")] = "",
     svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -71,14 +57,13 @@ def run(
     from torchsmith.cli.nix_options import evaluation, open_recipes
     from torchsmith.edge.problem import NotKnown, did_you_mean
     from torchsmith.nix.evaluate import exit_of
-    from torchsmith.nix.graph import graph_of
 
     if format and format not in DRAWINGS:
         raise NotKnown(f"unknown format {format!r}", hint=did_you_mean(format, DRAWINGS))
     opened, chosen = open_recipes(recipes, workspace)
-    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, instantiate=True)
+    tool, evaluate = evaluation(nix, workspace=opened, instantiate=True)
     results = evaluate(chosen)
-    graph = graph_of(nix, results)
+    graph = graph_of(tool, results)
     if format:
         sys.stdout.write(DRAWINGS[format](graph))
     elif json:
@@ -95,7 +80,7 @@ def run(
     if code:
         raise SystemExit(int(code))
     if not (json or format):
-        next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
+        next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nix.nixpkgs)
 
 
 def _document(graph: Graph) -> GraphDocument:

@@ -11,8 +11,8 @@ EXAMPLE = "torchsmith init builds && torchsmith history -w builds --limit 5"
 
 
 def run(
-    name: Annotated[str, Argument(metavar="[NAME]", help="A job's name; without it, all jobs.")] = "",
-    limit: Annotated[int, Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    name: Annotated[str, Argument("A job's name; without it, all jobs.", metavar="[NAME]")] = "",
+    limit: Annotated[int, Option("--limit", "-n", "At most so many.", min=1)] = 20,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -21,12 +21,9 @@ def run(
     Estimates of later runs come from here.
     """
     from torchsmith.build.start import workspace_record
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import answer
     from torchsmith.cli.record_view import HistoryDocument, print_history
 
     with workspace_record(workspace, read_only=True) as (_, record):
         rows = record.history(name, limit)
-        if json:
-            print_json(HistoryDocument(rows))
-        else:
-            print_history(rows)
+    answer(HistoryDocument(rows), print_history, as_json=json)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.nix_options import CacheOption, JobsOption, MemoryOption, NixpkgsOption, TimeoutOption
+from torchsmith.cli.nix_options import NixOptions
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.paint import tell, write
 from torchsmith.cli.params import Option
@@ -27,18 +27,12 @@ class ImpactDocument(msgspec.Struct, frozen=True):
 def run(
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    against: Annotated[
-        str, Option("--against", metavar="REV", help="The git revision to compare with.")
-    ] = "HEAD",
+    against: Annotated[str, Option("The git revision to compare with.", metavar="REV")] = "HEAD",
     as_is: Annotated[
-        bool,
-        Option("--as-is", help="Compare the files as they lie there, not what would be generated."),
+        bool, Option("Compare the files as they lie there, not what would be generated.")
     ] = False,
-    nixpkgs: NixpkgsOption = None,
-    jobs: JobsOption = None,
-    memory: MemoryOption = 2.0,
-    timeout: TimeoutOption = 300.0,
-    cache: CacheOption = True,
+    *,
+    nix: NixOptions,
     json: JsonOption = False,
 ) -> None:
     """Say which recipes a change of torchsmith.toml or of the catalog turns into other builds.
@@ -46,7 +40,7 @@ def run(
     What the workspace asks for now is evaluated beside what a git revision holds: a recipe whose derivation
     is the same need not be built again. The exit code is 1 when a recipe no longer evaluates.
     """
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import answer
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation
     from torchsmith.nix.evaluate import exit_of
@@ -54,17 +48,18 @@ def run(
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace, profile)
-    _, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened)
+    _, evaluate = evaluation(nix, workspace=opened)
     found = impact(opened, opened.root or Path.cwd(), against, evaluate, as_is=as_is)
-    if json:
-        print_json(ImpactDocument(summary(found), found))
-    else:
-        for effect in found:
-            if effect.kind != "identical":
-                write(f"{effect.kind:12} {effect.name}  {effect.after or effect.before}")
-        tell(summary(found))
+    answer(ImpactDocument(summary(found), found), _print_effects, as_json=json)
     code = exit_of([effect.after for effect in found if effect.kind == "broken"])
     if code:
         raise SystemExit(int(code))
     if not json and any(effect.kind in ("changed", "new", "mended") for effect in found):
-        next_step("build", "--dry-run", workspace=workspace, nixpkgs=nixpkgs, why="what would it take?")
+        next_step("build", "--dry-run", workspace=workspace, nixpkgs=nix.nixpkgs, why="what would it take?")
+
+
+def _print_effects(found: ImpactDocument) -> None:
+    for effect in found.effects:
+        if effect.kind != "identical":
+            write(f"{effect.kind:12} {effect.name}  {effect.after or effect.before}")
+    tell(found.summary)

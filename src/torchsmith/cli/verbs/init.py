@@ -12,25 +12,22 @@ EXAMPLE = "torchsmith init builds --profile seed"
 
 
 def run(
-    folder: Annotated[Path | None, Argument(help="Where the workspace is to be; here.")] = None,
+    folder: Annotated[Path | None, Argument("Where the workspace is to be; here.")] = None,
     profile: ProfileChoice = "real",
     cell: Annotated[
         list[str] | None,
         Option(
-            "--cell",
-            help="Ask for this cell instead, in every package; may be given again.",
-            autocompletion=complete_cells,
+            "Ask for this cell instead, in every package; may be given again.", autocompletion=complete_cells
         ),
     ] = None,
     existing: Annotated[
         list[Path] | None,
-        Option("--from", help="Read the matrix off the recipes of this repository; may be given again."),
+        Option("--from", "Read the matrix off the recipes of this repository; may be given again."),
     ] = None,
     line: Annotated[
-        str | None,
-        Option("--line", help="With --from: the torch line of recipes that do not tell theirs."),
+        str | None, Option("With --from: the torch line of recipes that do not tell theirs.")
     ] = None,
-    force: Annotated[bool, Option("--force", help="Replace a torchsmith.toml that is there.")] = False,
+    force: Annotated[bool, Option("Replace a torchsmith.toml that is there.")] = False,
 ) -> None:
     """Write a torchsmith.toml, the one file that says which builds you ship.
 
@@ -54,7 +51,7 @@ def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bo
     """A workspace around repositories that are there."""
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.paint import warn, write
-    from torchsmith.edge.words import by_reason, some_of
+    from torchsmith.edge.words import grouped, some_of
     from torchsmith.workspace.derive import block_words, derive_workspace, write_derived
 
     derived = derive_workspace(folder, repos, line)
@@ -64,7 +61,7 @@ def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bo
         left = [one for one in derived.left if one.impossible is impossible]
         if left:
             write(f"left out, {title}: {len(left)}")
-        for why, names in by_reason((one.why, one.name) for one in left).items():
+        for why, names in grouped((one.why, one.name) for one in left).items():
             write(f"  {some_of(names)}: {why}")
     if derived.elsewhere:
         write("at another nixpkgs than their line, which --adopt moves them to:")

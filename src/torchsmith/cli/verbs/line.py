@@ -33,16 +33,14 @@ def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
 
 @app.command("add", epilog=f"Example: [bold]{ADD}[/bold]")
 def add(
-    name: Annotated[str, Argument(metavar="NAME", help="What to call it, such as 2.11.")],
+    name: Annotated[str, Argument("What to call it, such as 2.11.", metavar="NAME")],
     workspace: WorkspaceOption = None,
-    torch: Annotated[str, Option("--torch", help="The torch release, such as 2.11.0.")] = "",
-    like: Annotated[
-        str, Option("--from", metavar="LINE", help="The line whose nixpkgs and fixes it takes.")
-    ] = "",
+    torch: Annotated[str, Option("The torch release, such as 2.11.0.")] = "",
+    like: Annotated[str, Option("--from", "The line whose nixpkgs and fixes it takes.", metavar="LINE")] = "",
     torchvision: VisionOption = "",
     torchaudio: AudioOption = "",
     pair: PairOption = None,
-    rev: Annotated[str, Option("--rev", help="Another nixpkgs: 40 digits, or a pin's name.")] = "",
+    rev: Annotated[str, Option("Another nixpkgs: 40 digits, or a pin's name.")] = "",
     sha256: TarballHashOption = "",
     dry_run: DryRunOption = False,
     wait: WaitOption = 0.0,

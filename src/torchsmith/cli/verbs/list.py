@@ -15,10 +15,8 @@ def run(
     selectors: Selectors = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    names: Annotated[bool, Option("--names", help="Print one name a line.")] = False,
-    left_out: Annotated[
-        bool, Option("--left-out", help="Print the cells that are left out, each with its reason.")
-    ] = False,
+    names: Annotated[bool, Option("Print one name a line.")] = False,
+    left_out: Annotated[bool, Option("Print the cells that are left out, each with its reason.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the variants of the matrix, as a grid of GPUs and instruction sets.
@@ -26,24 +24,19 @@ def run(
     Words about the same axis are alternatives, words about different axes must all hold:
     [bold]sm90 sm120 avx2[/bold] is both GPUs with AVX2. [bold]![/bold] leaves out.
     """
+    from torchsmith.cli import matrix_view as view
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace, profile)
     matrix = opened.select(selectors or [])
     if left_out:
-        from torchsmith.cli.matrix_view import left_out_rows, print_left_out
-
-        print_left_out(left_out_rows(opened, matrix), as_json=json)
+        view.print_left_out(view.left_out_rows(opened, matrix), as_json=json)
     elif names:
         sys.stdout.write("".join(f"{cell.name}\n" for cell in matrix.cells))
     elif json:
-        from torchsmith.cli.matrix_view import print_cells
-
-        print_cells(matrix, opened.catalog)
+        view.print_cells(matrix, opened.catalog)
     else:
-        from torchsmith.cli.matrix_view import print_grid
-
-        print_grid(matrix, opened)
+        view.print_grid(matrix, opened)
         if matrix.cells:
             from torchsmith.cli.next_step import next_step
 

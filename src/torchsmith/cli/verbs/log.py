@@ -13,9 +13,9 @@ EXAMPLE = "torchsmith init builds && torchsmith log -w builds"
 
 def run(
     name: Annotated[
-        str, Argument(metavar="[NAME]", help="A job's name; without it, the names that have a log.")
+        str, Argument("A job's name; without it, the names that have a log.", metavar="[NAME]")
     ] = "",
-    path: Annotated[bool, Option("--path", help="Print where the log is instead.")] = False,
+    path: Annotated[bool, Option("Print where the log is instead.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Print the log of a job's last build."""

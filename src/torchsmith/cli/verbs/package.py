@@ -11,7 +11,7 @@ from torchsmith.cli.params import Argument, Option, group
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
 ADD = "torchsmith package add torchmetrics --attr torchmetrics"
 app = group("The packages of a workspace, and more of your own.", EXAMPLE)
-NameArgument = Annotated[str, Argument(metavar="NAME", help="The package; its recipes begin so.")]
+NameArgument = Annotated[str, Argument("The package; its recipes begin so.", metavar="NAME")]
 
 
 @app.callback()
@@ -37,22 +37,18 @@ def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
 def add(
     name: NameArgument,
     workspace: WorkspaceOption = None,
-    attr: Annotated[
-        str, Option("--attr", help="Its attribute in nixpkgs' Python packages; else its name.")
-    ] = "",
-    title: Annotated[str, Option("--title", help="Its name for people.")] = "",
+    attr: Annotated[str, Option("Its attribute in nixpkgs' Python packages; else its name.")] = "",
+    title: Annotated[str, Option("Its name for people.")] = "",
     source: Annotated[
-        str,
-        Option("--source", metavar="github:NAME/REPO", help="Where releases that nixpkgs lacks come from."),
+        str, Option("Where releases that nixpkgs lacks come from.", metavar="github:NAME/REPO")
     ] = "",
-    tag: Annotated[str, Option("--tag", help="How they are tagged; else v{version}.")] = "",
-    version: Annotated[str, Option("--version", help="The release to build; else nixpkgs' own.")] = "",
+    tag: Annotated[str, Option("How they are tagged; else v{version}.")] = "",
+    version: Annotated[str, Option("The release to build; else nixpkgs' own.")] = "",
     gpu_list: Annotated[
         list[str] | None,
         Option(
-            "--gpu-list",
+            "How its build is told its GPU, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
             metavar="BY:NAME[:FORM]",
-            help="How its build is told its GPU, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
         ),
     ] = None,
     nixpkgs: NixpkgsOption = None,
@@ -69,7 +65,7 @@ def add(
     torch or other packages of the matrix lie below it, and how its build is told its GPU. What Nix refuses is
     left out, with Nix's own error as the reason.
     """
-    from torchsmith.cli.nix_options import evaluation
+    from torchsmith.cli.nix_options import NixOptions, evaluation
     from torchsmith.cli.package_view import print_change
     from torchsmith.nix.graph import graph_of
     from torchsmith.plan import package as plan
@@ -81,7 +77,8 @@ def add(
     )
     opened = open_workspace(workspace)
     plan.check_name(opened, new)  # before Nix is looked for
-    nix, evaluate = evaluation(nixpkgs, None, memory, timeout, False, workspace=opened, instantiate=True)
+    asked = NixOptions(nixpkgs, memory=memory, timeout=timeout, cache=False)
+    nix, evaluate = evaluation(asked, workspace=opened, instantiate=True)
     change = plan.propose(workspace, new, evaluate, lambda results: graph_of(nix, results), adopt=adopt)
     if not dry_run:
         change = plan.write(workspace, change, wait_seconds=wait)

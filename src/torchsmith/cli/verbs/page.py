@@ -14,16 +14,13 @@ EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith
 
 def run(
     folder: Annotated[
-        Path | None,
-        Argument(metavar="[FOLDER]", help="A repository of anybody; else the workspace."),
+        Path | None, Argument("A repository of anybody; else the workspace.", metavar="[FOLDER]")
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="Where to write the page.")] = Path(
+    output: Annotated[Path, Option("--output", "-o", "Where to write the page.", metavar="FILE")] = Path(
         "torchsmith.html"
     ),
-    evaluate: Annotated[bool, Option("--eval", help="Ask Nix for derivations and what they share.")] = False,
-    fleet: Annotated[
-        Path | None, Option("--fleet", metavar="FILE", help="Draw what variants buy it; see cover.")
-    ] = None,
+    evaluate: Annotated[bool, Option("--eval", "Ask Nix for derivations and what they share.")] = False,
+    fleet: Annotated[Path | None, Option("Draw what variants buy it; see cover.", metavar="FILE")] = None,
     nixpkgs: NixpkgsOption = None,
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,

@@ -31,19 +31,17 @@ class PinDocument(msgspec.Struct, frozen=True):
 
 
 def run(
-    line: Annotated[str, Argument(metavar="LINE", help="The line to move, such as 2.10.")],
+    line: Annotated[str, Argument("The line to move, such as 2.10.", metavar="LINE")],
     workspace: WorkspaceOption = None,
-    rev: Annotated[str, Option("--rev", help="The nixpkgs revision: 40 digits, or a pin's name.")] = "",
+    rev: Annotated[str, Option("The nixpkgs revision: 40 digits, or a pin's name.")] = "",
     sha256: TarballHashOption = "",
-    learn: Annotated[
-        bool, Option("--learn", help="Download the tarball, and state the hash that it has.")
-    ] = False,
-    tarball: Annotated[str, Option("--tarball", help="With --learn: the address of a mirror.")] = "",
-    torch: Annotated[str, Option("--torch", help="The torch release, such as 2.10.1.")] = "",
+    learn: Annotated[bool, Option("Download the tarball, and state the hash that it has.")] = False,
+    tarball: Annotated[str, Option("With --learn: the address of a mirror.")] = "",
+    torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = "",
     torchvision: VisionOption = "",
     torchaudio: AudioOption = "",
     pair: PairOption = None,
-    evaluate: Annotated[bool, Option("--eval", help="Evaluate before and after with Nix.")] = False,
+    evaluate: Annotated[bool, Option("--eval", "Evaluate before and after with Nix.")] = False,
     nixpkgs: NixpkgsOption = None,
     dry_run: DryRunOption = False,
     adopt: AdoptOption = False,
@@ -59,7 +57,7 @@ def run(
     """
     from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.nix_options import evaluation
+    from torchsmith.cli.nix_options import NixOptions, evaluation
     from torchsmith.plan.pin import Move, carry_out, evaluated, learnt, pairs_of, propose
     from torchsmith.workspace.load import open_workspace
 
@@ -67,11 +65,8 @@ def run(
     move = Move(line, rev, sha256, torch, pairs)
     if learn:
         move = learnt(workspace, move, tarball)
-    ask = (
-        evaluation(nixpkgs, None, 2.0, 300.0, True, workspace=open_workspace(workspace))[1]
-        if evaluate
-        else None
-    )
+    asked = NixOptions(nixpkgs)
+    ask = evaluation(asked, workspace=open_workspace(workspace))[1] if evaluate else None
     if dry_run:
         proposal = propose(workspace, move, adopt=adopt)
     else:

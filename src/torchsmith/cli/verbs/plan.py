@@ -13,7 +13,7 @@ EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 def run(
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
-    check: Annotated[bool, Option("--check", help="Exit 1 when there is anything to do.")] = False,
+    check: Annotated[bool, Option("Exit 1 when there is anything to do.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Say for every file whether to keep, create, rewrite, replace or delete it, and why.

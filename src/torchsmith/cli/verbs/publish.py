@@ -27,12 +27,12 @@ class PublishDocument(msgspec.Struct, frozen=True):
 def run(
     recipes: Recipes = None,
     org: Annotated[
-        str, Option("--org", "-o", help="The organisation to publish under; else torchsmith.toml's.")
+        str, Option("--org", "-o", "The organisation to publish under; else torchsmith.toml's.")
     ] = "",
     workspace: WorkspaceOption = None,
-    push: Annotated[bool, Option("--push", help="First commit and push, once a repository.")] = False,
-    force: Annotated[bool, Option("--force", help="Also publish what is not verified.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Check everything, publish nothing.")] = False,
+    push: Annotated[bool, Option("First commit and push, once a repository.")] = False,
+    force: Annotated[bool, Option("Also publish what is not verified.")] = False,
+    dry_run: Annotated[bool, Option("Check everything, publish nothing.")] = False,
     nixpkgs: NixpkgsOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -45,7 +45,7 @@ def run(
     """
     from torchsmith.build.flox_backend import require_flox
     from torchsmith.build.start import state_folder, workspace_record
-    from torchsmith.cli.console import print_json, say_recovered
+    from torchsmith.cli.console import answer, say_recovered
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import read_trees
     from torchsmith.cli.verified import changed_since, verified_by
@@ -59,18 +59,14 @@ def run(
         if not org:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
             raise Incomplete("no organisation is named to publish under", hint=hint)
-        folder = state_folder(opened)
-        say_recovered(finish_stopped(folder.parent, "publish"))
-        chosen = choose(recipes or [], opened, folder.parent).recipes
+        say_recovered(finish_stopped(opened.home, "publish"))
+        chosen = choose(recipes or [], opened, opened.home).recipes
         verified = verified_by(record, opened.catalog)
-        logs = folder / "logs" / "publish"
+        logs = state_folder(opened) / "logs" / "publish"
         changed = changed_since(record, opened, read_trees(nixpkgs or []))
         publisher = Publisher(require_flox(), org, record, logs, verified, changed, force, push)
         rows = publisher.publish(chosen, dry_run=dry_run)
-    if json:
-        print_json(PublishDocument(rows))
-    else:
-        _print_rows(rows)
+    answer(PublishDocument(rows), _print_rows, as_json=json)
     if any(row.standing in ("failed", "not verified") for row in rows):
         raise SystemExit(1)
     if rows and not json:
@@ -80,13 +76,13 @@ def run(
             next_step("pick", "--org", org, "--manifest", workspace=workspace, why="for those who install")
 
 
-def _print_rows(rows: Sequence[PublishedRow]) -> None:
+def _print_rows(document: PublishDocument) -> None:
     """A line a package, then the counts."""
-    for row in rows:
+    for row in document.packages:
         words = f"  {row.repo} at {row.revision[:12]}{f': {row.words}' if row.words else ''}"
         standing = paint(f"{row.standing:18}  ", STYLES.get(row.standing, ""))
         write(f"{standing}{row.org}/{row.name}{paint(words, 'dim')}")
-    counts = Counter(row.standing for row in rows)
+    counts = Counter(row.standing for row in document.packages)
     write(", ".join(f"{count} {standing}" for standing, count in counts.items()) or "nothing to publish")
     if counts["published"]:
         tell(

@@ -18,17 +18,16 @@ def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
     every: Annotated[
-        bool, Option("--all", help="All recipes of the workspace; equal ones are rehearsed once.")
+        bool, Option("--all", "All recipes of the workspace; equal ones are rehearsed once.")
     ] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be rehearsed and stop.")] = False,
+    dry_run: Annotated[bool, Option("Say what would be rehearsed and stop.")] = False,
     jobs: Annotated[
-        int | None,
-        Option("--jobs", "-j", min=0, help="Rehearsals side by side here; 0: only other builders."),
+        int | None, Option("--jobs", "-j", "Rehearsals side by side here; 0: only other builders.", min=0)
     ] = None,
-    cores: Annotated[int | None, Option("--cores", min=1, help="Cores for all of them together.")] = None,
+    cores: Annotated[int | None, Option("Cores for all of them together.", min=1)] = None,
     nixpkgs: NixpkgsOption = None,
-    local: Annotated[bool, Option("--local", help="Use this machine alone.")] = False,
-    timeout: Annotated[int, Option("--timeout", min=0, help="Seconds that one may take.")] = 0,
+    local: Annotated[bool, Option("Use this machine alone.")] = False,
+    timeout: Annotated[int, Option("Seconds that one may take.", min=0)] = 0,
     json: JsonOption = False,
 ) -> None:
     """Configure a build as it is, compile a sample of its objects, and say what that shows of the whole.

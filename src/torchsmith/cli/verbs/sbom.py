@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from torchsmith.cli.nix_options import (
-    CacheOption,
-    JobsOption,
-    MemoryOption,
-    NixpkgsOption,
-    Recipes,
-    TimeoutOption,
-)
+from torchsmith.cli.nix_options import NixOptions, Recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.paint import paint, tell, warn, write
-
-if TYPE_CHECKING:
-    from torchsmith.nix.inventory import Inventory
-    from torchsmith.publish.sbom import Terms
+from torchsmith.edge.words import some_of
+from torchsmith.nix.inventory import Inventory, take_stock
+from torchsmith.publish.sbom import Terms, cyclonedx, terms
 
 NAMED = 6  # packages under a free licence that are named; the rest is counted
 EXAMPLE = (
@@ -28,11 +18,8 @@ EXAMPLE = (
 def run(
     recipes: Recipes = None,
     workspace: WorkspaceOption = None,
-    nixpkgs: NixpkgsOption = None,
-    jobs: JobsOption = None,
-    memory: MemoryOption = 2.0,
-    timeout: TimeoutOption = 300.0,
-    cache: CacheOption = True,
+    *,
+    nix: NixOptions,
     json: JsonOption = False,
 ) -> None:
     """List the packages that go into recipes, with versions and licences; --json prints CycloneDX.
@@ -46,15 +33,13 @@ def run(
     from torchsmith.cli.eval_view import print_failures
     from torchsmith.cli.nix_options import evaluation, open_recipes
     from torchsmith.nix.evaluate import exit_of
-    from torchsmith.nix.inventory import take_stock
-    from torchsmith.publish.sbom import cyclonedx
 
     opened, chosen = open_recipes(recipes, workspace)
-    nix, evaluate = evaluation(nixpkgs, jobs, memory, timeout, cache, workspace=opened, inventory=True)
+    tool, evaluate = evaluation(nix, workspace=opened, inventory=True)
     results = evaluate(chosen)
     code = exit_of([one.cause.message for one in results if one.cause])
     print_failures(results)
-    inventory = take_stock(nix, results)
+    inventory = take_stock(tool, results)
     title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"
     if json and not code:
         print_json(cyclonedx(inventory, title), format=None)
@@ -66,15 +51,12 @@ def run(
 
 def _print_terms(inventory: Inventory, title: str) -> None:
     """Licences, those that are not free first and with all of their packages."""
-    from torchsmith.publish.sbom import terms
-
     listed = terms(inventory)
     for one in listed:
         _print_license(one)
     packages, bound = len(inventory.components) + len(inventory.strangers), sum(one.bound for one in listed)
     basis = "what the results in the store hold" if inventory.built else "inputs by evaluation, nothing built"
-    words = f"{title}: {packages} packages, {len(listed)} licences, {bound} of them not free ({basis})"
-    tell(words)
+    tell(f"{title}: {packages} packages, {len(listed)} licences, {bound} of them not free ({basis})")
     if bound:
         warn("read terms that are not free before you hand on a result or an image; --json has every package")
 
@@ -87,6 +69,5 @@ def _print_license(one: Terms) -> None:
     write(f"{len(one.packages):5}  {paint(license.title, 'bold red' if one.bound else 'bold')}{stated}")
     if one.bound and license.url:
         write(f"       {license.url}", whole=True)
-    shown = one.packages if one.bound else one.packages[:NAMED]
-    more = f" and {len(one.packages) - len(shown)} more" if len(shown) < len(one.packages) else ""
-    write(f"       {', '.join(shown)}{more}", "dim", hang=0)
+    shown = len(one.packages) if one.bound else NAMED
+    write(f"       {some_of(one.packages, shown)}", "dim", hang=0)

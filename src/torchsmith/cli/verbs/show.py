@@ -10,7 +10,7 @@ EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
 def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     """Show everything known about a cell: flags, GPUs, CPUs, drivers, pins, versions, warnings."""
     from torchsmith.cli.cell_view import print_description
-    from torchsmith.cli.console import print_json
+    from torchsmith.cli.console import answer
     from torchsmith.matrix import Variant
     from torchsmith.matrix.describe import describe
     from torchsmith.workspace.load import open_workspace
@@ -18,7 +18,4 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
     opened = open_workspace(workspace)
     variant = Variant.parse(name, opened.catalog)
     description = describe(variant, opened.catalog, opened.line_of(variant))
-    if json:
-        print_json(description)
-    else:
-        print_description(description)
+    answer(description, print_description, as_json=json)

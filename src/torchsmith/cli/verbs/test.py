@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from torchsmith.artifact.trial import Trial, try_out
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 from torchsmith.cli.paint import paint, write
 from torchsmith.cli.params import Argument, Option
-
-if TYPE_CHECKING:
-    from torchsmith.artifact.trial import Trial
 
 EXAMPLE = "torchsmith test sample --junit results.xml"
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
@@ -22,18 +20,14 @@ def run(
     path: Annotated[
         Path,
         Argument(
+            "A cell's name, a result link, a store path, a site-packages folder, or the word sample.",
             metavar="PATH",
-            help="A cell's name, a result link, a store path, a site-packages folder, or the word sample.",
         ),
     ],
     variant: VariantOption = None,
-    python: Annotated[
-        Path | None, Option("--python", help="The interpreter to run it with; else its own inputs'.")
-    ] = None,
-    timeout: Annotated[float, Option("--timeout", min=1, help="Seconds after which it is ended.")] = 600,
-    junit: Annotated[
-        Path | None, Option("--junit", help="Write the results to this file as JUnit XML.")
-    ] = None,
+    python: Annotated[Path | None, Option("The interpreter to run it with; else its own inputs'.")] = None,
+    timeout: Annotated[float, Option("Seconds after which it is ended.", min=1)] = 600,
+    junit: Annotated[Path | None, Option("Write the results to this file as JUnit XML.")] = None,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -44,11 +38,10 @@ def run(
     """
     from torchsmith.artifact.interpreter import interpreter_for
     from torchsmith.artifact.junit import junit as junit_xml
-    from torchsmith.artifact.trial import try_out
+    from torchsmith.artifact.verdict import promised
     from torchsmith.cli.by_name import build_and_name
-    from torchsmith.cli.console import err, print_json
+    from torchsmith.cli.console import answer, err
     from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.options import promised
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
@@ -64,10 +57,7 @@ def run(
         trial = try_out(path, interpreter, promise, opened.catalog, timeout)
     if junit:
         write_atomic(junit, junit_xml(trial))
-    if json:
-        print_json(trial)
-    else:
-        _print_trial(trial)
+    answer(trial, _print_trial, as_json=json)
     if not trial.ok:
         raise SystemExit(1)
     if not json and opened.settings.org and path != word:

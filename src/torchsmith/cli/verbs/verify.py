@@ -13,9 +13,9 @@ EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-a
 Artifact = Annotated[
     Path,
     Argument(
-        metavar="PATH",
-        help="A cell's name, a result link, a store path, a wheel, a site-packages folder, one .so,"
+        "A cell's name, a result link, a store path, a wheel, a site-packages folder, one .so,"
         " or the word sample.",
+        metavar="PATH",
     ),
 ]
 
@@ -23,10 +23,8 @@ Artifact = Annotated[
 def run(
     path: Artifact,
     variant: VariantOption = None,
-    against: Annotated[
-        Path | None, Option("--against", help="Another artifact: say what this one saves over it.")
-    ] = None,
-    no_cpu: Annotated[bool, Option("--no-cpu", help="Leave the CPU code out: faster.")] = False,
+    against: Annotated[Path | None, Option("Another artifact: say what this one saves over it.")] = None,
+    no_cpu: Annotated[bool, Option("Leave the CPU code out: faster.")] = False,
     workspace: WorkspaceOption = None,
     svg: SvgOption = None,
     json: JsonOption = False,
@@ -38,11 +36,11 @@ def run(
     """
     from torchsmith.artifact.compare import compare
     from torchsmith.artifact.report import verify
+    from torchsmith.artifact.verdict import promised
     from torchsmith.cli.artifact_view import VerifyDocument, print_comparison, print_report
     from torchsmith.cli.by_name import build_and_name, build_named
     from torchsmith.cli.console import print_json
     from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.options import promised
     from torchsmith.cli.progress import reading_bar
     from torchsmith.cli.samples import or_sample
     from torchsmith.workspace.load import open_workspace
