@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-SSHD = "/usr/sbin/sshd"
+SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
 @dataclass
@@ -75,8 +76,11 @@ def _free_port() -> int:
 def _start(folder: Path, name: str, variables: dict[str, str], own_store: bool) -> LoopbackBuilder:
     port = _free_port()
     config = folder / f"{name}.conf"
-    # A home without start-up files: those of whoever runs this may not be cut off in the middle.
-    told = " ".join(f"{key}={value}" for key, value in {**variables, "HOME": str(folder)}.items())
+    # A home without start-up files: those of whoever runs this may not be cut off in the middle. And Nix,
+    # wherever its installer laid it: a login by ssh finds the system's folders alone.
+    path = f"{Path(shutil.which('nix-store') or '').parent}:/usr/bin:/bin"
+    given = {**variables, "HOME": str(folder), "PATH": path}
+    told = " ".join(f"{key}={value}" for key, value in given.items())
     config.write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv {told}\n"
