@@ -37,11 +37,11 @@ matrix: $(VENV)/.installed
 
 test: $(VENV)/.test-installed
 	sh tools/system-parts.sh
-	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not long'
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
 
 test-all: $(VENV)/.test-installed
 	sh tools/system-parts.sh
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .
