@@ -12,13 +12,13 @@ import pytest
 
 from torchsmith.audit import reports
 from torchsmith.audit.context import Context
-from torchsmith.audit.finding import Edit, Finding, FindingFix, Severity
-from torchsmith.audit.fix import apply_edits
+from torchsmith.audit.finding import Finding, FindingFix, Severity
 from torchsmith.audit.run import AuditReport, AuditRequest, audit, judge_file
 from torchsmith.audit.suppress import RuleSelection, choose
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.process import Finished, run
+from torchsmith.recipe.read import Edit, edited
 from torchsmith.workspace.run import GenerateRequest, generate
 from torchsmith.workspace.settings import AuditSettings
 
@@ -140,8 +140,8 @@ def test_safe_fixes_are_shown_before_they_are_made(repo: Path) -> None:
 
 
 def test_edits_that_overlap_are_made_once() -> None:
-    assert apply_edits("abcdef", [Edit(1, 3, "X"), Edit(2, 4, "Y"), Edit(1, 3, "X")]) == "aXdef"
-    assert apply_edits("é = 1", [Edit(5, 6, "2")]) == "é = 2"
+    assert edited(b"abcdef", [Edit(1, 3, "X"), Edit(2, 4, "Y"), Edit(1, 3, "X")]) == "aXdef"
+    assert edited("é = 1".encode(), [Edit(5, 6, "2")]) == "é = 2"
 
 
 def test_generated_files_are_mended_by_generating(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> No
         for n in range(9)
     ]
     other = Finding("TS703", "u", Severity.WARNING, Where("1.nix"), "no out")
-    groups = reports.grouped([*many, other])
+    groups = reports.alike([*many, other])
     assert [(one.first.rule, len(one.files)) for one in groups] == [("TS402", 9), ("TS703", 1)]
     rows = reports.by_rule([*many, other])
     assert [(one.rule, one.findings, one.files, one.fixable) for one in rows] == [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from torchsmith.edge.nixtext import in_indented, in_quotes, nix_value
 from torchsmith.edge.process import run
-from torchsmith.recipe.compile import FOLDER, TemplateError, compile_text
+from torchsmith.recipe.compile import FOLDER, Part, SourceLine, TemplateError, compile_lines
 from torchsmith.recipe.template import (
     Expression,
     Filled,
@@ -21,6 +21,11 @@ from torchsmith.recipe.template import (
 )
 
 texts = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=40)
+
+
+def compile_text(text: str) -> tuple[Part, ...]:
+    split = text.splitlines(keepends=True)
+    return compile_lines([SourceLine(line, "text", number) for number, line in enumerate(split, 1)])
 
 
 def filled(text: str, **values: object) -> str:

@@ -15,6 +15,7 @@ from torchsmith.artifact.source import printable
 from torchsmith.catalog import GpuTarget
 from torchsmith.catalog.axes import BadValue
 from torchsmith.edge.problem import CannotRead, Invalid, Where
+from torchsmith.edge.words import grouped
 
 LAUNCHERS = ("ccache", "sccache", "distcc", "env", "cmake", "-E", "nice")
 ASSIGNED = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
@@ -159,9 +160,7 @@ def _targets(words: Sequence[str]) -> Iterable[GpuTarget]:
 
 def uses(commands: Iterable[ObjectCommand]) -> list[CompilerUse]:
     """Compilers, the busiest first, with their telling flags."""
-    found: dict[str, list[ObjectCommand]] = {}
-    for one in commands:
-        found.setdefault(one.compiler, []).append(one)
+    found = grouped((one.compiler, one) for one in commands)
     return [
         CompilerUse(
             compiler,

@@ -13,14 +13,7 @@ from typing import Literal, NamedTuple
 from torchsmith.artifact import iced
 from torchsmith.artifact.calls import callers_of
 from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of
-from torchsmith.artifact.features import (
-    Look,
-    aarch64_uses,
-    facts,
-    first_uses,
-    outline_atomics,
-    x86_uses,
-)
+from torchsmith.artifact.features import Look, aarch64_uses, facts, first_uses, outline_atomics, x86_uses
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
 
@@ -237,9 +230,8 @@ class _Reading:
     def _outline(self) -> Iterator[int]:
         for section in self.elf.sections if self.elf.machine == "aarch64" else ():
             if section.holds_code:
-                yield from outline_atomics(
-                    self.elf.source.read(section.offset, section.size), section.address
-                )
+                code = self.elf.source.read(section.offset, section.size)
+                yield from outline_atomics(code, section.address)
 
     def _group(self, index: int) -> CodeGroup | None:
         """Whose code a function is; none where it is another project's, or chosen at run time."""
@@ -247,9 +239,8 @@ class _Reading:
         own, capability = told.own or told.of_own_types, told.capability
         place = self.layout.place(*self.spans[index], own)
         if capability not in ("", dispatch().default) or (row.unit >= 0 and place == "dispatched"):
-            self.capabilities.add(
-                capability or capability_of_unit(self.functions.units[row.unit], self.patterns)
-            )
+            unit = self.functions.units[row.unit] if not capability else ""
+            self.capabilities.add(capability or capability_of_unit(unit, self.patterns))
             return None
         if place == "c++" or place == "cuda":
             return place
@@ -295,10 +286,8 @@ class _Reading:
             tally.having[feature] += 1
             kept = tally.sightings.setdefault(feature, [])
             if len(kept) < most:
-                where = (self.library, self.functions.name(row), self.unit(index))
-                kept.append(
-                    Sighting(feature, self.elf.machine, *where, use.offset, use.code.hex(" "), row.address)
-                )
+                where = (self.library, self.functions.name(row), self.unit(index), use.offset)
+                kept.append(Sighting(feature, self.elf.machine, *where, use.code.hex(" "), row.address))
 
     def unit(self, index: int) -> str:
         first, last = self.spans[index]

@@ -126,16 +126,8 @@ def evidence_of(code: Combined | CpuCode, isa: Isa) -> Evidence:
     level = next(level for level in known.evidence if isa.features.intersection(level.features))
     counts = tally.having
     telling = max(level.features, key=lambda feature: counts[feature])
-    return Evidence(
-        place,
-        tally.functions,
-        telling,
-        counts[telling],
-        counts[known.modern],
-        counts[known.legacy],
-        halves,
-        level.enough,
-    )
+    shown = counts[telling], counts[known.modern], counts[known.legacy]
+    return Evidence(place, tally.functions, telling, *shown, halves, level.enough)
 
 
 def told_by_instructions(code: Combined, isa: Isa) -> tuple[Status, Evidence]:
@@ -155,9 +147,8 @@ def told_by_instructions(code: Combined, isa: Isa) -> tuple[Status, Evidence]:
 def _all_halves(code: Combined) -> bool:
     """Whether all code that could show flags is of host halves of CUDA units, whose compiler gets none."""
     known = facts(code.machine)
-    shows = {
-        name: code.group(name).having[known.modern] + code.group(name).having[known.legacy] for name in JUDGED
-    }
+    having = {name: code.group(name).having for name in JUDGED}
+    shows = {name: counts[known.modern] + counts[known.legacy] for name, counts in having.items()}
     return shows.pop("cuda") > 0 and not any(shows.values())
 
 
@@ -221,16 +212,13 @@ def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Ite
     judged, shared = code.judged, code.group("shared")
     beyond = sorted(judged.features(code.machine) - allowed)
     called = sorted(code.features - allowed)
+    names = ", ".join(beyond)
     if beyond and chooses:
-        text = (
-            f"some of its code needs {', '.join(beyond)}, beyond {isa.name}: {spot(first_of(judged, beyond))}"
-        )
+        text = f"some of its code needs {names}, beyond {isa.name}: {spot(first_of(judged, beyond))}"
         yield Check("within", "note", text, "this package asks the CPU at run time which code to use")
     elif beyond:
         first = first_of(judged, beyond)
-        text = (
-            f"code outside dispatch needs {', '.join(beyond)}, which {isa.name} does not have: {spot(first)}"
-        )
+        text = f"code outside dispatch needs {names}, which {isa.name} does not have: {spot(first)}"
         yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
     elif called:
         first = next(one for one in shared.sightings[called[0]] if one.caller)

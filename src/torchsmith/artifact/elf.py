@@ -24,9 +24,8 @@ LOCAL, GLOBAL = 0, 1
 EXECUTABLE = 4
 
 MOST_SECTIONS = 100_000
-MOST_SYMBOLS = (
-    1_000_000  # libtorch_cpu.so has 549 thousand in torch 2.10 (x86_64), 798 thousand in 2.11 (aarch64)
-)
+# libtorch_cpu.so has 549 thousand symbols in torch 2.10 (x86_64), 798 thousand in 2.11 (aarch64).
+MOST_SYMBOLS = 1_000_000
 MOST_STRINGS = 160 << 20
 MOST_OVERLAP = 2  # names may share their ends, so together they can be longer than their table
 MOST_DYNAMIC = 20_000
@@ -146,7 +145,7 @@ def _section(source: ByteSource, row: tuple[int, ...], names: bytes) -> Section:
     name = text_at(names, row[0], LONGEST_FILE_NAME)
     if row[1] not in (0, NOBITS) and row[4] + row[5] > source.size:
         raise Damaged(f"section {name or '(no name)'} reaches beyond the end of the file")
-    return Section(name, row[1], row[2], row[3], row[4], row[5], row[6])
+    return Section(name, *row[1:7])
 
 
 def text_at(strings: bytes, at: int, most: int = LONGEST_NAME) -> str:
@@ -175,9 +174,8 @@ def links_of(elf: Elf) -> Links:
         if tag in (NEEDED, SONAME, RPATH, RUNPATH):
             found.setdefault(tag, []).append(text_at(strings, value, LONGEST_FILE_NAME * 16))
     paths = [path for tag in (RPATH, RUNPATH) for text in found.get(tag, []) for path in text.split(":")]
-    return Links(
-        tuple(found.get(NEEDED, [])), next(iter(found.get(SONAME, [])), ""), tuple(filter(None, paths))
-    )
+    soname = next(iter(found.get(SONAME, [])), "")
+    return Links(tuple(found.get(NEEDED, [])), soname, tuple(filter(None, paths)))
 
 
 @dataclass(slots=True)
@@ -197,9 +195,8 @@ class Functions:
         raw = _raw_at(self.strings, function.name_at, LONGEST_NAME)
         self.read += len(raw)
         if self.read > MOST_OVERLAP * len(self.strings) + (1 << 20):
-            raise Damaged(
-                f"its functions' names are longer than {MOST_OVERLAP} times the table they stand in"
-            )
+            what = f"{MOST_OVERLAP} times the table they stand in"
+            raise Damaged(f"its functions' names are longer than {what}")
         return raw
 
 

@@ -132,13 +132,11 @@ def _next_start(source: ByteSource, section: Section, at: int, end: int) -> int:
         block = source.read(at, min(4096, end - at))
         rest = block.lstrip(b"\0")
         if rest:
-            at += (len(block) - len(rest)) // ALIGNMENT * ALIGNMENT
-            return at
+            return at + (len(block) - len(rest)) // ALIGNMENT * ALIGNMENT
         at += len(block)
         if at - start > LONGEST_GAP:
-            raise Damaged(
-                f"{section.name} holds more than {LONGEST_GAP} zeros at {start - section.offset:#x}"
-            )
+            place = f"{start - section.offset:#x}"
+            raise Damaged(f"{section.name} holds more than {LONGEST_GAP} zeros at {place}")
     return end
 
 
@@ -151,9 +149,8 @@ def _entries(source: ByteSource, at: int, end: int, place: str) -> Iterator[Fatb
         kind, header, size, arch, flags = fields[0], fields[2], fields[3], fields[8], fields[11]
         if not ENTRY.size <= header <= LONGEST_HEADER or at + header + size > end:
             raise Damaged(f"a piece of GPU code reaches beyond its container at {place}")
-        yield FatbinEntry(
-            KINDS.get(kind, CodeKind.OTHER), _target(arch, flags & (EXACT | FAMILY)), header + size
-        )
+        target = _target(arch, flags & (EXACT | FAMILY))
+        yield FatbinEntry(KINDS.get(kind, CodeKind.OTHER), target, header + size)
         at += header + size
         left -= 1
         if left < 0:

@@ -11,6 +11,7 @@ from typing import Literal
 from torchsmith.artifact import x86
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.tables import Table, read_table
+from torchsmith.edge.words import grouped
 
 LEGACY_SSE = "sse2"  # in every x86-64 CPU; without VEX it shows a compiler that was not told of AVX
 
@@ -43,6 +44,13 @@ class EncodingRule(Table, frozen=True):
     length: tuple[int, ...] = ()
     wide: int | None = None
     memory: int | None = None
+
+    @property
+    def numbers(self) -> Iterator[int]:
+        """Its opcodes, which are written as `10-17 28`."""
+        for part in self.opcodes.split():
+            first, _, last = part.partition("-")
+            yield from range(int(first, 16), int(last or first, 16) + 1)
 
     def matches(self, found: x86.Instruction) -> bool:
         """Whether an instruction of the rule's encoding, map and opcodes is one that it means."""
@@ -181,13 +189,7 @@ def is_baseline(opcode: int) -> bool:
 
 
 def _by_opcode(rules: Iterable[EncodingRule]) -> Index:
-    index: Index = {}
-    for rule in rules:
-        for part in rule.opcodes.split():
-            first, _, last = part.partition("-")
-            for opcode in range(int(first, 16), int(last or first, 16) + 1):
-                index.setdefault((rule.encoding, rule.map, opcode), []).append(rule)
-    return index
+    return grouped(((rule.encoding, rule.map, opcode), rule) for rule in rules for opcode in rule.numbers)
 
 
 CALL = frozenset(range(0x94, 0x98))  # the highest byte of BL

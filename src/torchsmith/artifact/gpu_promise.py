@@ -22,9 +22,8 @@ def gpu_promise(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterato
         return
     gpu = catalog.gpus.get(variant.target.sm)
     if gpu is None:
-        yield Check(
-            "gpu", "wrong", f"{variant.target.sm} is no GPU of the catalog: nothing can be said for it"
-        )
+        text = f"{variant.target.sm} is no GPU of the catalog: nothing can be said for it"
+        yield Check("gpu", "wrong", text)
         return
     if not code.containers:
         yield Check("gpu", "wrong", f"no GPU code at all, the name says {gpu.name}")
@@ -33,12 +32,9 @@ def gpu_promise(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterato
     spare = waste(code, gpu.sm)
     if spare:
         others = [str(target) for target in sorted({row.target for row in code.rows}) if target.sm != gpu.sm]
-        yield Check(
-            "waste",
-            "note",
-            f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others: {', '.join(others)}",
-            f"a build for {gpu.name} alone leaves them out",
-        )
+        amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
+        hint = f"a build for {gpu.name} alone leaves them out"
+        yield Check("waste", "note", f"{amount}: {', '.join(others)}", hint)
 
 
 def _by_library(seen: Inspection, gpu: Gpu, catalog: Catalog) -> Iterator[Check]:

@@ -74,6 +74,14 @@ class Inspection:
         return [library for library in self.libraries if library.role == "own"]
 
     @property
+    def alternatives(self) -> frozenset[str]:
+        """The libraries that stand for each other, of which one is loaded: a wheel has one for each CUDA
+        release; none where there is only one."""
+        beginnings = tuple(package.alternatives for package in self.packages if package.alternatives)
+        found = [one.name for one in self.libraries if one.name.rsplit("/", 1)[-1].startswith(beginnings)]
+        return frozenset(found if beginnings and len(found) > 1 else ())
+
+    @property
     def machine(self) -> ElfMachine | None:
         """The architecture of its own libraries, where they agree."""
         found = {library.machine for library in self.own if library.machine}
@@ -185,10 +193,11 @@ def _look(item: Item, role: Role, spaces: OwnSpaces | None) -> Library:
 
 
 def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
-    if "libtorch_cpu" in library.name:
+    names = known().names
+    if names.cpu_code in library.name:
         library.flags = compile_flags(elf)
         library.blas = blas_of(elf, library.links)
-    if "libtorch_cuda" in library.name:
+    if names.gpu_code in library.name:
         library.magma = provided(elf, library.links, known().magma)
     if spaces is not None:
         library.cpu = cpu_code(elf, library.name, spaces)

@@ -23,6 +23,8 @@ class LibraryNames(Table, frozen=True):
     """Beginnings of library names."""
 
     required: tuple[str, ...]
+    cpu_code: str
+    gpu_code: str
     optional: tuple[str, ...]
     own: tuple[str, ...]
     brought: tuple[str, ...]

@@ -47,12 +47,9 @@ def _cpu_flags(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
     if not without:
         yield Check("cpu-flags", "right", f"{words} reached all {len(plain)} units of the CPU")
     elif len(without) == len(plain):
-        yield Check(
-            "cpu-flags",
-            "wrong",
-            f"{words} reached none of {len(plain)} units of the CPU",
-            "the recipe's CXXFLAGS and CFLAGS must be exported before setup.py runs",
-        )
+        text = f"{words} reached none of {len(plain)} units of the CPU"
+        hint = "the recipe's CXXFLAGS and CFLAGS must be exported before setup.py runs"
+        yield Check("cpu-flags", "wrong", text, hint)
     else:
         reached = f"{len(plain) - len(without)} of {len(plain)} units of the CPU"
         yield Check("cpu-flags", "note", f"{words} reached {reached}, not {_names(without)}")
@@ -83,16 +80,14 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
 def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
     cuda = [one for one in commands if one.cuda]
     if not cuda:
-        yield Check(
-            "gpu-flags", "wrong", "no unit is compiled by nvcc", "CUDA was not found or is switched off"
-        )
+        hint = "CUDA was not found or is switched off"
+        yield Check("gpu-flags", "wrong", "no unit is compiled by nvcc", hint)
         return
     lacking = [one for one in cuda if not any(target.sm == sm for target in one.targets)]
     other = sorted({str(target.sm) for one in cuda for target in one.targets if target.sm != sm})
     if lacking:
-        yield Check(
-            "gpu-flags", "wrong", f"nvcc is not told {sm} in {len(lacking)} of {len(cuda)}: {_names(lacking)}"
-        )
+        text = f"nvcc is not told {sm} in {len(lacking)} of {len(cuda)}: {_names(lacking)}"
+        yield Check("gpu-flags", "wrong", text)
     elif other:
         yield Check("gpu-flags", "wrong", f"nvcc is told {', '.join(other)} besides {sm}")
     else:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from torchsmith.artifact.alternatives import loaded_by
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.cpu_promise import WORDS, combined
 from torchsmith.artifact.elf import ElfMachine
@@ -95,6 +94,19 @@ def verify(
     package = variant.package if variant else None
     seen = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
     return report_of(seen, variant, catalog)
+
+
+def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
+    """Whether a library is loaded by a variant, or another one stands for it; without a variant all are."""
+    beginning = variant.package.alternatives if variant else ""
+    cuda = variant.cuda if variant else None
+    own = f"{beginning}{f'cuda{cuda.major}{cuda.minor}' if cuda else 'cpu'}."
+
+    def loaded(name: str) -> bool:
+        file = PurePosixPath(name).name
+        return not beginning or not file.startswith(beginning) or file.startswith(own)
+
+    return loaded
 
 
 def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Report:

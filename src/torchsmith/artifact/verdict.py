@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from torchsmith.artifact.alternatives import alternatives_in
 from torchsmith.artifact.check import Check, Status
 from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
 from torchsmith.artifact.gpu_promise import gpu_promise
@@ -93,7 +92,7 @@ def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
 
 def _one_cuda(seen: Inspection) -> Iterator[Check]:
     """That all that names a CUDA release names the same one."""
-    if seen.cuda and seen.known and not alternatives_in(seen):
+    if seen.cuda and seen.known and not seen.alternatives:
         first, *others = seen.cuda
         for other in others:
             if not other.agrees(first.release):
@@ -103,7 +102,7 @@ def _one_cuda(seen: Inspection) -> Iterator[Check]:
 
 def _libraries(seen: Inspection) -> Iterator[Check]:
     missing = [need for need in seen.needs if need.found == "missing"]
-    spare = alternatives_in(seen)  # whoever loads one has what it needs
+    spare = seen.alternatives  # whoever loads one has what it needs
     for by in dict.fromkeys(need.by for need in missing):
         names = [need.name for need in missing if need.by == by]
         certain = seen.known and seen.kind != "library" and by not in spare

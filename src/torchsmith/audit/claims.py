@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain
 
 from torchsmith.catalog import TORCH, Catalog
 from torchsmith.catalog.axes import Sm
+from torchsmith.edge.words import grouped
 from torchsmith.recipe.read import Recipe, Span
 
 # sm, capability, part, generation; isa, feature, cpu, first (CPUs that first had a set); cuda, release,
@@ -61,109 +64,70 @@ def _longest_first(words: Iterable[str]) -> str:
     return "|".join(re.escape(word) for word in sorted(set(words), key=len, reverse=True))
 
 
-@dataclass(frozen=True)
 class Vocabulary:
     """The catalog's words: which GPU, instruction set or CPU each of them means."""
 
-    pattern: re.Pattern[str]
-    parts: dict[str, frozenset[str]]
-    generations: dict[str, frozenset[str]]
-    isas: dict[str, str]
-    cpus: dict[str, frozenset[str]]
-    features: dict[str, str]
-    packages: dict[str, str]
-    read: dict[str, tuple[Claim, ...]] = field(default_factory=dict)  # texts that were read before
+    def __init__(self, catalog: Catalog) -> None:
+        gpus, isas = catalog.gpus.values(), catalog.isas.values()
+        self.parts = _sets((part, [gpu.name]) for gpu in gpus for part in (*gpu.parts, *gpu.also_called))
+        self.generations = _sets(
+            (word, [gpu.name]) for gpu in gpus for word in (gpu.generation, gpu.generation.split()[0])
+        )
+        titles = [(re.findall(r"[^,()]+", cpu.title), cpu.isas) for cpu in catalog.cpus.values()]
+        self.cpus = _sets(
+            (word.strip(), runs) for words, runs in titles for word in words if len(word.strip()) >= SHORTEST
+        )
+        self.isas = {word: isa.name for isa in isas for word in (isa.title, *isa.words)}
+        self.features = {name: name for isa in isas for name in isa.needs}
+        for feature in catalog.features.values():
+            self.features |= dict.fromkeys((feature.name, *feature.words), feature.name)
+        self.packages = {
+            word: one.name
+            for one in catalog.packages.values()
+            for word in (one.title, one.name, one.attr.rpartition(".")[2])
+        }
+
+    @cached_property
+    def read(self) -> Callable[[str], tuple[Claim, ...]]:
+        """What a piece of prose claims; recipes say the same again and again."""
+        return lru_cache(REMEMBERED)(lambda text: tuple(_claims(text, self)))
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """One pattern for every kind of claim; the group that matched is the kind."""
+        return re.compile(
+            rf"(?P<name>\b(?:{_longest_first(self.packages.values())})\d*-python3\d+-[\w.-]*\w)"
+            r"|(?P<rev>\b[0-9a-f]{40}\b)"
+            r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
+            r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
+            r"|\b(?:[Cc]apabilit(?:y|ies)|GPU Target:) ?(?P<capability>\d{1,2}\.\d)\b"
+            rf"|\b(?P<cpu>{_longest_first(self.cpus.keys() - self.parts.keys())})(?![\w])"
+            rf"|\b(?P<part>{_longest_first(self.parts)})(?![\w-])"
+            rf"|(?<!Grace )\b(?P<generation>{_longest_first(self.generations)})\b"
+            rf"|\b(?P<isa>{_longest_first(self.isas)})(?!\w|[.-]\d)"
+            rf"|(?<![\w/.-])(?P<feature>{_longest_first(self.features)})(?![\w/.-]*\w)"
+            r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
+            rf"|\b(?P<package>{_longest_first(word for word in self.packages if word != TORCH)})"
+            r"(?:[ ]v?(?P<release>\d+\.\d+(?:\.\d+)?)\b)?"
+            r"|\bPython:? ?(?P<python>3\.\d+)"
+            r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
+            r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux)?|64-bit ARM)\b"
+        )
 
 
-_vocabularies: list[tuple[Catalog, Vocabulary]] = []
+def _sets(pairs: Iterable[tuple[str, Iterable[str]]]) -> dict[str, frozenset[str]]:
+    return {word: frozenset(chain(*named)) for word, named in grouped(pairs).items()}
 
 
+@lru_cache(1)
 def vocabulary(catalog: Catalog) -> Vocabulary:
     """The words of a catalog, read once."""
-    for known, words in _vocabularies:
-        if known is catalog:
-            return words
-    words = _read(catalog)
-    _vocabularies[:] = [(catalog, words)]
-    return words
-
-
-def _read(catalog: Catalog) -> Vocabulary:
-    parts: dict[str, set[str]] = {}
-    generations: dict[str, set[str]] = {}
-    for gpu in catalog.gpus.values():
-        for part in (*gpu.parts, *gpu.also_called):
-            parts.setdefault(part, set()).add(gpu.name)
-        for word in (gpu.generation, gpu.generation.split()[0]):
-            generations.setdefault(word, set()).add(gpu.name)
-    cpus: dict[str, set[str]] = {}
-    for cpu in catalog.cpus.values():
-        for word in map(str.strip, re.findall(r"[^,()]+", cpu.title)):
-            if len(word) >= SHORTEST:
-                cpus.setdefault(word, set()).update(cpu.isas)
-    isas = {word: isa.name for isa in catalog.isas.values() for word in (isa.title, *isa.words)}
-    features = {name: name for isa in catalog.isas.values() for name in isa.needs}
-    for feature in catalog.features.values():
-        features |= dict.fromkeys((feature.name, *feature.words), feature.name)
-    packages = {
-        word: one.name
-        for one in catalog.packages.values()
-        for word in (one.title, one.name, one.attr.rpartition(".")[2])
-    }
-    return Vocabulary(
-        _pattern(parts, generations, isas, [word for word in cpus if word not in parts], features, packages),
-        _frozen(parts),
-        _frozen(generations),
-        isas,
-        _frozen(cpus),
-        features,
-        packages,
-    )
-
-
-def _frozen(table: dict[str, set[str]]) -> dict[str, frozenset[str]]:
-    return {word: frozenset(values) for word, values in table.items()}
-
-
-def _pattern(
-    parts: Iterable[str],
-    generations: Iterable[str],
-    isas: Iterable[str],
-    cpus: Iterable[str],
-    features: Iterable[str],
-    packages: dict[str, str],
-) -> re.Pattern[str]:
-    """One pattern for every kind of claim; the group that matched is the kind."""
-    return re.compile(
-        rf"(?P<name>\b(?:{_longest_first(packages.values())})\d*-python3\d+-[\w.-]*\w)"
-        r"|(?P<rev>\b[0-9a-f]{40}\b)"
-        r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
-        r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
-        r"|\b(?:[Cc]apabilit(?:y|ies)|GPU Target:) ?(?P<capability>\d{1,2}\.\d)\b"
-        rf"|\b(?P<cpu>{_longest_first(cpus)})(?![\w])"
-        rf"|\b(?P<part>{_longest_first(parts)})(?![\w-])"
-        rf"|(?<!Grace )\b(?P<generation>{_longest_first(generations)})\b"
-        rf"|\b(?P<isa>{_longest_first(isas)})(?!\w|[.-]\d)"
-        rf"|(?<![\w/.-])(?P<feature>{_longest_first(features)})(?![\w/.-]*\w)"
-        r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
-        rf"|\b(?P<package>{_longest_first(word for word in packages if word != TORCH)})"
-        r"(?:[ ]v?(?P<release>\d+\.\d+(?:\.\d+)?)\b)?"
-        r"|\bPython:? ?(?P<python>3\.\d+)"
-        r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
-        r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux)?|64-bit ARM)\b"
-    )
+    return Vocabulary(catalog)
 
 
 def claims_in(text: str, catalog: Catalog) -> tuple[Claim, ...]:
-    """What a piece of prose claims; what it only sets apart is left out. Recipes say the same again and
-    again."""
-    words = vocabulary(catalog)
-    found = words.read.get(text)
-    if found is None:
-        if len(words.read) > REMEMBERED:
-            words.read.clear()
-        found = words.read[text] = tuple(_claims(text, words))
-    return found
+    """What a piece of prose claims; what it only sets apart is left out."""
+    return vocabulary(catalog).read(text)
 
 
 def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from torchsmith.edge.problem import Where
+from torchsmith.recipe.read import Edit
 
 
 class Severity(StrEnum):
@@ -31,15 +32,6 @@ class Sure(StrEnum):
     def most(self) -> Severity:
         """The worst that a finding of this kind can be."""
         return list(Severity)[list(Sure).index(self)]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Edit:
-    """A replacement of some bytes of a file."""
-
-    start: int
-    end: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ such a recipe is judged on its own.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from torchsmith.audit.claims import OF_A_CELL, vocabulary
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa
@@ -20,6 +21,8 @@ from torchsmith.recipe.header import LINE
 from torchsmith.recipe.values import cpu_words
 
 JudgementKey = tuple[object, ...]
+# Of the cell that a name names: what else a judgement depends on, its words, its flags.
+KnownCell = tuple[JudgementKey, tuple[str, ...], tuple[str, ...]]
 WRAPPER = re.compile(r"\bimport \.\.?/")
 COMMENT = re.compile(r"#[^\n]*")
 LONGEST_WRAPPER = 2000  # characters; what is longer says things of its own
@@ -42,10 +45,6 @@ class Normalizer:
     """Makes forms with the words of one catalog."""
 
     catalog: Catalog
-    _known: dict[str, tuple[JudgementKey, tuple[str, ...], tuple[str, ...]] | None] = field(
-        default_factory=dict
-    )
-    _naming: dict[str, bool] = field(default_factory=dict)  # by blanked text: whether it still names a cell
 
     def of(self, name: str, text: str, line: str | None) -> NormalizedText | None:
         """The form of a recipe; None where it must be judged on its own."""
@@ -80,16 +79,15 @@ class Normalizer:
             code = code.replace(f'"{variant.sm.number}"', '"\0"').replace(f'"{variant.sm}"', '"\0"')
         return None if self._names_a_cell(code) else NormalizedText(code, ("wrapper", isa.platform))
 
-    def _names_a_cell(self, blanked: str) -> bool:
+    @cached_property
+    def _names_a_cell(self) -> Callable[[str], bool]:
         """Whether a text names a GPU or CPU though its own are blanked."""
-        if blanked not in self._naming:
-            if len(self._naming) > MOST:
-                self._naming.clear()
+
+        def names(blanked: str) -> bool:
             claims = vocabulary(self.catalog).pattern.finditer(blanked)
-            self._naming[blanked] = bool(self._cells.search(blanked)) or any(
-                claim.lastgroup in OF_A_CELL for claim in claims
-            )
-        return self._naming[blanked]
+            return bool(self._cells.search(blanked)) or any(one.lastgroup in OF_A_CELL for one in claims)
+
+        return lru_cache(MOST)(names)
 
     @cached_property
     def _cells(self) -> re.Pattern[str]:
@@ -107,15 +105,11 @@ class Normalizer:
             text = text.replace(word, "\0")
         return text
 
-    def _cell(self, name: str) -> tuple[JudgementKey, tuple[str, ...], tuple[str, ...]] | None:
-        """Of the cell that a name names: what else a judgement depends on, its words, its flags."""
-        if name not in self._known:
-            if len(self._known) > MOST:
-                self._known.clear()
-            self._known[name] = self._read(name)
-        return self._known[name]
+    @cached_property
+    def _cell(self) -> Callable[[str], KnownCell | None]:
+        return lru_cache(MOST)(self._read)
 
-    def _read(self, name: str) -> tuple[JudgementKey, tuple[str, ...], tuple[str, ...]] | None:
+    def _read(self, name: str) -> KnownCell | None:
         reading = try_read(name, self.catalog)
         if reading is None:
             return None

@@ -14,6 +14,7 @@ import msgspec
 from torchsmith.audit.finding import Finding, Severity, Sure
 from torchsmith.audit.rule import all_rules
 from torchsmith.audit.run import AuditReport
+from torchsmith.edge.words import grouped
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -138,12 +139,9 @@ class FindingGroup:
 SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\bthe (?:comment|banner|description)\b")
 
 
-def grouped(findings: Sequence[Finding]) -> list[FindingGroup]:
+def alike(findings: Sequence[Finding]) -> list[FindingGroup]:
     """Findings by rule and words, whatever numbers and names stand in them; the worst and most first."""
-    groups: dict[tuple[int, str, str], list[Finding]] = {}
-    for one in findings:
-        key = (one.severity.rank, one.rule, SHAPE.sub("#", one.message))
-        groups.setdefault(key, []).append(one)
+    groups = grouped(((one.severity.rank, one.rule, SHAPE.sub("#", one.message)), one) for one in findings)
     order = sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))
     return [FindingGroup(tuple(groups[key])) for key in order]
 
@@ -162,9 +160,6 @@ class RuleCount:
 
 def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
     """The table of a report."""
-    rules: dict[str, list[Finding]] = {}
-    for one in findings:
-        rules.setdefault(one.rule, []).append(one)
     rows = [
         RuleCount(
             rule,
@@ -174,7 +169,7 @@ def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
             len({one.where.file for one in some}),
             sum(one.fix is not None for one in some),
         )
-        for rule, some in rules.items()
+        for rule, some in grouped((one.rule, one) for one in findings).items()
     ]
     return sorted(rows, key=lambda row: (row.severity.rank, -row.findings, row.rule))
 
@@ -222,10 +217,7 @@ def _property(text: str) -> str:
 
 def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     """Findings by file, in their order."""
-    found: dict[str, list[Finding]] = {}
-    for one in findings:
-        found.setdefault(one.where.file, []).append(one)
-    return found
+    return grouped((one.where.file, one) for one in findings)
 
 
 def summary(report: AuditReport) -> str:

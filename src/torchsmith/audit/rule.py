@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from torchsmith.audit.finding import Edit, FindingFix, Severity, Sure
+from torchsmith.audit.finding import FindingFix, Severity, Sure
 from torchsmith.edge.problem import NotKnown, did_you_mean
+from torchsmith.edge.words import grouped
+from torchsmith.recipe.read import Edit
 
 if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
@@ -39,7 +41,11 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: what it is called, how deep it looks, and over what."""
+    """A rule: what it is called, how deep it looks, and over what.
+
+    Of a recipe it asks what its arguments are called after, such as `gpu`; where the recipe has none, or is
+    what `unless` names, it does not apply.
+    """
 
     id: str
     title: str
@@ -49,6 +55,15 @@ class Rule:
     group: str
     check: Callable[..., Iterator[Defect]]
     sure: Sure = CERTAIN
+    unless: tuple[str, ...] = ()
+
+    def defects(self, subject: object, **more: object) -> Iterator[Defect]:
+        """What is wrong with a recipe that it applies to; `more` are arguments that the recipe has not."""
+        code = self.check.__code__
+        names = code.co_varnames[1 : code.co_argcount]
+        told = [more[name] if name in more else getattr(subject, name) for name in names]
+        if None not in told and not any(getattr(subject, name) for name in self.unless):
+            yield from self.check(subject, *told)
 
     @property
     def worst(self) -> Severity:
@@ -77,6 +92,7 @@ def rule(
     sure: Sure = CERTAIN,
     depth: Depth = "text",
     over: Over = "recipe",
+    unless: tuple[str, ...] = (),
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Make a function a rule; two rules with one id are a bug of ours."""
 
@@ -84,7 +100,7 @@ def rule(
         if id in _known and _known[id].check.__qualname__ != check.__qualname__:
             raise ValueError(f"two rules are called {id}")
         group = check.__module__.rpartition(".")[2]
-        _known[id] = Rule(id, title, severity, depth, over, group, check, sure)
+        _known[id] = Rule(id, title, severity, depth, over, group, check, sure, unless)
         return check
 
     return known
@@ -115,7 +131,4 @@ def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:
 
 def documented() -> dict[str, list[Rule]]:
     """Rules by group, for the page about them."""
-    groups: dict[str, list[Rule]] = {}
-    for one in all_rules():
-        groups.setdefault(one.group, []).append(one)
-    return groups
+    return grouped((one.group, one) for one in all_rules())

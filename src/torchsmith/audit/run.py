@@ -206,7 +206,7 @@ def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[F
     subject = context.subject(shown, recipe)
     findings = [*found]
     for rule in context.rules("text", "recipe"):
-        findings += (finding(rule, defect, subject) for defect in rule.check(subject))
+        findings += (finding(rule, defect, subject) for defect in rule.defects(subject))
     comments = [(one.span.line, one.value) for one in recipe.comments if "torchsmith: ignore" in one.value]
     kept = [one for one in findings if not muted(one, comments)]
     return Judged(tuple(kept), facts_of(subject, context.forms), len(findings) - len(kept))

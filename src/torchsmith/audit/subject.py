@@ -14,7 +14,7 @@ from torchsmith.audit.finding import Sure
 from torchsmith.catalog import CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin
 from torchsmith.matrix import Flavor
 from torchsmith.recipe.header import Owner, owner_of
-from torchsmith.recipe.read import Bound, Recipe, Said, Span, Value
+from torchsmith.recipe.read import Bound, Override, Recipe, Said, Span, Value
 from torchsmith.workspace.release import ReadRecipe
 
 
@@ -30,8 +30,17 @@ class Subject(ReadRecipe):
         torch. How others build a nightly is not known."""
         if self.variant is None:
             return True
-        meant = not self.variant.flavor or self.generated
+        meant = not self.flavored or self.generated
         return meant and (self.variant.package.is_torch or self.companion)
+
+    @property
+    def alone(self) -> bool:
+        """It is no companion of a torch."""
+        return not self.companion
+
+    @property
+    def flavored(self) -> bool:
+        return self.variant is not None and bool(self.variant.flavor)
 
     @property
     def wraps_nightly(self) -> bool:
@@ -60,6 +69,10 @@ class Subject(ReadRecipe):
             return self.file
         away = os.path.relpath(recipe.path, self.recipe.path.parent)
         return os.path.normpath(os.path.join(os.path.dirname(self.file), away))
+
+    def passed_to(self, *packages: str) -> list[Override]:
+        """The overrides that tell packages their arguments."""
+        return [one for one in self.overrides_of(*packages) if one.kind == "override"]
 
     def bound(self, name: str) -> tuple[Bound, ...]:
         return self.body.bound(name)

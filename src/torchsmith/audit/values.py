@@ -89,4 +89,4 @@ def _batch(wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Eval
 def judge_values(subject: Subject, values: Values | NoValues, context: Context) -> Iterator[Finding]:
     """The rules over values."""
     for rule in context.rules("values", "unread" if isinstance(values, NoValues) else "recipe"):
-        yield from (finding(rule, defect, subject) for defect in rule.check(subject, values))
+        yield from (finding(rule, defect, subject) for defect in rule.defects(subject, values=values))

@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from torchsmith import __version__
 from torchsmith.catalog import Catalog
+from torchsmith.edge.words import grouped
 from torchsmith.matrix import Cell
 
 ARCHITECTURES = {"x86_64-linux": "X64", "aarch64-linux": "ARM64"}
@@ -27,9 +28,6 @@ class CiRow:
 
 def ci_rows(cells: Sequence[Cell], catalog: Catalog) -> list[CiRow]:
     """Cells by what a torch and its companions have in common, torch first."""
-    found: dict[str, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(cell.variant.stack, []).append(cell)
     return [
         CiRow(
             key,
@@ -37,7 +35,7 @@ def ci_rows(cells: Sequence[Cell], catalog: Catalog) -> list[CiRow]:
             catalog.isas[own[0].variant.isa].platform,
             own[0].variant.isa,
         )
-        for key, own in found.items()
+        for key, own in grouped((cell.variant.stack, cell) for cell in cells).items()
     ]
 
 
@@ -60,8 +58,7 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "
         f"            isa: {row.isa}\n"
         for row in rows
     )
-    text = files("torchsmith.build").joinpath("workflow.yml").read_text()
-    text = text.replace("@NOTE@", "" if torchsmith else UNPUBLISHED)
+    text = _template("workflow.yml").replace("@NOTE@", "" if torchsmith else UNPUBLISHED)
     text = text.replace("@TORCHSMITH@", torchsmith or f"./wheels/torchsmith-{__version__}-py3-none-any.whl")
     for name, action in catalog.actions.items():
         text = text.replace(f"@{name}@", action.uses)
@@ -70,36 +67,19 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "
 
 def hydra_jobset(cells: Sequence[Cell]) -> str:
     """A release.nix: every cell as a job, read through its repository's default.nix."""
-    repos: dict[str, list[str]] = {}
-    for cell in cells:
-        repos.setdefault(cell.variant.package.folder, []).append(cell.name)
+    repos = grouped((cell.variant.package.folder, cell.name) for cell in cells)
     parts = "".join(
         f"  inherit (repo ./{repo})\n" + "".join(f"    {name}\n" for name in names) + "    ;\n"
         for repo, names in repos.items()
     )
-    return (
-        "# Written by `torchsmith ci hydra`: a job for every cell of the matrix.\n"
-        "{ torchsmithNixpkgs ? null, ... }:\n\n"
-        "let\n"
-        "  repo = path: import path { inherit torchsmithNixpkgs; };\n"
-        "in\n"
-        f"{{\n{parts}}}\n"
-    )
+    return _template("release.nix").replace("@JOBS@", parts)
 
 
 def hydra_spec(address: str, branch: str) -> str:
     """The declarative description of the jobset, for Hydra's project settings."""
-    spec = {
-        "enabled": 1,
-        "hidden": False,
-        "description": "PyTorch builds",
-        "nixexprinput": "builds",
-        "nixexprpath": "release.nix",
-        "checkinterval": 3600,
-        "schedulingshares": 100,
-        "enableemail": False,
-        "emailoverride": "",
-        "keepnr": 1,
-        "inputs": {"builds": {"type": "git", "value": f"{address} {branch}", "emailresponsible": False}},
-    }
-    return json.dumps(spec, indent=2) + "\n"
+    builds = json.dumps(f"{address} {branch}")
+    return _template("hydra.json").replace('"@BUILDS@"', builds)
+
+
+def _template(name: str) -> str:
+    return files("torchsmith.build").joinpath(name).read_text()

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from torchsmith.build.job import Job
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Invalid, Lacking, Where
-from torchsmith.edge.words import some_of
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.workspace.settings import BuilderSettings
 
 MACHINES = Path("/etc/nix/machines")
@@ -164,9 +164,7 @@ def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
     refused = refusals(builders, jobs)
     if not refused:
         return
-    reasons: dict[str, list[str]] = {}
-    for name, why in refused.items():
-        reasons.setdefault(why, []).append(name)
+    reasons = grouped((why, name) for name, why in refused.items())
     shown = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
     raise Lacking(
         f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(shown),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -108,24 +108,21 @@ def check_builder(builder: Builder, catalog: Catalog, question: Ask = _ask) -> B
 
 def _faults(
     builder: Builder, systems: set[str], nix: str, free: float, settings: str, runs: frozenset[str]
-) -> Sequence[str]:
-    found = []
+) -> Iterator[str]:
     if not nix:
-        found.append("has no Nix on the PATH that ssh sees")
+        yield "has no Nix on the PATH that ssh sees"
     foreign = sorted(builder.systems - systems)
     if foreign:
-        found.append(f"is said to build {', '.join(foreign)}, but is {', '.join(sorted(systems))}")
+        yield f"is said to build {', '.join(foreign)}, but is {', '.join(sorted(systems))}"
     offered = _setting(settings, "system-features")
-    if offered:
-        missing = sorted((builder.features | builder.mandatory) - offered)
-        if missing:
-            found.append(f"does not offer {', '.join(missing)}: add it to system-features in its nix.conf")
+    missing = sorted((builder.features | builder.mandatory) - offered) if offered else []
+    if missing:
+        yield f"does not offer {', '.join(missing)}: add it to system-features in its nix.conf"
     if free < ROOMY_GB:
-        found.append(f"has {free:.0f} GB free where its store is; a torch build wants {ROOMY_GB:.0f} GB")
+        yield f"has {free:.0f} GB free where its store is; a torch build wants {ROOMY_GB:.0f} GB"
     unable = sorted((builder.isas or frozenset()) - runs) if runs else []
     if unable:
-        found.append(f"is said to run {', '.join(unable)}, but its CPU does not")
-    return found
+        yield f"is said to run {', '.join(unable)}, but its CPU does not"
 
 
 def _setting(text: str, name: str) -> frozenset[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchsmith.build.job import Job
 from torchsmith.catalog import TORCH, Catalog
-from torchsmith.edge.words import some_of
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.matrix import Variant
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
@@ -35,10 +35,7 @@ def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog, *, bundle
     explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path]) is not None}
     above = _nearest_above(graph, wanted, explicit)
     home = _homes(explicit, wanted, above)
-    members: dict[str, list[str]] = defaultdict(list)
-    for path in _dependencies_first(graph, wanted):
-        if path in home:
-            members[home[path]].append(path)
+    members = grouped((home[path], path) for path in _dependencies_first(graph, wanted) if path in home)
     jobs = {key: _job(key, paths, graph, explicit, named) for key, paths in members.items()}
     found = [replace(job, needs=_needs(job.key, members, graph, home)) for job in jobs.values()]
     ordered = _distinct_names(_ordered(found))
@@ -51,12 +48,9 @@ def variant_of(name: str, catalog: Catalog) -> Variant | None:
 
 
 def _named(graph: Graph, catalog: Catalog) -> dict[str, _Names]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for name, path in graph.recipes.items():
-        found[path].append(name)
     return {
         path: _Names(tuple(names), next(filter(None, (variant_of(name, catalog) for name in names)), None))
-        for path, names in found.items()
+        for path, names in grouped((path, name) for name, path in graph.recipes.items()).items()
     }
 
 

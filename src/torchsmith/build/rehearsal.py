@@ -19,6 +19,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import Rehearsal
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Invalid, NotKnown, Where
+from torchsmith.edge.words import grouped
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
 from torchsmith.nix.store import StoreOptions, outlook
@@ -114,9 +115,8 @@ def choose_rehearsals(
 ) -> tuple[Evaluation, Rehearsals]:
     """Recipes that configure alike are rehearsed once; one that needs a torch which is not there waits."""
     graph = evaluation.graph
-    groups: dict[str, list[str]] = {}
-    for name, path in graph.recipes.items():
-        groups.setdefault(configure_key(graph.derivations[path]), []).append(name)
+    keyed = ((configure_key(graph.derivations[path]), name) for name, path in graph.recipes.items())
+    groups = grouped(keyed)
     alike = {names[0]: tuple(names) for names in groups.values()}
     unbuilt = outlook(nix, [graph.recipes[name] for name in alike], options).build if alike else frozenset()
     waiting: dict[str, str] = {}

@@ -61,9 +61,7 @@ def long_builds(nix: Nix, plan: BuildPlan) -> list[str]:
     """Outputs of the long builds below recipes that are in the store, which the next machine needs too."""
     if plan.graph is None:
         return []
-    outputs = [
-        one.path for heavy in plan.graph.heavy for one in heavy.derivation.outputs.values() if one.path
-    ]
+    outputs = [path for heavy in plan.graph.heavy for path in outputs_of(heavy.derivation)]
     return sorted(valid_paths(nix, outputs))
 
 
@@ -87,10 +85,10 @@ class Copier:
                 code = running.wait()
         except Stopped:
             return "was not copied to the cache: interrupted"
+        if code == 0:
+            return ""
         words = shorten("\n".join(said)).message
-        return (
-            "" if code == 0 else f"cannot copy to the cache {self.cache}: {words}; build again to repeat it"
-        )
+        return f"cannot copy to the cache {self.cache}: {words}; build again to repeat it"
 
     def stop(self) -> None:
         self._processes.stop()

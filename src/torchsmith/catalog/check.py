@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -112,16 +112,12 @@ def _hardware_faults(catalog: Catalog) -> Iterator[Fault]:
         for feature in sorted(isa.features - set(catalog.features)):
             yield Fault("isas", (isa.name, "features"), f"{isa.name} names an unknown feature {feature}")
     for workload in catalog.workloads.values():
-        for name in workload.isas:
-            if name not in catalog.isas:
-                text = f"{workload.name} names an unknown instruction set {name}"
-                yield Fault("workloads", (workload.name, "isas"), text, did_you_mean(name, catalog.isas))
+        what = f"{workload.name} names an unknown instruction set"
+        yield from _unknown("workloads", (workload.name, "isas"), what, workload.isas, catalog.isas)
     listed: dict[str, Gpu] = {}
     for gpu in catalog.gpus.values():
-        for name in gpu.cpus:
-            if name not in catalog.cpus:
-                text = f"{gpu.name} names an unknown CPU {name}"
-                yield Fault("gpus", (gpu.name, "cpus"), text, did_you_mean(name, catalog.cpus))
+        what = f"{gpu.name} names an unknown CPU"
+        yield from _unknown("gpus", (gpu.name, "cpus"), what, gpu.cpus, catalog.cpus)
         for field, parts in (("parts", gpu.parts), ("vgpus", gpu.vgpus)):
             for part in parts:
                 other = listed.setdefault(part.lower(), gpu)
@@ -130,14 +126,21 @@ def _hardware_faults(catalog: Catalog) -> Iterator[Fault]:
                     yield Fault("gpus", (gpu.name, field), text, "a part has one architecture")
 
 
+def _unknown(
+    file: str, at: tuple[str | int, ...], what: str, names: Collection[str], known: Collection[str]
+) -> Iterator[Fault]:
+    """Names that refer to nothing."""
+    for name in names:
+        if name not in known:
+            yield Fault(file, at, f"{what} {name}", did_you_mean(name, known))
+
+
 def _cpu_faults(cpu: Cpu, catalog: Catalog) -> Iterator[Fault]:
-    for name in cpu.isas:
-        if name not in catalog.isas:
-            text = f"{cpu.name} names an unknown instruction set {name}"
-            yield Fault("cpus", (cpu.name, "isas"), text, did_you_mean(name, catalog.isas))
-        elif catalog.isas[name].platform != cpu.platform:
-            text = f"{cpu.name} is {cpu.platform}, but {name} is {catalog.isas[name].platform}"
-            yield Fault("cpus", (cpu.name, "isas"), text)
+    at = (cpu.name, "isas")
+    yield from _unknown("cpus", at, f"{cpu.name} names an unknown instruction set", cpu.isas, catalog.isas)
+    for isa in (catalog.isas[name] for name in cpu.isas if name in catalog.isas):
+        if isa.platform != cpu.platform:
+            yield Fault("cpus", at, f"{cpu.name} is {cpu.platform}, but {isa.name} is {isa.platform}")
     for product in cpu.products:
         try:
             re.compile(product)
@@ -195,20 +198,13 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
     yield from _mistaken_identity(package, catalog, folders)
     for index, need in enumerate(package.needs):
         if need not in catalog.packages:
-            yield (
-                ("needs", index),
-                f"{name} needs an unknown package {need}",
-                did_you_mean(need, catalog.packages),
-            )
-    for field, lines in (
-        ("lines", package.lines),
-        ("versions", package.versions),
-        ("hashes", package.hashes),
-    ):
-        for line in lines:
-            if line not in catalog.lines:
-                hint = did_you_mean(line, catalog.lines)
-                yield (field,), f"{name} names an unknown line {line!r}", hint
+            hint = did_you_mean(need, catalog.packages)
+            yield ("needs", index), f"{name} needs an unknown package {need}", hint
+    told = {"lines": package.lines, "versions": package.versions, "hashes": package.hashes}
+    for field, line in ((field, line) for field, lines in told.items() for line in lines):
+        if line not in catalog.lines:
+            hint = did_you_mean(line, catalog.lines)
+            yield (field,), f"{name} names an unknown line {line!r}", hint
     for way in package.gpu_lists:
         if not way.name:
             yield ("gpu_list",), f"{name}: a GPU list by {way.by} needs its name", 'name = "..."'
@@ -223,11 +219,8 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
     try:
         compile(package.trial, "trial", "exec")
     except (SyntaxError, ValueError) as fault:
-        yield (
-            ("trial",),
-            f"{name}: its trial is no Python: {fault}",
-            "what torchsmith test runs; docs/packages.md",
-        )
+        hint = "what torchsmith test runs; docs/packages.md"
+        yield ("trial",), f"{name}: its trial is no Python: {fault}", hint
     ranges = [("cuda", package.cuda), *(("limits", limit.cuda) for limit in package.limits.values())]
     for field, text in (*ranges, *(("torch", text) for text in package.torch.values())):
         try:
@@ -241,12 +234,13 @@ def _pin_faults(pin: Pin, catalog: Catalog) -> Iterator[Fault]:
         for value in own:
             if value not in known:
                 yield Fault("pins", (pin.name, field), f"{pin.name}: {field} has an unknown {value}")
-    if pin.default_cuda and pin.default_cuda not in pin.cudas:
-        text = f"{pin.name}: its default CUDA {pin.default_cuda} is not among its own"
-        yield Fault("pins", (pin.name, "default_cuda"), text)
-    if pin.default_python and pin.default_python not in pin.pythons:
-        text = f"{pin.name}: its default Python {pin.default_python} is not among its own"
-        yield Fault("pins", (pin.name, "default_python"), text)
+    for what, default, own in (
+        ("CUDA", pin.default_cuda, pin.cudas),
+        ("Python", pin.default_python, pin.pythons),
+    ):
+        if default and default not in own:
+            text = f"{pin.name}: its default {what} {default} is not among its own"
+            yield Fault("pins", (pin.name, f"default_{what.lower()}"), text)
     for name, limit in pin.limits.items():
         at, what = (pin.name, "limits", name), f"{pin.name}: the limit {name}"
         for sm in limit.sms:
@@ -267,10 +261,8 @@ def _line_faults(line: Line, catalog: Catalog) -> Iterator[Fault]:
     for field, listed in (("packages", line.packages), ("pythons", line.pythons)):
         if listed is not None and not listed:
             yield Fault("lines", (line.name, field), f"{line.name} builds nothing: {field} is empty")
-    for package in line.packages or ():
-        if package not in catalog.packages:
-            hint = did_you_mean(package, catalog.packages)
-            yield Fault("lines", (line.name, "packages"), f"{line.name} builds an unknown {package}", hint)
+    what = f"{line.name} builds an unknown"
+    yield from _unknown("lines", (line.name, "packages"), what, line.packages or (), catalog.packages)
     for python in line.pythons:
         if python not in catalog.pythons:
             yield Fault("lines", (line.name, "pythons"), f"{line.name} names an unknown Python {python}")
@@ -306,10 +298,11 @@ def _build_faults(
             hint = did_you_mean(build.pin, catalog.pins)
             yield Fault("lines", (*at, "pin"), f"{what} names an unknown pin {build.pin!r}", hint)
         elif cuda and cuda not in pin.cudas:
-            having = ", ".join(map(str, pin.cudas))
-            yield Fault(
-                "lines", (*at, "pin"), f"{what}: pin {pin.name} has no CUDA {cuda}", f"it has {having}"
+            text, hint = (
+                f"{what}: pin {pin.name} has no CUDA {cuda}",
+                f"it has {', '.join(map(str, pin.cudas))}",
             )
+            yield Fault("lines", (*at, "pin"), text, hint)
         elif pin.torch and line.torch != pin.torch and SOURCE not in build.fixes:
             text = f"{what}: pin {pin.name} has torch {pin.torch}, not {line.torch}"
             hint = f'fixes.add = ["{SOURCE}", "torch-version"] and its hash, or torch = "{pin.torch}"'
@@ -320,19 +313,16 @@ def _build_faults(
 def _fix_faults(line: Line, cuda: CudaVersion | None, build: LineBuild, catalog: Catalog) -> Iterator[Fault]:
     what = f"{line.name} on {f'CUDA {cuda}' if cuda else 'the CPU'}"
     at = (line.name, "cuda", str(cuda), "fixes") if cuda else (line.name, "cpu", "fixes")
+    yield from _unknown("lines", at, f"{what} names an unknown fix", build.fixes, catalog.fixes)
     for name in build.fixes:
         fix = catalog.fixes.get(name)
         if fix is None:
-            yield Fault("lines", at, f"{what} names an unknown fix {name}", did_you_mean(name, catalog.fixes))
             continue
         try:
             applies = in_range(line.torch, fix.torch) and (cuda is None or in_range(str(cuda), fix.cuda))
         except BadValue as fault:
             yield Fault("fixes", (name,), f"{name}: {fault}")
             continue
-        if (
-            not applies
-            or (fix.cuda and cuda is None)
-            or (fix.pins and build.pin and build.pin not in fix.pins)
-        ):
+        elsewhere = fix.pins and build.pin and build.pin not in fix.pins
+        if not applies or (fix.cuda and cuda is None) or elsewhere:
             yield Fault("lines", at, f"{what}: the fix {name} does not apply there")

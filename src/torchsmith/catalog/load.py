@@ -36,25 +36,11 @@ from torchsmith.edge.problem import Invalid, NotKnown, Problem, Where
 from torchsmith.edge.toml import read_kept, read_table
 
 DATA = Path(__file__).parent / "data"
-KINDS: dict[str, tuple[type[Entry], str]] = {
-    "packages": (Package, "name"),
-    "gpus": (Gpu, "sm"),
-    "isas": (Isa, "name"),
-    "features": (Feature, "name"),
-    "cpus": (Cpu, "name"),
-    "cuda": (CudaToolkit, "version"),
-    "pythons": (Python, "version"),
-    "pins": (Pin, "name"),
-    "lines": (Line, "name"),
-    "fixes": (Fix, "name"),
-    "errors": (KnownError, "name"),
-    "cudapackages": (CudaPackage, "name"),
-    "workloads": (Workload, "name"),
-    "estimates": (Estimate, "name"),
-    "actions": (Action, "name"),
-    "wheels": (Wheel, "name"),
-    "rehearsals": (Rehearsal, "name"),
-}
+KINDS = (
+    *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
+    *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals"),
+)
+KEYS = {"gpus": "sm", "cuda": "version", "pythons": "version"}  # what an entry is called by; else its name
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
 
@@ -91,8 +77,26 @@ class Layer(msgspec.Struct, frozen=True):
 SHIPPED = Layer({}, kept=DATA)
 
 
+def _table(file: str, kind: type[E_]) -> cached_property[dict[str, E_]]:
+    """The entries of a file by name, read when they are first asked for."""
+    return cached_property(lambda catalog: catalog._rows(file, kind))
+
+
 class Catalog:
     """All facts. Later layers add entries to earlier ones or change single fields of them."""
+
+    actions = _table("actions", Action)
+    cpus = _table("cpus", Cpu)
+    cuda_packages = _table("cudapackages", CudaPackage)
+    errors = _table("errors", KnownError)
+    estimates = _table("estimates", Estimate)
+    features = _table("features", Feature)
+    fixes = _table("fixes", Fix)
+    isas = _table("isas", Isa)
+    pins = _table("pins", Pin)
+    rehearsals = _table("rehearsals", Rehearsal)
+    wheels = _table("wheels", Wheel)
+    workloads = _table("workloads", Workload)
 
     def __init__(self, layers: Sequence[Layer], templates: Mapping[str, str] | None = None) -> None:
         self.layers = tuple(layers)
@@ -133,18 +137,6 @@ class Catalog:
         return {gpu.sm: gpu for gpu in sorted(rows.values(), key=lambda gpu: gpu.sm)}
 
     @cached_property
-    def isas(self) -> dict[str, Isa]:
-        return self._rows("isas", Isa)
-
-    @cached_property
-    def features(self) -> dict[str, Feature]:
-        return self._rows("features", Feature)
-
-    @cached_property
-    def cpus(self) -> dict[str, Cpu]:
-        return self._rows("cpus", Cpu)
-
-    @cached_property
     def cuda(self) -> dict[CudaVersion, CudaToolkit]:
         rows = self._rows("cuda", CudaToolkit)
         return {row.version: row for row in sorted(rows.values(), key=lambda row: row.version)}
@@ -153,10 +145,6 @@ class Catalog:
     def pythons(self) -> dict[PythonVersion, Python]:
         rows = self._rows("pythons", Python)
         return {row.version: row for row in sorted(rows.values(), key=lambda row: row.version)}
-
-    @cached_property
-    def pins(self) -> dict[str, Pin]:
-        return self._rows("pins", Pin)
 
     @cached_property
     def lines(self) -> dict[str, Line]:
@@ -171,38 +159,6 @@ class Catalog:
                 rows[name] = msgspec.structs.replace(line, **merged) if merged else line
         return rows
 
-    @cached_property
-    def fixes(self) -> dict[str, Fix]:
-        return self._rows("fixes", Fix)
-
-    @cached_property
-    def errors(self) -> dict[str, KnownError]:
-        return self._rows("errors", KnownError)
-
-    @cached_property
-    def cuda_packages(self) -> dict[str, CudaPackage]:
-        return self._rows("cudapackages", CudaPackage)
-
-    @cached_property
-    def workloads(self) -> dict[str, Workload]:
-        return self._rows("workloads", Workload)
-
-    @cached_property
-    def wheels(self) -> dict[str, Wheel]:
-        return self._rows("wheels", Wheel)
-
-    @cached_property
-    def estimates(self) -> dict[str, Estimate]:
-        return self._rows("estimates", Estimate)
-
-    @cached_property
-    def rehearsals(self) -> dict[str, Rehearsal]:
-        return self._rows("rehearsals", Rehearsal)
-
-    @cached_property
-    def actions(self) -> dict[str, Action]:
-        return self._rows("actions", Action)
-
     def _rows(self, file: str, kind: type[E_]) -> dict[str, E_]:
         merged: dict[str, Any] = {}
         origin: dict[str, Layer] = {}
@@ -210,7 +166,7 @@ class Catalog:
             for name, entry in _tables(layer, file).items():
                 merged[name] = _merge(merged.get(name, {}), entry)
                 origin[name] = layer
-        key = KINDS[file][1]
+        key = KEYS.get(file, "name")
         if kind in (Line, Pin):
             merged = {name: self._with_versions(entry) for name, entry in merged.items()}
         return {name: _convert(entry, kind, key, name, origin[name], file) for name, entry in merged.items()}

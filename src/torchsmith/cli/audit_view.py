@@ -40,7 +40,7 @@ def print_report(
     if verbose:
         _print_places(report)
     else:
-        for group in reports.grouped(report.findings):
+        for group in reports.alike(report.findings):
             _print_group(group)
         _print_rules(report)
     write(reports.summary(report))

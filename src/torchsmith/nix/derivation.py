@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from torchsmith.edge.problem import Failed
-from torchsmith.nix.errors import shorten
 from torchsmith.nix.tool import Nix
 
 STORE = "/nix/store"
@@ -117,10 +116,7 @@ def show_derivations(nix: Nix, paths: Sequence[str], *, recursive: bool = False)
         words.append("--recursive")
     found: dict[str, Derivation] = {}
     for bunch in _bunches(paths):
-        done = nix.run(nix.nix(*words, *bunch))
-        if not done.ok:
-            raise Failed(f"cannot read derivations: {shorten(done.stderr).message}")
-        found |= read_derivations(done.stdout)
+        found |= read_derivations(nix.ask(nix.nix(*words, *bunch), "cannot read derivations").stdout)
     return found
 
 

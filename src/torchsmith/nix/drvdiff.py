@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from torchsmith.edge.words import grouped
 from torchsmith.nix.derivation import Derivation, name_of
 
 STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-([0-9A-Za-z+._?=-]+)")
@@ -53,11 +54,10 @@ def _compare(
         return
     seen.add((before.path, after.path))
     yield from _own(before, after, below)
-    old, new = _by_name(before.inputs), _by_name(after.inputs)
+    old = grouped((name_of(path), path) for path in sorted(before.inputs.keys() - after.inputs.keys()))
+    new = grouped((name_of(path), path) for path in sorted(after.inputs.keys() - before.inputs.keys()))
     for name in sorted(old.keys() | new.keys()):
-        gone, come = sorted(old.get(name, set())), sorted(new.get(name, set()))
-        both = set(gone) & set(come)
-        gone, come = [one for one in gone if one not in both], [one for one in come if one not in both]
+        gone, come = old.get(name, []), new.get(name, [])
         for one, other in zip(gone, come, strict=False):
             if one in derivations and other in derivations:
                 yield from _compare(derivations[one], derivations[other], derivations, (*below, name), seen)
@@ -101,13 +101,6 @@ def _sources(before: Derivation, after: Derivation, below: tuple[str, ...]) -> I
     for one in sorted(new):
         if name_of(one) not in names:
             yield Difference(below, "file", None, name_of(one))
-
-
-def _by_name(inputs: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for path in inputs:
-        found.setdefault(name_of(path), set()).add(path)
-    return found
 
 
 def _named(text: str) -> str:

@@ -25,8 +25,8 @@ from torchsmith.edge.nixtext import nix_string, nix_value
 from torchsmith.edge.problem import Lacking, Problem
 from torchsmith.nix.prepare import imported_file
 from torchsmith.nix.readable import root_of
-from torchsmith.recipe.read.closed import ByteEdit, relative_paths, rewritten
-from torchsmith.recipe.read.syntax import Syntax, attribute_names, parse
+from torchsmith.recipe.read.closed import relative_paths, rewritten
+from torchsmith.recipe.read.syntax import Edit, Syntax, attribute_names, parse
 
 BATCH = 4  # recipes that are asked together: the stub is read once for all of them
 DEEPEST = 8
@@ -98,7 +98,7 @@ def inlined(syntax: Syntax, path: Path, names: set[str], depth: int = 0) -> str:
     """A recipe with the files of its repository that it imports put in their place; collects all names."""
     root = root_of(path)
     names |= attribute_names(syntax)
-    edits: list[ByteEdit] = []
+    edits: list[Edit] = []
     for node in relative_paths(syntax):
         target = imported_file(syntax, node, path)
         call = node.parent
@@ -108,9 +108,7 @@ def inlined(syntax: Syntax, path: Path, names: set[str], depth: int = 0) -> str:
             inner = parse(target.read_bytes(), str(target))
         except (OSError, Problem):
             continue
-        edits.append(
-            ByteEdit(call.start_byte, call.end_byte, f"({inlined(inner, target, names, depth + 1)})")
-        )
+        edits.append(Edit(call.start_byte, call.end_byte, f"({inlined(inner, target, names, depth + 1)})"))
     return rewritten(syntax, 0, len(syntax.data), edits)
 
 
@@ -160,18 +158,16 @@ class Evaluator:
                 answers[index] = NoValues(problem.message)
         for start in range(0, len(readable), BATCH):
             batch = readable[start : start + BATCH]
-            told = self._ask(expression_for([one for _, one in batch]))
-            if isinstance(told, str) and len(batch) > 1:
-                for index, one in batch:
-                    answers[index] = self._single(one)
-            else:
-                for position, (index, _) in enumerate(batch):
-                    answers[index] = _values(told if isinstance(told, str) else told[position])
+            told = self._told([one for _, one in batch])
+            for (index, _), answer in zip(batch, told, strict=True):
+                answers[index] = answer
         return [answer or NoValues("was not asked") for answer in answers]
 
-    def _single(self, one: tuple[Syntax, Path, str]) -> Values | NoValues:
-        told = self._ask(expression_for([one]))
-        return _values(told if isinstance(told, str) else told[0])
+    def _told(self, batch: Sequence[tuple[Syntax, Path, str]]) -> list[Values | NoValues]:
+        told = self._ask(expression_for(batch))
+        if isinstance(told, str) and len(batch) > 1:
+            return [answer for one in batch for answer in self._told([one])]
+        return [NoValues(told)] if isinstance(told, str) else [_values(one) for one in told]
 
     def _ask(self, expression: str) -> list[Any] | str:
         """The values, or in words why there are none."""
@@ -223,11 +219,7 @@ class Evaluator:
 
 
 def _values(told: Any) -> Values | NoValues:
-    if isinstance(told, str):
-        return NoValues(told)
-    if "error" in told:
-        return NoValues(told["error"])
-    return msgspec.convert(told, Values)
+    return NoValues(told["error"]) if "error" in told else msgspec.convert(told, Values)
 
 
 def _reason(words: str) -> str:

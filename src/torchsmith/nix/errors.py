@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -14,36 +17,13 @@ from torchsmith.edge.problem import Where
 ABORT = re.compile(r"evaluation aborted with the following error message: '(.*)'", re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
-# Nix' words, and what a person who wrote the recipe wants to hear.
-CAUSES = (
-    (
-        # The second is what Nix says when it has not even written the derivation.
-        re.compile(
-            r"cannot build '(\S+)' during evaluation because the option 'allow-import-from-derivation'"
-            r"|path '(/\S+\.drv)' is not valid"
-        ),
-        "import from derivation: evaluating would first build {0}, which is not allowed",
-    ),
-    (
-        re.compile(r"(?:access to|cannot access) (?:absolute |canonical )?path '([^']+)' is forbidden"),
-        "reads {0}, which lies outside the workspace and nixpkgs, or is not tracked by git",
-    ),
-    (
-        re.compile(r"access to URI '([^']+)' is forbidden"),
-        "downloads {0}, which is no pinned nixpkgs and not among the fetch addresses of torchsmith.toml",
-    ),
-    (
-        re.compile(r"unable to download '([^']+)': (.+)"),
-        "cannot download {0}: {1}",
-    ),
-    (
-        re.compile(r"hash mismatch in file downloaded from '([^']+)':\s+specified: (\S+)\s+got:\s+(\S+)"),
-        "hash mismatch in file downloaded from '{0}': specified: {1} got: {2}",
-    ),
-    (re.compile(r"stack overflow"), "endless recursion (Nix ran out of stack)"),
-    (re.compile(r"infinite recursion encountered"), "endless recursion"),
-    (re.compile(r"max-call-depth exceeded"), "endless recursion (too many nested calls)"),
-)
+
+
+@cache
+def _causes() -> list[tuple[re.Pattern[str], str]]:
+    """causes.toml: Nix' words, and what a person who wrote the recipe wants to hear."""
+    rows = tomllib.loads(files("torchsmith.nix").joinpath("causes.toml").read_text())["cause"]
+    return [(re.compile(row["pattern"]), row["words"]) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +61,14 @@ def cause_of(event: Mapping[str, Any]) -> Cause:
 
 
 def shorten(message: str, where: Where | None = None) -> Cause:
-    """A message in the words of CAUSES, or else its own first sentence after the last `error:`."""
+    """A message in the words of causes.toml, or else its own first sentence after the last `error:`."""
     text = plain(message).strip()
     if where is None:
         places = AT.findall(text)
         if places:
             file, line, column = places[-1]
             where = Where(file, int(line), int(column or 0))
-    for pattern, words in CAUSES:
+    for pattern, words in _causes():
         found = pattern.search(text)
         if found:
             return Cause(words.format(*(group for group in found.groups() if group is not None)), where)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -16,10 +15,11 @@ import msgspec
 
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.problem import Exit, Failed, Invalid
+from torchsmith.edge.words import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.fetch import Tarball, fetch_all
-from torchsmith.nix.prepare import Preparation, PreparedRecipe
+from torchsmith.nix.prepare import PreparedRecipe
 from torchsmith.nix.readable import without_git
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import Evaluated, RecipeOutcome, Session, WorkerLimits, run_batch
@@ -151,8 +151,11 @@ def evaluate(
     if pending:
         limits, clock = limits or WorkerLimits(workers=default_workers()), clock or SystemClock()
         system = nix.current_system if twin else ""
-        run = _Run(nix, known_trees, addresses, limits, clock, alone, instantiate, system, phases, inventory)
-        run.work_off(pending, finish)
+        session = Session(nix, limits, clock, instantiate, system, inventory)
+        for one in pending:
+            phase = phases.get(one.name, "")
+            session.preparation.add(one.name, one.path, system=one.system, alone=alone, build_phase=phase)
+        _work_off(session, known_trees, addresses, alone, finish)
     return [results[request.name] for request in requests]
 
 
@@ -201,75 +204,43 @@ class _Memory:
             self.cache.keep(self.keys[job.name], _Kept(outcome.evaluated, read))
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run of evaluations with Nix."""
+def _work_off(
+    session: Session,
+    trees: Mapping[str, str],
+    addresses: Collection[str],
+    alone: bool,
+    finish: Callable[[RecipeOutcome], None],
+) -> None:
+    """Fetch what recipes pin, plan which of them go together, and evaluate them."""
+    jobs = session.preparation.jobs
+    wanted = [one for job in jobs for one in job.tarballs if not _stands_for(trees, one)]
+    session.nix.make_store()
+    downloads = fetch_all(session.nix, wanted, addresses)
+    batches = [[job] for job in jobs] if alone else plan_batches(jobs, session.limits.workers)
+    with tempfile.TemporaryDirectory(prefix="torchsmith-eval-") as folder:
+        place = Path(folder).resolve()
+        own = {rev: str(without_git(Path(tree), place / f"tree-{rev}")) for rev, tree in trees.items()}
+        session = replace(session, folder=place, trees=own, downloads=downloads)
+        session.write()
+        _side_by_side(session, batches, finish)
 
-    nix: Nix
-    trees: Mapping[str, str]
-    addresses: Collection[str]
-    limits: WorkerLimits
-    clock: Clock
-    alone: bool
-    instantiate: bool
-    twin: str
-    phases: Mapping[str, str]
-    inventory: bool
 
-    def work_off(self, pending: Sequence[Evaluable], finish: Callable[[RecipeOutcome], None]) -> None:
-        """Prepare the recipes, plan which go together, and evaluate them."""
-        preparation = Preparation()
-        for request in pending:
-            phase = self.phases.get(request.name, "")
-            preparation.add(
-                request.name, request.path, system=request.system, alone=self.alone, build_phase=phase
-            )
-        jobs = preparation.jobs
-        wanted = [one for job in jobs for one in job.tarballs if not self._tree(one)]
-        self.nix.make_store()
-        downloads = fetch_all(self.nix, wanted, self.addresses)
-        batches = [[job] for job in jobs] if self.alone else plan_batches(jobs, self.limits.workers)
-        with tempfile.TemporaryDirectory(prefix="torchsmith-eval-") as folder:
-            place = Path(folder).resolve()
-            trees = {
-                rev: str(without_git(Path(tree), place / f"tree-{rev}")) for rev, tree in self.trees.items()
-            }
-            session = Session(
-                self.nix,
-                preparation,
-                place,
-                trees,
-                downloads,
-                self.limits,
-                self.clock,
-                self.instantiate,
-                self.twin,
-                self.inventory,
-            )
-            session.write()
-            _work_off(session, batches, finish)
-
-    def _tree(self, tarball: Tarball) -> bool:
-        """Whether a tree on disk stands for a tarball, as the driver decides it too."""
-        rev = re.search("[0-9a-f]{40}", tarball.url)
-        return (rev is not None and rev[0] in self.trees) or (
-            "nixpkgs" in tarball.url and "default" in self.trees
-        )
+def _stands_for(trees: Mapping[str, str], tarball: Tarball) -> bool:
+    """Whether a tree on disk stands for a tarball, as the driver decides it too."""
+    rev = re.search("[0-9a-f]{40}", tarball.url)
+    return (rev is not None and rev[0] in trees) or ("nixpkgs" in tarball.url and "default" in trees)
 
 
 def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[PreparedRecipe]]:
     """Which recipes go into one process: those that share their imports, split where workers would idle."""
-    groups: dict[object, list[PreparedRecipe]] = defaultdict(list)
-    for job in jobs:
-        groups[job.shares or job.group or id(job)].append(job)
     batches: list[list[PreparedRecipe]] = []
-    for group in groups.values():
+    for group in grouped((job.shares or job.group or id(job), job) for job in jobs).values():
         parts = max(1, min(workers, len(group) // SMALLEST_BATCH))
         batches += [group[part::parts] for part in range(parts)]
     return sorted(batches, key=len, reverse=True)
 
 
-def _work_off(
+def _side_by_side(
     session: Session, batches: list[list[PreparedRecipe]], finish: Callable[[RecipeOutcome], None]
 ) -> None:
     """Run batches side by side; what a worker leaves undone goes to a new one."""

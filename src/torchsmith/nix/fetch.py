@@ -87,11 +87,8 @@ def tarball_hash(nix: Nix, url: str) -> str:
             f"cannot learn the hash of {url}: {done.failure}",
             hint="--tarball URL takes it from a mirror; --sha256 states it",
         )
-    told = nix.run(
-        [str(nix.program.with_name("nix-hash")), "--type", "sha256", str(nix.store_file(done.path))]
-    )
-    if not told.ok:
-        raise Failed(f"nix-hash failed: {shorten(told.stderr).message}")
+    program = str(nix.program.with_name("nix-hash"))
+    told = nix.ask([program, "--type", "sha256", str(nix.store_file(done.path))], "nix-hash failed")
     return f"sha256-{b64encode(bytes.fromhex(told.stdout.strip())).decode()}"
 
 

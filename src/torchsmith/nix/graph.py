@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from torchsmith.edge.words import grouped
 from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.nix.tool import Nix
@@ -50,10 +50,7 @@ class Graph:
     @cached_property
     def users(self) -> Mapping[str, tuple[str, ...]]:
         """The recipes above each derivation."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for name, paths in self.below.items():
-            for path in paths:
-                found[path].append(name)
+        found = grouped((path, name) for name, paths in self.below.items() for path in paths)
         return {path: tuple(names) for path, names in found.items()}
 
     @cached_property

@@ -54,6 +54,7 @@ class Digest:
 
     algorithm: str
     raw: bytes
+    spelling: Spelling = "sri"
 
     @property
     def sri(self) -> str:
@@ -64,12 +65,13 @@ def parse_hash(text: str) -> Digest | None:
     """A hash in any spelling; None for text that is none. Without a name its length tells the algorithm."""
     named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
     bare = text[named.end() :] if named else text
+    dashed = named is not None and named[2] == "-"  # as SRI is, so that this is what was meant
     for algorithm in (named[1],) if named else ("sha256", "sha512", "sha1", "md5"):
         size = SIZES[algorithm]
         if re.fullmatch(rf"[{DIGITS}]{{{_base32_length(size)}}}", bare):
-            return Digest(algorithm, _from_base32(bare, size))
+            return Digest(algorithm, _from_base32(bare, size), "sri" if dashed else "base32")
         if re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", bare):
-            return Digest(algorithm, bytes.fromhex(bare))
+            return Digest(algorithm, bytes.fromhex(bare), "sri" if dashed else "hex")
         try:
             raw = base64.b64decode(bare, validate=True)
         except binascii.Error:
@@ -81,11 +83,8 @@ def parse_hash(text: str) -> Digest | None:
 
 def spelling(text: str) -> Spelling:
     """How a hash is written; text that is none counts as SRI, the spelling to write."""
-    bare = re.sub(r"^(md5|sha1|sha256|sha512):", "", text)
-    sizes = SIZES.values()
-    if any(re.fullmatch(rf"[{DIGITS}]{{{_base32_length(size)}}}", bare) for size in sizes):
-        return "base32"
-    return "hex" if any(re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", bare) for size in sizes) else "sri"
+    found = parse_hash(text)
+    return found.spelling if found else "sri"
 
 
 def to_sri(text: str) -> str:

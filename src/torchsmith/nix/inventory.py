@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchsmith.edge.problem import Failed
 from torchsmith.nix.component import Component
-from torchsmith.nix.errors import shorten
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.nix.store import valid_paths
 from torchsmith.nix.tool import Nix
@@ -20,9 +18,7 @@ class Inventory:
     roots: Mapping[str, str]  # a recipe -> its derivation
     components: tuple[Component, ...]
     built: bool = False
-    strangers: tuple[
-        str, ...
-    ] = ()  # store paths that built results hold and no package of the evaluation has
+    strangers: tuple[str, ...] = ()  # store paths of built results that no package of the evaluation has
 
 
 def merged(parts: Iterable[Sequence[Component]]) -> tuple[Component, ...]:
@@ -42,10 +38,8 @@ def closure_of(nix: Nix, outputs: Sequence[str]) -> frozenset[str] | None:
     """Everything in the store that built outputs refer to; None where one of them is not there."""
     if len(valid_paths(nix, outputs)) < len(set(outputs)):
         return None
-    done = nix.run(nix.command("nix-store", "--query", "--requisites", *outputs))
-    if not done.ok:
-        raise Failed(f"Nix cannot tell what results hold: {shorten(done.stderr).message}")
-    return frozenset(done.stdout.split())
+    query = nix.command("nix-store", "--query", "--requisites", *outputs)
+    return frozenset(nix.ask(query, "Nix cannot tell what results hold").stdout.split())
 
 
 def take_stock(nix: Nix, results: Sequence[EvalResult]) -> Inventory:

@@ -20,7 +20,6 @@ from torchsmith.edge.problem import Problem, Where
 from torchsmith.nix.fetch import Tarball
 from torchsmith.nix.readable import Readable
 from torchsmith.recipe.read.closed import (
-    ByteEdit,
     Closed,
     Open,
     absolute,
@@ -30,7 +29,7 @@ from torchsmith.recipe.read.closed import (
     shared_imports,
 )
 from torchsmith.recipe.read.scope import formal_nodes, lookup, statements
-from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse, part
+from torchsmith.recipe.read.syntax import Edit, Syntax, Unreadable, parse, part
 
 if TYPE_CHECKING:
     from torchsmith.recipe.read.recipe import Recipe
@@ -120,14 +119,14 @@ class _Work:
     def prepared(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None, depth: int) -> str:
         """The text of a file with imports shared, nested files prepared and paths made absolute."""
         edits = [
-            ByteEdit(one.start, one.end, f"torchsmithShared.{self._share(one.closed, path)}")
+            Edit(one.start, one.end, f"torchsmithShared.{self._share(one.closed, path)}")
             for one in shared_imports(syntax, path, given)
         ]
         for node in relative_paths(syntax):
             if any(edit.start <= node.start_byte < edit.end for edit in edits):
                 continue
             nested = self._nested(syntax, node, path, given, depth)
-            edits.append(nested or ByteEdit(node.start_byte, node.end_byte, absolute(syntax, node, path)))
+            edits.append(nested or Edit(node.start_byte, node.end_byte, absolute(syntax, node, path)))
         return SCOPE + rewritten(syntax, 0, len(syntax.data), edits)
 
     def _share(self, closed: Closed, path: Path) -> str:
@@ -139,7 +138,7 @@ class _Work:
 
     def _nested(
         self, syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None, depth: int
-    ) -> ByteEdit | None:
+    ) -> Edit | None:
         """`import ./x.nix` as an import of that file prepared; None for any other use of a path."""
         call, target = node.parent, imported_file(syntax, node, path)
         if call is None or target is None or depth >= DEEPEST:
@@ -155,7 +154,7 @@ class _Work:
         name = "f" + hashlib.sha256(f"{target}\0{text}".encode()).hexdigest()[:24]
         self.files[name] = text
         self.preparation.origins[name] = target
-        return ByteEdit(call.start_byte, call.end_byte, f"(import ./{name}.nix {INHERIT})")
+        return Edit(call.start_byte, call.end_byte, f"(import ./{name}.nix {INHERIT})")
 
 
 def _tarballs(recipe: Recipe) -> Iterator[Tarball]:

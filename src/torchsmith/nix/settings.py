@@ -20,20 +20,22 @@ class NixSettings:
     features: frozenset[str]
 
 
+class _Setting(msgspec.Struct):
+    value: list[str] = []
+
+
+class _Told(msgspec.Struct):
+    platforms: _Setting = msgspec.field(name="extra-platforms", default_factory=_Setting)
+    features: _Setting = msgspec.field(name="system-features", default_factory=_Setting)
+
+
 def nix_settings(nix: Nix) -> NixSettings:
     """Ask Nix; where it does not say, what it usually is."""
     words = ("config", "show") if nix.version >= RENAMED else ("show-config",)
     done = nix.run(nix.nix(*words, "--json"), timeout=30)
     try:
-        told = msgspec.json.decode(done.stdout) if done.ok else {}
-    except msgspec.DecodeError:
-        told = {}
-    extra = _value(told, "extra-platforms")
-    features = _value(told, "system-features")
-    return NixSettings(frozenset((nix.current_system, *extra)), frozenset(features) or USUAL_FEATURES)
-
-
-def _value(told: object, name: str) -> list[str]:
-    entry = told.get(name, {}) if isinstance(told, dict) else {}
-    value = entry.get("value", []) if isinstance(entry, dict) else []
-    return [str(one) for one in value] if isinstance(value, list) else []
+        told = msgspec.json.decode(done.stdout if done.ok else "{}", type=_Told)
+    except msgspec.MsgspecError:
+        told = _Told()
+    features = frozenset(told.features.value) or USUAL_FEATURES
+    return NixSettings(frozenset((nix.current_system, *told.platforms.value)), features)

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.edge.problem import CannotRead, Failed, Invalid
+from torchsmith.edge.problem import CannotRead, Invalid
 from torchsmith.edge.process import run
-from torchsmith.nix.errors import shorten
 from torchsmith.nix.tool import Nix
 
 _UNITS = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
@@ -83,10 +82,8 @@ def outlook(nix: Nix, derivations: Sequence[str], options: StoreOptions) -> Outl
     """Ask Nix what it would build and fetch."""
     if not derivations:
         return Outlook(frozenset(), frozenset())
-    done = nix.run(nix.command("nix-store", "--realise", "--dry-run", *options.words(), *derivations))
-    if not done.ok:
-        raise Failed(f"Nix cannot plan the build: {shorten(done.stderr).message}")
-    return read_outlook(done.stderr)
+    plan = nix.command("nix-store", "--realise", "--dry-run", *options.words(), *derivations)
+    return read_outlook(nix.ask(plan, "Nix cannot plan the build").stderr)
 
 
 def realise_command(
@@ -114,10 +111,9 @@ def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:
     wanted = list(paths)
     if not wanted:
         return set()
-    done = nix.run(nix.command("nix-store", "--check-validity", "--print-invalid", *wanted))
-    if not done.ok:  # it says nothing of any path then, least of all that they are there
-        raise Failed(f"Nix cannot say what is in its store: {shorten(done.stderr).message}")
-    return set(wanted) - set(done.stdout.split())
+    # Where it fails it says nothing of any path, least of all that they are there.
+    query = nix.command("nix-store", "--check-validity", "--print-invalid", *wanted)
+    return set(wanted) - set(nix.ask(query, "Nix cannot say what is in its store").stdout.split())
 
 
 def cache_address(cache: str, secret_key: Path | None = None) -> str:

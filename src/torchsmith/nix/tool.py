@@ -10,8 +10,9 @@ from pathlib import Path
 
 from torchsmith.edge.files import cache_dir
 from torchsmith.edge.lock import exclusive
-from torchsmith.edge.problem import Lacking
+from torchsmith.edge.problem import Failed, Lacking
 from torchsmith.edge.process import Finished, find, run
+from torchsmith.nix.errors import shorten
 
 STATE = Path("/nix/var/nix")
 OLDEST = (2, 4)  # the first with --log-format and the experimental `nix` commands
@@ -67,6 +68,13 @@ class Nix:
 
     def run(self, argv: Sequence[str], *, timeout: float | None = None) -> Finished:
         return run(argv, env=self.environment(), timeout=timeout)
+
+    def ask(self, argv: Sequence[str], failing: str) -> Finished:
+        """Run what must go well; otherwise a Problem says what is `failing`, and why."""
+        done = self.run(argv)
+        if not done.ok:
+            raise Failed(f"{failing}: {shorten(done.stderr).message}")
+        return done
 
 
 def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -73,15 +73,15 @@ class Session:
     """Everything that the workers of one run have in common."""
 
     nix: Nix
-    preparation: Preparation
-    folder: Path  # holds the prepared files
-    trees: Mapping[str, str]
-    downloads: Mapping[Tarball, Download]
     limits: WorkerLimits
     clock: Clock
     instantiate: bool = False  # also put the derivations into the store
     twin: str = ""  # the system to import every nixpkgs for, in place of what recipes say
     inventory: bool = False  # also tell of everything that a recipe is made of
+    preparation: Preparation = field(default_factory=Preparation)
+    folder: Path = Path()  # holds the prepared files
+    trees: Mapping[str, str] = field(default_factory=dict)
+    downloads: Mapping[Tarball, Download] = field(default_factory=dict)
 
     def write(self) -> None:
         """Lay out the prepared files."""
@@ -113,11 +113,9 @@ class Session:
     def _job(self, job: PreparedRecipe, number: int) -> str:
         file = self.folder / f"j{number}.nix" if job.text is not None else job.path.resolve()
         system = job.system or self.nix.current_system
-        fields = (
-            f"id = {number}; prepared = {nix_value(job.text is not None)}; system = {nix_string(system)};"
-        )
-        phase = f"buildPhase = {nix_value(job.build_phase or None)};"
-        return f"{{ {fields} {phase} file = {nix_path(str(file))}; }}"
+        prepared, phase = nix_value(job.text is not None), nix_value(job.build_phase or None)
+        fields = f"id = {number}; prepared = {prepared}; system = {nix_string(system)};"
+        return f"{{ {fields} buildPhase = {phase}; file = {nix_path(str(file))}; }}"
 
     def command(self, batch: Sequence[PreparedRecipe], mark: str) -> list[str]:
         """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing."""
@@ -240,12 +238,11 @@ class _Worker:
         if limit == "memory" and self.finished:
             return
         job = self.current or self.left()[0]
-        words = (
-            f"needs more than {limits.memory / (1 << 30):.1f} GiB" if limit == "memory" else "takes too long"
-        )
-        detail = "" if limit == "memory" else f": more than {limits.seconds:.0f} s"
+        words = f"takes too long: more than {limits.seconds:.0f} s"
+        if limit == "memory":
+            words = f"needs more than {limits.memory / (1 << 30):.1f} GiB"
         self.finished.add(id(job))
-        yield RecipeOutcome(job, self.session.clock.monotonic() - self.began, cause=Cause(words + detail))
+        yield RecipeOutcome(job, self.session.clock.monotonic() - self.began, cause=Cause(words))
 
     def _failed(self) -> RecipeOutcome:
         if self.current is None:

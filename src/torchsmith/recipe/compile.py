@@ -79,12 +79,6 @@ def with_includes(
     return lines
 
 
-def compile_text(text: str, name: str = "text") -> tuple[Part, ...]:
-    """The parts of a template's text."""
-    split = text.splitlines(keepends=True)
-    return compile_lines([SourceLine(line, name, number) for number, line in enumerate(split, 1)])
-
-
 def compile_lines(source: Sequence[SourceLine], *, marked: bool = False) -> tuple[Part, ...]:
     """The parts of a template; `marked` begins every line with where it stands."""
     lines = _Lexer(source, marked=marked).lines()

@@ -82,9 +82,7 @@ def _nested_parts(nested: Nested, indent: str, marked: bool) -> tuple[Part, ...]
 
 def render(parts: Sequence[Part], values: TemplateValues) -> str:
     """Fill a template. `fixes` among the values names the fixes that are on."""
-    out: list[str] = []
-    _render(parts, values, out)
-    return "".join(out)
+    return "".join(cast("Iterator[str]", _partly(parts, values, ())))
 
 
 def partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> Begun:
@@ -95,6 +93,7 @@ def partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]
 
 
 def _partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> Iterator[str | Hole]:
+    """The texts of a template, and the holes that stay for later."""
     for part in parts:
         if isinstance(part, str):
             yield part
@@ -102,7 +101,7 @@ def _partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str
             if part.name in later:
                 yield part
             elif isinstance(value := values.get(part.name), Nested):
-                yield from _partly(_nested_parts(value, part.indent, False), values, later)
+                yield from _partly(_nested_parts(value, part.indent, MARKS in values), values, later)
             else:
                 yield _fill(part, values)
         elif part.kind == "each":
@@ -138,23 +137,6 @@ class Filled(dict[Hole, str]):
             name = hole.name
             texts[place] = _escaped(own[name], hole.state) if name in own else self[hole]
         return "".join(texts)
-
-
-def _render(parts: Sequence[Part], values: TemplateValues, out: list[str]) -> None:
-    for part in parts:
-        if isinstance(part, str):
-            out.append(part)
-        elif isinstance(part, Hole):
-            value = values.get(part.name)
-            if isinstance(value, Nested):
-                _render(_nested_parts(value, part.indent, MARKS in values), values, out)
-            else:
-                out.append(_escaped(value, part.state) if isinstance(value, str) else _fill(part, values))
-        elif part.kind == "each":
-            for item in _each(part, values):
-                _render(part.then, {**values, **item}, out)
-        else:
-            _render(part.then if _holds(part, values) else part.otherwise, values, out)
 
 
 def _holds(choice: Choice, values: TemplateValues) -> bool:

@@ -26,24 +26,7 @@ from torchsmith.edge.problem import CannotBuild
 from torchsmith.matrix import Cell, Flavor, Variant
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
 
-
-@dataclass(frozen=True, slots=True)
-class SourceRevision:
-    """A revision of a source, the version it states, and its hash."""
-
-    rev: str
-    version: str
-    hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class Toolkit:
-    """Where the nightly's wrapper fetches build-cudatoolkit from."""
-
-    owner: str
-    repo: str
-    rev: str
-    hash: str
+SourceFacts = Mapping[str, str]  # what a template asks of a source: its rev, version, hash ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +34,10 @@ class RecipeOptions:
     """What a workspace decides about its recipes beyond the matrix."""
 
     max_jobs: int = 32
-    nightly: Mapping[str, SourceRevision] = field(default_factory=dict)
-    toolkit: Toolkit | None = None  # None: the CUDA recipes lie beside the wrapper
+    nightly: Mapping[str, SourceFacts] = field(default_factory=dict)  # the sources of packages
+    toolkit: SourceFacts | None = (
+        None  # where build-cudatoolkit is; None: the CUDA recipes lie beside the wrapper
+    )
     ccache: str = ""  # the folder of a compile cache that builds share; empty: none
 
 
@@ -190,10 +175,7 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Templat
         values["gpuNumbered"] = bool(forms - {"9.0"})
     for fix in facts.build.fixes:
         for name, patch in facts.catalog.fixes[fix].patches.items():
-            values[f"patch.{name}.name"] = patch.name
-            values[f"patch.{name}.url"] = patch.url
-            values[f"patch.{name}.hash"] = patch.hash
-            values[f"patch.{name}.rev"] = patch.rev
+            values |= {f"patch.{name}.{one}": getattr(patch, one) for one in ("name", "url", "hash", "rev")}
     if facts.build.style == "nightly":
         values |= nightly_values(facts, options)
     return values
@@ -202,17 +184,12 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Templat
 def nightly_values(facts: CellFacts, options: RecipeOptions) -> dict[str, TemplateValue]:
     """What the nightly's recipes need besides: revisions, and the CUDA package sets by name."""
     variant, toolkit = facts.variant, options.toolkit
-    torch = options.nightly[TORCH]
-    own = options.nightly[variant.package.name]
+    sources = {"nightly": options.nightly[TORCH], "companion": options.nightly[variant.package.name]}
+    sources |= {"toolkit": toolkit} if toolkit else {}
     assert variant.cuda is not None, "the nightly has no CPU-only build"
     assert facts.gpu is not None
-    values: dict[str, TemplateValue] = {
-        "nightly.rev": torch.rev,
-        "nightly.version": torch.version,
-        "nightly.hash": torch.hash,
-        "companion.rev": own.rev,
-        "companion.version": own.version,
-        "companion.hash": own.hash,
+    return {
+        **{f"{source}.{name}": value for source, told in sources.items() for name, value in told.items()},
         "stability": facts.build.stability,
         "cudaMajorSet": f"cudaPackages_{variant.cuda.major}",
         "cuda.slug": variant.cuda.slug,
@@ -220,14 +197,6 @@ def nightly_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Templa
         "nightlyCell": replace(variant, flavor=Flavor.NIGHTLY).cell,
         "selfContained": toolkit is None,
     }
-    if toolkit is not None:
-        values |= {
-            "toolkit.owner": toolkit.owner,
-            "toolkit.repo": toolkit.repo,
-            "toolkit.rev": toolkit.rev,
-            "toolkit.hash": toolkit.hash,
-        }
-    return values
 
 
 def cuda_package_values(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Package, Pin
 from torchsmith.edge.nixtext import nix_string
 from torchsmith.edge.problem import Invalid, Where
+from torchsmith.edge.words import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import (
@@ -115,11 +116,8 @@ class RecipeWriter:
 
     def groups(self, cells: Sequence[Cell]) -> list[CellGroup]:
         """Cells by the file that they share; only pinned recipes share one."""
-        found: dict[str, list[Cell]] = {}
-        for cell in cells:
-            facts = CellFacts(cell, self.catalog)
-            if facts.build.style == "pinned":
-                found.setdefault(facts.group, []).append(cell)
+        known = ((CellFacts(cell, self.catalog), cell) for cell in cells)
+        found = grouped((facts.group, cell) for facts, cell in known if facts.build.style == "pinned")
         return [CellGroup(name, tuple(members)) for name, members in found.items()]
 
     def shared(self, group: CellGroup) -> str:

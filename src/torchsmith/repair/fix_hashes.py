@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Exit, Refused
-from torchsmith.edge.words import some_of
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import EvalResult, evaluate, exit_of, with_means
 from torchsmith.nix.graph import Graph, graph_of
@@ -318,11 +318,8 @@ def merged(corrections: Sequence[Correction]) -> list[Correction]:
 
 def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]:
     """The files that corrections touch; the last place first, so that earlier positions stay true."""
-    by_file: dict[Path, list[Correction]] = {}
-    for one in corrections:
-        by_file.setdefault(one.holder.file, []).append(one)
     changes = []
-    for file, own in by_file.items():
+    for file, own in grouped((one.holder.file, one) for one in corrections).items():
         before = read_text(file) if file.exists() else None
         after = before or ""
         for one in sorted(own, key=lambda one: one.holder.span.start if one.holder.span else 0, reverse=True):

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import asdict
+
 from torchsmith.catalog import TORCH, Catalog, Package
 from torchsmith.edge.problem import Incomplete
 from torchsmith.matrix import Cell, Flavor, Matrix
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.values import RecipeOptions, SourceRevision, Toolkit
+from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace import pages
 from torchsmith.workspace.checkout import PKGS, SHARED
@@ -69,10 +71,7 @@ def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[W
 def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
     """What the workspace decides about its recipes; a Problem where a nightly cell lacks its source."""
     nightly = settings.nightly
-    sources = {
-        package: SourceRevision(source.rev, source.version, source.hash)
-        for package, source in _sources(nightly).items()
-    }
+    sources = {package: asdict(source) for package, source in _sources(nightly).items()}
     for cell in matrix.cells:
         if cell.variant.flavor and cell.variant.package.name not in sources:
             raise Incomplete(
@@ -86,8 +85,7 @@ def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
                 hint="give [nightly.cudatoolkit] with owner and rev, or set nightly.self_contained = true",
             )
     toolkit = nightly.cudatoolkit if nightly and not nightly.self_contained else None
-    fetched = Toolkit(toolkit.owner, toolkit.repo, toolkit.rev, toolkit.hash) if toolkit else None
-    return RecipeOptions(settings.max_jobs, sources, fetched, settings.ccache)
+    return RecipeOptions(settings.max_jobs, sources, asdict(toolkit) if toolkit else None, settings.ccache)
 
 
 def _sources(nightly: NightlySettings | None) -> dict[str, SourceSettings]:

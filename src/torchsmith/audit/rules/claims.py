@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchsmith.audit.claims import PlacedClaim, vocabulary
 from torchsmith.audit.rule import LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.catalog import TORCH
+from torchsmith.catalog import TORCH, Isa, Line
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Variant
 
@@ -29,18 +29,14 @@ def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
             claim.value in (gpu.name, gpu.sm.capability) or gpu.name in generations.get(claim.value, ())
         )
         if not right:
-            yield Defect(
-                f"the {place} names {claim.word}; it is {gpu.name if gpu else 'for the CPU alone'}", span
-            )
+            is_ = gpu.name if gpu else "for the CPU alone"
+            yield Defect(f"the {place} names {claim.word}; it is {is_}", span)
 
 
 @rule("TS602", "prose names another instruction set", sure=LIKELY)
-def prose_names_the_isa(subject: Subject) -> Iterator[Defect]:
+def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """Prose names the instruction set of the recipe, and no feature that its CPUs need not have: a text that
     promises FMA in an AVX build, or AVX-512 in an AVX2 build, is wrong."""
-    isa = subject.isa
-    if isa is None:
-        return
     isas = vocabulary(subject.catalog).isas
     own = {
         (span.line, claim.thought) for _, claim, span in _of(subject, "isa") if isas[claim.value] == isa.name
@@ -81,33 +77,29 @@ def prose_names_the_cuda(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS604", "prose names another release", sure=LIKELY)
-def prose_names_the_release(subject: Subject) -> Iterator[Defect]:
+def prose_names_the_release(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
     """Prose names the releases of torch and its companion, and the Python, that the recipe builds."""
-    line, variant = subject.line, subject.variant
-    if line is None or variant is None:
-        return
     for place, claim, span in _of(subject, "release", "python"):
         if claim.kind == "python":
             right = claim.value == str(variant.python)
         else:
             package, _, release = claim.value.partition(" ")
-            wanted = version_key(_built(subject, package))
+            wanted = version_key(_built(subject, line, package))
             right = not wanted or wanted[: len(version_key(release))] == version_key(release)
         if not right:
             yield Defect(f"the {place} names {claim.word}, which is not what is built", span)
 
 
-def _built(subject: Subject, package: str) -> str:
+def _built(subject: Subject, line: Line, package: str) -> str:
     """The release of a package that the recipe builds: its own, the pin's where it brings none, or the
     line's."""
-    line, pin = subject.line, subject.said_pin
-    assert line is not None
-    if package == TORCH or subject.variant is None or subject.convention is None:
+    if package == TORCH or subject.convention is None:
         return line.version_of(package)
     if not subject.seen:
         return ""
     own = [one.arguments for one in subject.overrides_of(package) if "version" in one.arguments]
     stated = own[-1]["version"].value if own else None
+    pin = subject.said_pin
     return stated if isinstance(stated, str) else pin.versions.get(package, "") if pin else ""
 
 
@@ -138,11 +130,9 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS606", "prose names another machine", sure=LIKELY)
-def prose_names_the_machine(subject: Subject) -> Iterator[Defect]:
+def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """Prose names the platform that the recipe is built for, and the driver that its CUDA needs."""
-    isa, gpu, toolkit = subject.isa, subject.gpu, subject.toolkit
-    if isa is None:
-        return
+    gpu, toolkit = subject.gpu, subject.toolkit
     arm = isa.platform == "aarch64-linux"
     for place, claim, span in _of(subject, "system", "driver"):
         if claim.kind == "system":
@@ -163,12 +153,9 @@ ABOUT = 16  # characters from the start of a text in which it says what it is ab
 
 
 @rule("TS607", "prose names another package", WARNING, sure=LIKELY)
-def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
+def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """A package name in prose is the recipe's own (or its torch's), and a description is about the package
     that is built: copied text keeps the name of where it came from."""
-    variant, line = subject.variant, subject.line
-    if variant is None or line is None:
-        return
     cells = {variant.cell, variant.cell.removesuffix("-nightly")}
     for place, claim, span in _of(subject, "name", "package", "release"):
         if claim.kind == "name":
@@ -178,18 +165,14 @@ def prose_names_the_package(subject: Subject) -> Iterator[Defect]:
         elif place != "comment" and claim.start < ABOUT:
             package = claim.value.split()[0]
             if package not in (variant.package.name, TORCH):
-                yield Defect(
-                    f"the {place} is about {claim.word}, the recipe about {variant.package.title}", span
-                )
+                words = f"the {place} is about {claim.word}, the recipe about {variant.package.title}"
+                yield Defect(words, span)
 
 
-@rule("TS609", "no description of its own", WARNING)
-def description_is_set(subject: Subject) -> Iterator[Defect]:
+@rule("TS609", "no description of its own", WARNING, unless=("wraps_nightly",))
+def description_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Without a description of its own a variant goes by nixpkgs' words, which fit every variant; a
     changelog that is not set again is that of the pin's release."""
-    variant = subject.variant
-    if variant is None or subject.wraps_nightly:
-        return
     times = 2 if subject.embeds_torch and not variant.flavor and not subject.convention else 1
     if len(subject.bound("description")) < times:
         yield Defect("meta.description is not set", sure=subject.convention)

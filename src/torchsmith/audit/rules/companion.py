@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
+from torchsmith.catalog import Line
+from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Override
 
 
@@ -17,47 +19,36 @@ def _own(subject: Subject, kind: str) -> list[Override]:
     return [one for one in subject.overrides_of(package) if one.kind == kind]
 
 
-@rule("TS701", "companion that is not the pair of its torch")
-def companion_is_the_pair(subject: Subject) -> Iterator[Defect]:
+@rule("TS701", "companion that is not the pair of its torch", unless=("alone", "flavored"))
+def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """Each torch release has one torchvision and one torchaudio that are built and tested with it, and their
     wheels ask for no other. A source asks for no release, and another one may well work (torchvision 0.24 and
     0.25 have the same operators in C++): in recipes of other hands it is a note."""
-    if not subject.companion or subject.line is None or subject.variant is None or subject.variant.flavor:
-        return
-    wanted = subject.line.version_of(subject.variant.package.name)
+    package = variant.package
+    wanted = line.version_of(package.name)
     if not wanted:
         return
     pin = subject.known_pin
-    native = pin.versions.get(subject.variant.package.name, "") if pin else wanted
+    native = pin.versions.get(package.name, "") if pin else wanted
     versions = [
         one for override in _own(subject, "overrideAttrs") if (one := override.arguments.get("version"))
     ]
     for said in versions:
         if isinstance(said.value, str) and said.value != wanted:
-            fix = rewrite(said.span, wanted)
-            yield Defect(
-                f"{subject.variant.package} {said.value} is not the pair of torch {subject.line.torch},"
-                f" which is {wanted}",
-                said.span,
-                fix=fix,
-                sure=subject.convention,
-            )
+            words = f"{package} {said.value} is not the pair of torch {line.torch}, which is {wanted}"
+            yield Defect(words, said.span, fix=rewrite(said.span, wanted), sure=subject.convention)
     # The pairs of nixpkgs itself, each with a recipe of its own, are nobody's mistake.
     apart = subject.torch_from_elsewhere
     if not versions and subject.seen and not apart and native not in ("", None, wanted):
-        yield Defect(
-            f"the pin's {subject.variant.package} {native} is built with torch"
-            f" {subject.line.torch}, whose pair is {wanted}",
-            hint="give it the version and src of its pair",
-            sure=subject.convention,
-        )
+        words = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"
+        yield Defect(words, hint="give it the version and src of its pair", sure=subject.convention)
 
 
-@rule("TS702", "companion built with another torch")
+@rule("TS702", "companion built with another torch", unless=("alone",))
 def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
     """A companion is told the torch of its own cell (`override { torch = customPytorch; }`, or a package set
     whose torch that is); without that it is built with the pin's, for other GPUs and CPUs."""
-    if not subject.companion or "torch" in subject.body.scoped:
+    if "torch" in subject.body.scoped:
         return
     if subject.configured and not (subject.isa and subject.isa.flags):
         return  # all of the package set is built for that GPU, and the name asks no more of it
@@ -66,13 +57,11 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
         yield Defect("the companion is not told its torch", told[0].span if told else None)
 
 
-@rule("TS703", "companion that does not bring its torch")
-def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
+@rule("TS703", "companion that does not bring its torch", unless=("alone", "flavored"))
+def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """nixpkgs propagates torch's dev output alone: `import torch` fails for who installs the companion. The
     recipe adds torch's `out`, to propagatedBuildInputs and to requiredPythonModules. A program of a package,
     such as `vllm`, is wrapped by nixpkgs and finds it all the same: there it is a note."""
-    if not subject.companion or subject.variant is None or subject.variant.flavor:
-        return
     carried = [
         said
         for one in _own(subject, "overrideAttrs")
@@ -81,7 +70,7 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
     ]
     texts = [subject.body.syntax.data[said.span.start : said.span.end].decode() for said in carried]
     if not any(re.search(r"\bout\b", text) for text in texts):
-        programs = ", ".join(subject.variant.package.programs)
+        programs = ", ".join(variant.package.programs)
         yield Defect(
             "torch's out is not among propagatedBuildInputs" + (f"; {programs} finds it" if programs else ""),
             carried[0].span if carried else None,
@@ -97,14 +86,12 @@ def companion_propagates_torch(subject: Subject) -> Iterator[Defect]:
         yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
 
 
-@rule("TS704", "companion that compiles torch again", WARNING, sure=LIKELY)
-def companion_shares_torch(subject: Subject) -> Iterator[Defect]:
+@rule("TS704", "companion that compiles torch again", WARNING, sure=LIKELY, unless=("alone",))
+def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """A companion's torch is the PyTorch recipe's derivation when everything that reaches the derivation is
     equal, its pname first of all. Otherwise each package compiles a torch of its own: three hours instead
     of one."""
-    if not subject.companion or subject.line is None or subject.variant is None:
-        return
-    wanted = f"{subject.line.prefix}-{subject.variant.cell}"
+    wanted = f"{line.prefix}-{variant.cell}"
     names = [one for one in subject.bound("pname") if isinstance(one.value, str)]
     if len(names) < 2:
         return
@@ -129,11 +116,9 @@ def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
             yield Defect(f"its torch section is not that of {torch}", file=recipe.file)
 
 
-@rule("TS706", "companion without its own source")
-def companion_source_is_the_pair(subject: Subject) -> Iterator[Defect]:
+@rule("TS706", "companion without its own source", unless=("alone", "flavored"))
+def companion_source_is_the_pair(subject: Subject, line: Line) -> Iterator[Defect]:
     """Where the pin has another release, the companion brings its own source, from its own repository."""
-    if not subject.companion or subject.line is None or subject.variant is None or subject.variant.flavor:
-        return
     for one in _own(subject, "overrideAttrs"):
         version, src = one.arguments.get("version"), one.arguments.get("src")
         if version is not None and src is None:

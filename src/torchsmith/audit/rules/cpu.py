@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchsmith.audit.rule import ERROR, LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Isa
+from torchsmith.matrix import Variant
 from torchsmith.recipe.read import FlagList, Said, Unknown
 
 
@@ -54,14 +55,11 @@ def _contradictions(isa: Isa, flags: tuple[str, ...]) -> list[str]:
     return [flag for flag in flags if flag.startswith("-mno-") and flag.removeprefix("-mno-") in wanted]
 
 
-@rule("TS501", "flags that are not the instruction set's")
-def flags_are_the_isas(subject: Subject) -> Iterator[Defect]:
+@rule("TS501", "flags that are not the instruction set's", unless=("wraps_nightly",))
+def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """The compiler flags are those of the instruction set in the name, no more and no fewer. More means an
     illegal instruction on the CPUs that the variant is for (FMA in an AVX build stops on Sandy Bridge);
     fewer means that the name promises what is not there."""
-    isa = subject.isa
-    if isa is None or subject.wraps_nightly:
-        return
     for listed in _lists(subject):
         flags = listed.values
         if _right(isa, flags):
@@ -86,11 +84,10 @@ def flags_are_the_isas(subject: Subject) -> Iterator[Defect]:
         yield Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure)
 
 
-@rule("TS502", "flags that reach nothing")
-def flags_reach_the_compiler(subject: Subject) -> Iterator[Defect]:
+@rule("TS502", "flags that reach nothing", unless=("wraps_nightly",))
+def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """A list of flags does something only where it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE)."""
-    isa = subject.isa
-    if isa is None or subject.wraps_nightly or subject.body.inner is not None:
+    if subject.body.inner is not None:
         return
     wanted = _enabled(isa.flags)
     # What is interpolated and cannot be told without an evaluation may well be the flags.
@@ -128,34 +125,27 @@ def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
         yield Defect(f"{found[0]} is the builder's CPU, not the one in the name", subject.span(found))
 
 
-@rule("TS504", "parts that run newer instructions")
-def torch_parts_suit_the_isa(subject: Subject) -> Iterator[Defect]:
+@rule("TS504", "parts that run newer instructions", unless=("wraps_nightly", "torch_from_elsewhere"))
+def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """Some libraries inside PyTorch run AVX2 code without asking the CPU. A build for less switches them
     off; any other keeps them, because torch is slower without."""
-    isa, variant = subject.isa, subject.variant
-    if isa is None or variant is None or subject.wraps_nightly or subject.torch_from_elsewhere:
-        return
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
     off = {said[1]: said for said in SWITCHED_OFF.finditer(subject.code) if said[1] in known}
     for name, said in sorted(off.items()):
         nightly = subject.style == "scratch" and name == "USE_NNPACK"
         if name not in isa.torch_off and not nightly:
-            yield Defect(
-                f"{name} is off, though {isa.name} CPUs run it", subject.span(said), severity=WARNING
-            )
+            words = f"{name} is off, though {isa.name} CPUs run it"
+            yield Defect(words, subject.span(said), severity=WARNING)
     for name in isa.torch_off:
         part_of = any(name.startswith(f"{one}_") for one in off)  # without oneDNN there is no CBLAS of it
         if name not in off and not (part_of and subject.convention):
             yield Defect(f"{name} is on and runs instructions that {isa.name} CPUs lack", hint=f"{name} = 0;")
 
 
-@rule("TS505", "platforms that contradict the instruction set")
-def platforms_are_the_isas(subject: Subject) -> Iterator[Defect]:
+@rule("TS505", "platforms that contradict the instruction set", unless=("wraps_nightly",))
+def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """`meta.platforms` lists the one platform whose compiler knows the flags: avx is no flag of ARM, and
     armv9 none of x86."""
-    isa = subject.isa
-    if isa is None or subject.wraps_nightly:
-        return
     for said in subject.body.platforms:
         wrong = [one for one in said.value if one != isa.platform]
         if wrong:
@@ -163,8 +153,7 @@ def platforms_are_the_isas(subject: Subject) -> Iterator[Defect]:
         elif not said.value:
             yield Defect("platforms is empty: the package can be built nowhere", said.span)
     said_any = subject.bound("platforms")
-    flavored = subject.variant is not None and bool(subject.variant.flavor)
-    wanted = 2 if subject.embeds_torch and not flavored and not subject.convention else 1
+    wanted = 2 if subject.embeds_torch and not subject.flavored and not subject.convention else 1
     if len(said_any) < wanted:
         yield Defect(f"meta.platforms is not set; it should be {isa.platform}", severity=WARNING)
     for one in said_any:
@@ -175,14 +164,11 @@ def platforms_are_the_isas(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS506", "torch parts that are switched off", WARNING)
-def torch_is_whole(subject: Subject) -> Iterator[Defect]:
+def torch_is_whole(subject: Subject, variant: Variant, isa: Isa) -> Iterator[Defect]:
     """A variant differs from the others in its GPU and CPU alone. A part that is switched off besides is
     missing for those who pick it by its name."""
-    if subject.variant is None or subject.isa is None:
-        return
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
-    gpu = subject.variant.cuda is not None
-    fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL", "USE_MAGMA"} if not gpu else set()
+    fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL"} if variant.cuda is None else set()
     oldest = [pin.min_sm for pin in subject.catalog.pins.values() if pin.min_sm]
     if subject.gpu and oldest and subject.gpu.sm < min(oldest):
         fine.add("USE_CUDNN")  # whose cuDNN refuses the GPU

@@ -58,9 +58,8 @@ def counts_are_right(repo: Repo) -> Iterator[Defect]:
         for found in COUNT.finditer(text):
             line = text[text.rfind("\n", 0, found.start()) + 1 : text.find("\n", found.end())]
             if int(found[1]) not in counts and _of_all(line, repo):
-                yield Defect(
-                    f"says {found[0]}, there are {max(counts)}", file=file, at=_line(text, found.start())
-                )
+                words = f"says {found[0]}, there are {max(counts)}"
+                yield Defect(words, file=file, at=_line(text, found.start()))
 
 
 def _of_all(line: str, repo: Repo) -> bool:

@@ -12,6 +12,7 @@ from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 
 SECTIONS = ("version", "install", "vars", "hook", "profile", "services", "include", "build", "options",
             "schema-version", "containerize", "minimum-cli-version")  # fmt: skip
+SHARED = ("lib", "common", "shared", "helpers", "overlays", "pins")  # what people call shared code
 BUILD_KEYS = ("command", "runtime-packages", "sandbox", "version", "description", "license")
 
 
@@ -59,14 +60,7 @@ def environment_is_valid(path: Path, text: str) -> Iterator[Defect]:
 def every_target_is_a_package(repo: Repo) -> Iterator[Defect]:
     """Every .nix file under .flox/pkgs is a package for Flox; shared code lives outside of it."""
     for recipe in repo.recipes:
-        if recipe.variant is None and recipe.name in (
-            "lib",
-            "common",
-            "shared",
-            "helpers",
-            "overlays",
-            "pins",
-        ):
+        if recipe.variant is None and recipe.name in SHARED:
             yield Defect(f"Flox offers {recipe.name} as a package", hint="move it to nix/", file=recipe.file)
 
 
@@ -77,6 +71,5 @@ def environment_is_whole(repo: Repo) -> Iterator[Defect]:
         return
     for name in (".flox/env.json", ".flox/env/manifest.toml"):
         if not (repo.root / name).is_file():
-            yield Defect(
-                f"{name} is missing: flox build finds no environment here", file=repo.show(repo.root / name)
-            )
+            words = f"{name} is missing: flox build finds no environment here"
+            yield Defect(words, file=repo.show(repo.root / name))

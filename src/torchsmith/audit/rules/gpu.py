@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from torchsmith.audit.finding import Edit, FindingFix
+from torchsmith.audit.finding import FindingFix
 from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.rules.cpu import SWITCHED_OFF
 from torchsmith.audit.subject import Subject
+from torchsmith.catalog import Gpu, Isa
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
-from torchsmith.matrix import Accepted, assess
+from torchsmith.matrix import Accepted, Variant, assess
 from torchsmith.matrix.cells import no_machine
-from torchsmith.recipe.read import GpuMention, Unknown
+from torchsmith.recipe.read import Edit, GpuMention, Unknown
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 # Spellings that CMake's lists take: 120, not 12.0.
@@ -38,12 +39,9 @@ def _sm(word: str) -> Sm | None:
 
 
 @rule("TS401", "gpu target is not the one in the name")
-def target_is_the_named_one(subject: Subject) -> Iterator[Defect]:
+def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """The SM in the name is the one that kernels are compiled for. A recipe for another one gives a package
     that finds no kernel on the GPU it is named after."""
-    gpu = subject.gpu
-    if gpu is None:
-        return
     for mention in _mentions(subject):
         for value in mention.values:
             sm = _sm(value)
@@ -60,41 +58,33 @@ def _only_a_target(subject: Subject, mention: GpuMention) -> bool:
 
 def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> FindingFix | None:
     """In place, where the text of the mention is that literal and nothing else."""
-    length = mention.span.end - mention.span.start
-    if mention.spelling == "variable" and length == len(old) + 2 and _only_a_target(subject, mention):
-        return FindingFix(f"write {new}", (Edit(mention.span.start + 1, mention.span.end - 1, new),))
+    start, end = mention.span.start, mention.span.end
+    if mention.spelling == "variable" and end - start == len(old) + 2 and _only_a_target(subject, mention):
+        return FindingFix(f"write {new}", (Edit(start + 1, end - 1, new),))
     return None
 
 
 @rule("TS402", "gpu target in the wrong notation")
-def target_is_a_capability(subject: Subject) -> Iterator[Defect]:
+def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """`gpuTargets` and TORCH_CUDA_ARCH_LIST take `12.0`; `sm_120` and `120` stop CMake with "Unknown CUDA
     Architecture Name"."""
-    gpu = subject.gpu
-    if gpu is None:
-        return
     for mention in _mentions(subject):
         for value in mention.values if mention.spelling not in NUMBERED else ():
             sm = _sm(value)
             if sm is not None and not DOTTED.fullmatch(value):
-                yield Defect(
-                    f"{mention.name} is written {value}, it takes {sm.capability}",
-                    mention.span,
-                    fix=_rewrite(subject, mention, value, sm.capability),
-                )
+                words = f"{mention.name} is written {value}, it takes {sm.capability}"
+                yield Defect(words, mention.span, fix=_rewrite(subject, mention, value, sm.capability))
             elif sm is None:
                 yield Defect(f"{mention.name} is {value}, which is no GPU architecture", mention.span)
 
 
-@rule("TS403", "target that its CUDA cannot compile")
-def cuda_compiles_the_target(subject: Subject) -> Iterator[Defect]:
+@rule("TS403", "target that its CUDA cannot compile", unless=("flavored",))
+def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Each CUDA release compiles for a list of architectures, read off its ptxas; torch's pin may ask for
     more. Outside of it the build stops."""
-    if subject.variant is None or subject.variant.flavor:
-        return
     line = subject.line.name if subject.line else None
     # A release that the catalog does not know has the same ptxas.
-    known = subject.variant if line else replace(subject.variant, release=None)
+    known = variant if line else replace(variant, release=None)
     decision = assess(known, subject.catalog, line)
     for reason in decision.reasons if not isinstance(decision, Accepted) else ():
         # Which releases and pins there are is the catalog's business, not that of other hands.
@@ -114,30 +104,26 @@ def _without_cudnn(subject: Subject) -> bool:
 
 
 @rule("TS404", "cell that no machine can use", WARNING)
-def a_machine_can_use_it(subject: Subject) -> Iterator[Defect]:
+def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
     """Some GPUs exist only with one kind of CPU: SM110 and SM121 sit in ARM machines, so their x86 builds run
     nowhere, however well they build."""
-    gpu, isa = subject.gpu, subject.isa
-    for reason in no_machine(gpu, isa, subject.catalog) if gpu and isa else ():
+    for reason in no_machine(gpu, isa, subject.catalog):
         hint = "the profile `real` leaves such cells out" if subject.convention is None else ""
-        card = not gpu.tegra and not gpu.cpus if gpu else False  # a card can be put into any machine
+        card = not gpu.tegra and not gpu.cpus  # a card can be put into any machine
         yield Defect(reason.text, hint=hint, sure=subject.convention if card else None)
 
 
-@rule("TS405", "no gpu target")
-def target_is_set(subject: Subject) -> Iterator[Defect]:
+@rule("TS405", "no gpu target", unless=("wraps_nightly", "torch_from_elsewhere", "configured"))
+def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """Without `gpuTargets` nixpkgs compiles torch for ten architectures, or for none that the name says, and
     takes ten times as long."""
-    gpu = subject.gpu
-    if gpu is None or subject.wraps_nightly or not subject.brings_torch:
-        return
-    if subject.torch_from_elsewhere or subject.configured:
+    if not subject.brings_torch:
         return
     if subject.style == "scratch":
         if not any(mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets):
             yield Defect("TORCH_CUDA_ARCH_LIST is not set")
         return
-    told = [one for one in subject.overrides_of("torch", "pytorch") if one.kind == "override"]
+    told = subject.passed_to("torch", "pytorch")
     listed = [mention for mention in subject.body.gpu_targets if mention.spelling == "arch-list"]
     if listed and not told:
         return
@@ -151,9 +137,8 @@ def target_is_set(subject: Subject) -> Iterator[Defect]:
             if not said.value:
                 yield Defect("gpuTargets is empty", said.span)
             elif len(said.value) > 1:
-                yield Defect(
-                    "gpuTargets names several architectures, the name one", said.span, severity=WARNING
-                )
+                words = "gpuTargets names several architectures, the name one"
+                yield Defect(words, said.span, severity=WARNING)
 
 
 @rule("TS406", "the attribute `pytorch`")
@@ -163,30 +148,22 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     pin = subject.said_pin
     for found in re.finditer(r"\b(?:python3\d*Packages|pprev|pfinal)\.(pytorch)\b", subject.code):
         stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
-        at = subject.span(found, 1)
-        yield Defect(
-            f"{found[0]} is " + ("an error" if stops else "an alias that newer pins refuse"),
-            at,
-            severity=None if stops else WARNING,
-            hint="use torch",
-            fix=rewrite(at, "torch"),
-        )
+        at, severity = subject.span(found, 1), None if stops else WARNING
+        words = f"{found[0]} is " + ("an error" if stops else "an alias that newer pins refuse")
+        yield Defect(words, at, severity=severity, hint="use torch", fix=rewrite(at, "torch"))
 
 
-@rule("TS407", "CUDA support not asked for")
-def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
+@rule("TS407", "CUDA support not asked for", unless=("wraps_nightly", "torch_from_elsewhere"))
+def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`cudaSupport` says whether torch is built with CUDA: true in a GPU recipe, false in a CPU recipe. Left
     out, it follows the package set."""
-    variant = subject.variant
-    if variant is None or subject.wraps_nightly or not subject.brings_torch:
-        return
-    if subject.torch_from_elsewhere:
+    if not subject.brings_torch:
         return
     configured = subject.config.get("cudaSupport")
     right = configured is not None and configured.value is (variant.cuda is not None)
     if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
         right = True  # nixpkgs leaves CUDA out unless it is told to
-    told = [one for one in subject.overrides_of("torch", "pytorch") if one.kind == "override"]
+    told = subject.passed_to("torch", "pytorch")
     for one in told:
         said = one.arguments.get("cudaSupport")
         if said is None:
@@ -194,15 +171,12 @@ def cuda_is_asked_for(subject: Subject) -> Iterator[Defect]:
             severity = None if variant.cuda is None else WARNING
             yield Defect("torch is not told cudaSupport", one.span, severity=severity, sure=sure)
         elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
-            yield Defect(
-                f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe", said.span
-            )
+            words = f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe"
+            yield Defect(words, said.span)
     if not told and subject.style == "catalog" and variant.cuda:
-        yield Defect(
-            "no override tells torch its CUDA: it is built as the package set has it",
-            hint="torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }",
-            severity=WARNING,
-        )
+        words = "no override tells torch its CUDA: it is built as the package set has it"
+        hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
+        yield Defect(words, hint=hint, severity=WARNING)
     if not told and subject.style == "pinned" and not subject.body.inner and not right and subject.seen:
         yield Defect("torch is used as the pin has it: no override tells it its CUDA and GPU")
 
@@ -212,10 +186,9 @@ def _nix(value: object) -> str:
 
 
 @rule("TS408", "CUDA inside a CPU recipe")
-def cpu_recipe_has_no_cuda(subject: Subject) -> Iterator[Defect]:
+def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A CPU recipe builds and links nothing of CUDA, nor of ROCm."""
-    variant = subject.variant
-    if variant is None or variant.cuda is not None:
+    if variant.cuda is not None:
         return
     names = r"\bcudaPackages\w*|\bgpuTargets\b|\bTORCH_CUDA_ARCH_LIST\b|\bcudaCapabilities\b"
     signs = rf"{names}|\bUSE_CUDA\s*=\s*\"?1|\brocmSupport = true"
@@ -229,15 +202,12 @@ def cpu_recipe_has_no_cuda(subject: Subject) -> Iterator[Defect]:
         yield Defect("config.cudaSupport is true in a recipe for the CPU alone", said.span, sure=sure)
 
 
-@rule("TS409", "architectures of companions", WARNING)
-def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
+@rule("TS409", "architectures of companions", WARNING, unless=("wraps_nightly", "configured"))
+def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> Iterator[Defect]:
     """torchvision and torchaudio compile for `torch.cudaCapabilities`, a passthru, not for gpuTargets.
     Where it is not set to the one target, a companion of this torch compiles for ten architectures, perhaps
     without its own."""
-    gpu, variant = subject.gpu, subject.variant
-    if gpu is None or variant is None or subject.wraps_nightly or not subject.brings_torch:
-        return
-    if subject.configured:
+    if not subject.brings_torch:
         return
     passed = [
         one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []
@@ -247,28 +217,28 @@ def companions_find_the_target(subject: Subject) -> Iterator[Defect]:
         if variant.package.is_torch:
             yield Defect("passthru.cudaCapabilities is not set for companions", severity=NOTE)
         elif not listed:
+            elsewhere = subject.torch_from_elsewhere
             yield Defect(
                 "the companion compiles for every architecture of the pin, not for its own",
                 hint="passthru.cudaCapabilities = [ gpuArchSM ]; in the torch it is built with",
-                severity=None if gpu.tegra and not subject.torch_from_elsewhere else WARNING,
-                sure=LIKELY if subject.torch_from_elsewhere else None,
+                severity=None if gpu.tegra and not elsewhere else WARNING,
+                sure=LIKELY if elsewhere else None,
             )
 
 
 @rule("TS411", "MAGMA and Triton of another CUDA", WARNING)
-def libraries_follow_the_cuda(subject: Subject) -> Iterator[Defect]:
+def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A torch that takes its packages from a set with another default CUDA tells MAGMA and Triton the same
     CUDA as itself; torch refuses a MAGMA of another one. A CPU build tells Triton that there is none."""
-    variant = subject.variant
-    if variant is None or subject.style != "catalog":
+    if subject.style != "catalog":
         return
     needs = ("cudaPackages", "effectiveMagma", "_tritonEffective") if variant.cuda else ("_tritonEffective",)
-    for told in [one for one in subject.overrides_of("torch") if one.kind == "override"]:
+    for told in subject.passed_to("torch"):
         for name in needs:
             if name not in told.arguments:
                 yield Defect(f"torch is not told {name}", told.span, sure=subject.convention)
     wanted = {"cudaSupport": variant.cuda is not None}
-    for library in [one for one in subject.overrides_of("magma", "triton") if one.kind == "override"]:
+    for library in subject.passed_to("magma", "triton"):
         names = ["cudaSupport", "cudaPackages"] if variant.cuda else ["cudaSupport"]
         names += ["rocmSupport", "static"] if "magma" in library.of else []
         for name in names:
@@ -280,22 +250,17 @@ def libraries_follow_the_cuda(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS410", "Jetson part not named")
-def jetson_is_named(subject: Subject) -> Iterator[Defect]:
+def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
     """nixpkgs builds for a Jetson part only when `config.cudaCapabilities` names it; the import stops or
     leaves its packages out otherwise."""
-    gpu, isa = subject.gpu, subject.isa
-    if gpu is None or isa is None or not gpu.tegra or isa.platform not in gpu.platforms:
+    if not gpu.tegra or isa.platform not in gpu.platforms:
         return
     for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
         said = one.config.get("cudaCapabilities")
         if said is None or said.value == []:
-            yield Defect(
-                f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it",
-                one.span,
-                hint=f'cudaCapabilities = [ "{gpu.sm.capability}" ];',
-                severity=WARNING,
-                sure=subject.convention,
-            )
+            words = f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it"
+            hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
+            yield Defect(words, one.span, hint=hint, severity=WARNING, sure=subject.convention)
 
 
 @rule("TS412", "switch that torch does not have")
@@ -305,8 +270,8 @@ def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
     pins = [subject.said_pin] if subject.said_pin else list(subject.catalog.pins.values())
     known = {name for pin in pins for name in pin.torch_switches}
     sure = None if subject.said_pin else LIKELY
-    for told in subject.overrides_of("torch", "pytorch") if known else ():
-        for name, said in told.arguments.items() if told.kind == "override" else ():
+    for told in subject.passed_to("torch", "pytorch") if known else ():
+        for name, said in told.arguments.items():
             if name.endswith("Support") and name not in known:
                 hint = f"it takes {', '.join(sorted(known))}"
                 yield Defect(f"torch takes no argument {name}", said.span, hint=hint, sure=sure)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.catalog import Line, Package
+from torchsmith.catalog import Line, LineBuild, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
 from torchsmith.nix.hashes import to_sri
@@ -34,7 +34,7 @@ def _known_hash(subject: Subject, source: FetchedSource) -> str:
         patch = _patch(subject, source)
         return patch.hash if patch else ""
     package = _package(subject, source)
-    if package is None or subject.line is None or (subject.variant and subject.variant.flavor):
+    if package is None or subject.line is None or subject.flavored:
         return ""
     return subject.line.hashes.get(package.name, "")
 
@@ -55,11 +55,9 @@ def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
         known = _known_hash(subject, source)
         fix = rewrite(source.hash.span, known) if known else None
         # A nightly moves every day; its hash is learned when it is built.
-        nightly = subject.variant is not None and bool(subject.variant.flavor) and not known
+        severity = NOTE if subject.flavored and not known else None
         hint = "" if known else "torchsmith fix-hashes learns it"
-        yield Defect(
-            "the hash is empty", source.hash.span, hint=hint, fix=fix, severity=NOTE if nightly else None
-        )
+        yield Defect("the hash is empty", source.hash.span, hint=hint, fix=fix, severity=severity)
 
 
 @rule("TS902", "malformed hash")
@@ -76,12 +74,9 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
         elif NIX32.fullmatch(source.hash.value):
             bare = source.hash.value.removeprefix("sha256-")
             right = to_sri(f"sha256:{bare}")
-            yield Defect(
-                f"{bare} is Nix' base 32, and sha256- takes base 64",
-                source.hash.span,
-                hint=f"sha256:{bare}, or {right}",
-                fix=rewrite(source.hash.span, known or right),
-            )
+            words, hint = f"{bare} is Nix' base 32, and sha256- takes base 64", f"sha256:{bare}, or {right}"
+            fix = rewrite(source.hash.span, known or right)
+            yield Defect(words, source.hash.span, hint=hint, fix=fix)
         elif not GOOD.fullmatch(source.hash.value):
             yield Defect(f"{source.hash.value} is not a hash", source.hash.span, fix=fix)
     for found in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
@@ -98,9 +93,8 @@ def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
         if FAKE.fullmatch(source.hash.value) or not source.hash.value.startswith("sha256-"):
             continue
         if source.hash.value != known and _release(subject, source):
-            yield Defect(
-                "the hash is not that of this source", source.hash.span, fix=rewrite(source.hash.span, known)
-            )
+            fix = rewrite(source.hash.span, known)
+            yield Defect("the hash is not that of this source", source.hash.span, fix=fix)
 
 
 def _release(subject: Subject, source: FetchedSource) -> bool:
@@ -123,9 +117,8 @@ def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
     for source in subject.whole.sources:
         if source.fetcher not in HASHLESS and source.fields and not source.fields.keys() & HASHES:
             known = _known_hash(subject, source)
-            yield Defect(
-                f"{source.fetcher} states no hash", source.span, hint=f"hash = {known!r};" if known else ""
-            )
+            hint = f"hash = {known!r};" if known else ""
+            yield Defect(f"{source.fetcher} states no hash", source.span, hint=hint)
 
 
 # What each fetcher cannot do without; of several names one is enough.
@@ -154,11 +147,8 @@ def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS905", "source of another release")
-def source_is_the_release(subject: Subject) -> Iterator[Defect]:
+def source_is_the_release(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
     """The tag that is fetched is the release that the recipe states, from the project's own repository."""
-    line, variant = subject.line, subject.variant
-    if line is None or variant is None:
-        return
     for source in subject.whole.sources:
         url = source.fields.get("url")
         if url is not None and isinstance(url.value, str) and "://" not in url.value:
@@ -200,18 +190,13 @@ def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
             continue
         said = source.fields.get("fetchSubmodules")
         if said is None or said.value is False:
-            yield Defect(
-                "fetchSubmodules is not true",
-                said.span if said else source.span,
-                hint="fetchSubmodules = true;",
-            )
+            at = said.span if said else source.span
+            yield Defect("fetchSubmodules is not true", at, hint="fetchSubmodules = true;")
 
 
 @rule("TS907", "patch from another place")
-def patch_is_the_known_one(subject: Subject) -> Iterator[Defect]:
+def patch_is_the_known_one(subject: Subject, build: LineBuild) -> Iterator[Defect]:
     """The patches of known fixes come from the commits that the catalog names."""
-    if subject.variant is None or subject.build is None:
-        return
     names = {patch.name: patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()}
     for source in subject.whole.sources:
         name, url = source.fields.get("name"), source.fields.get("url")
@@ -221,9 +206,7 @@ def patch_is_the_known_one(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"{patch.name} comes from another address", url.span, fix=fix)
         known = _patch(subject, source)
         if known is not None and name is not None and name.value != known.name:
-            fix = rewrite(name.span, known.name)
-            yield Defect(
-                f"the patch is called {name.value}, it is {known.name}", name.span, severity=WARNING, fix=fix
-            )
+            words = f"the patch is called {name.value}, it is {known.name}"
+            yield Defect(words, name.span, severity=WARNING, fix=rewrite(name.span, known.name))
         if known is not None and name is None:
             yield Defect(f"the patch has no name; it is {known.name}", source.span, severity=NOTE)

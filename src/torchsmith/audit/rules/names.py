@@ -9,20 +9,20 @@ from difflib import SequenceMatcher
 from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import GUESS, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.matrix import BadName, Variant, read_name
+from torchsmith.catalog import Line
+from torchsmith.matrix import BadName, Reading, Variant, read_name
 from torchsmith.matrix import pname as right_pname
+from torchsmith.recipe.read import Bound
 from torchsmith.workspace.checkout import FLOX_NAME
 
 NEAR = 0.8  # how alike a word and a package's name are when one is a typo of the other
 
 
-@rule("TS101", "file name off the convention", WARNING)
+@rule("TS101", "file name off the convention", WARNING, unless=("reading",))
 def name_is_readable(subject: Subject) -> Iterator[Defect]:
     """A recipe of a package that torchsmith knows is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix`,
     or `PACKAGE-pythonXYZ-cpu-ISA.nix`. A name that cannot be read says nothing about what is inside, and
     neither people nor tools can pick the package."""
-    if subject.reading is not None:
-        return
     first = subject.name.split("-")[0]
     packages = subject.catalog.packages
     near = any(SequenceMatcher(None, first, package).ratio() > NEAR for package in packages)
@@ -40,13 +40,10 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS102", "old spelling of a file name", WARNING)
-def name_is_canonical(subject: Subject) -> Iterator[Defect]:
+def name_is_canonical(subject: Subject, reading: Reading) -> Iterator[Defect]:
     """Names have one spelling. `-magma` says what every GPU variant has."""
-    if subject.reading is None:
-        return
-    for words in subject.reading.old:
-        if "." not in subject.name:
-            yield Defect(words, hint=f"call it {subject.reading.variant}.nix")
+    for words in reading.old if "." not in subject.name else ():
+        yield Defect(words, hint=f"call it {reading.variant}.nix")
 
 
 @rule("TS103", "name that Flox cannot reach")
@@ -69,16 +66,14 @@ def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
             yield Defect(f"{recipe.name} and {other} are one name for Flox", file=recipe.file)
 
 
-@rule("TS105", "pname of another cell")
-def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
+@rule("TS105", "pname of another cell", unless=("wraps_nightly",))
+def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """The pname is what ends up in the store path and in every list of what is installed. It names the same
     Python, target and instruction set as the file; torch's starts with its release (`pytorch210-`), a
     companion's with the package."""
-    variant, line = subject.variant, subject.line
-    if variant is None or subject.wraps_nightly:
-        return
+    line = subject.line
     if subject.convention or line is None:
-        yield from _pname_of_other_hands(subject)
+        yield from _pname_of_other_hands(subject, variant)
         return
     torch = right_pname(variant.of(subject.catalog.torch), line)
     wanted = {right_pname(one, line) for one in subject.stack}
@@ -89,23 +84,17 @@ def pname_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
             continue
         own = right_pname(variant, line) if one == said[-1] else torch
         named = Variant.try_parse(text, subject.catalog)
+        words, severity = f"pname {text} is not that of this recipe, {own}", None
         if named and named.cell == variant.cell and _package_of(text) == _package_of(own):
-            yield Defect(
-                f"pname {text} should be {own}", one.span, severity=WARNING, fix=rewrite(one.span, own)
-            )
-        else:
-            yield Defect(
-                f"pname {text} is not that of this recipe, {own}", one.span, fix=rewrite(one.span, own)
-            )
+            words, severity = f"pname {text} should be {own}", WARNING
+        yield Defect(words, one.span, severity=severity, fix=rewrite(one.span, own))
     last = str(said[-1].value) if said else ""
     if said and last in wanted and last != right_pname(variant, line) and subject.companion:
         yield Defect(f"the package itself is called {last}, which is torch's name", said[-1].span)
 
 
-def _pname_of_other_hands(subject: Subject) -> Iterator[Defect]:
+def _pname_of_other_hands(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A pname that names another cell is a copy; how else it is put together is everybody's own choice."""
-    variant = subject.variant
-    assert variant is not None
     cells = {variant.cell, subject.name.partition("-")[2]}
     said = [one for one in subject.bound("pname") if isinstance(one.value, str)]
     for one in said:
@@ -130,12 +119,9 @@ def _package_of(text: str) -> str:
     return re.sub(r"\d+$", "", text.split("-")[0])
 
 
-@rule("TS106", "no pname", WARNING)
-def pname_is_set(subject: Subject) -> Iterator[Defect]:
+@rule("TS106", "no pname", WARNING, unless=("wraps_nightly",))
+def pname_is_set(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """Without a pname of its own a package goes by nixpkgs' name, and nothing tells two variants apart."""
-    variant, line = subject.variant, subject.line
-    if variant is None or line is None or subject.wraps_nightly:
-        return
     said = list(subject.bound("pname"))
     wanted = 2 if variant.package.needs_torch else 1
     if not said:
@@ -162,28 +148,24 @@ def recipes_differ(repo: Repo) -> Iterator[Defect]:
             yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
 
 
+def _labels(subject: Subject, name: str) -> list[Bound]:
+    return [one for one in subject.bound(name) if one.owner.endswith("torchsmith")]
+
+
 @rule("TS108", "label of another recipe", WARNING)
-def label_is_of_the_cell(subject: Subject) -> Iterator[Defect]:
+def label_is_of_the_cell(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """The passthru `torchsmith` tells tools which variant and line a derivation is; it must be the file's
     own."""
-    if subject.variant is None or subject.line is None:
-        return
-    torch = subject.variant.of(subject.catalog.torch).name
-    own = {one.name for one in (subject.variant, *subject.stack)}
-    nightly = subject.variant.name.removesuffix("-wrapper")
-    for one in subject.bound("variant"):
-        if (
-            one.owner.endswith("torchsmith")
-            and isinstance(one.value, str)
-            and one.value not in {*own, nightly}
-        ):
-            yield Defect(f"labelled {one.value}", one.span, fix=rewrite(one.span, subject.variant.name))
-    labels = [one for one in subject.bound("variant") if one.owner.endswith("torchsmith")]
+    torch = variant.of(subject.catalog.torch).name
+    own = {one.name for one in (variant, *subject.stack)} | {variant.name.removesuffix("-wrapper")}
+    labels, lines = _labels(subject, "variant"), _labels(subject, "line")
+    for one in labels:
+        if isinstance(one.value, str) and one.value not in own:
+            yield Defect(f"labelled {one.value}", one.span, fix=rewrite(one.span, variant.name))
     if labels and subject.companion and labels[-1].value == torch:
         yield Defect("the companion is labelled as its torch", labels[-1].span)
-    for one in subject.bound("line"):
-        if one.owner.endswith("torchsmith") and one.value != subject.line.name:
-            yield Defect(f"labelled as line {one.value}, it is {subject.line.name}", one.span)
-    lines = [one for one in subject.bound("line") if one.owner.endswith("torchsmith")]
+    for one in lines:
+        if one.value != line.name:
+            yield Defect(f"labelled as line {one.value}, it is {line.name}", one.span)
     if len(labels) != len(lines):
         yield Defect("a label names its variant and its line", severity=NOTE)

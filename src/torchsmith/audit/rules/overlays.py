@@ -8,7 +8,9 @@ from itertools import pairwise
 
 from torchsmith.audit.rule import LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
+from torchsmith.catalog import CudaToolkit, LineBuild
 from torchsmith.catalog.facts import Fix
+from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Overlay, Span
 
 MAGMA_OFF = re.compile(
@@ -17,13 +19,13 @@ MAGMA_OFF = re.compile(
 ORDER = ("cudaPackages", "magma", "torch")
 
 
-def _last(package: str) -> str:
-    return package.rpartition(".")[2]
-
-
 def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
     """What the overlays change, in order."""
-    return [(_last(package), overlay) for overlay in subject.body.overlays for package in overlay.packages]
+    return [
+        (package.rpartition(".")[2], overlay)
+        for overlay in subject.body.overlays
+        for package in overlay.packages
+    ]
 
 
 def _needed(subject: Subject) -> Iterator[Fix]:
@@ -37,11 +39,11 @@ def _needed(subject: Subject) -> Iterator[Fix]:
             yield fix
 
 
-@rule("TS301", "missing overlay")
+@rule("TS301", "missing overlay", unless=("torch_from_elsewhere",))
 def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
     """Each torch release on each CUDA needs its own overlays: the CUDA package set, the MAGMA patch, the
     torch source. Without one of them the recipe builds another CUDA, another torch, or nothing."""
-    if subject.style != "pinned" or subject.torch_from_elsewhere or not subject.seen:
+    if subject.style != "pinned" or not subject.seen:
         return
     yield from _cuda_set(subject)
     changed = {package for package, _ in _changed(subject)}
@@ -65,12 +67,9 @@ def _cuda_set(subject: Subject) -> Iterator[Defect]:
         return
     fix = subject.catalog.fixes.get("cuda-package-set")
     is_ = f"it builds with the pin's CUDA {default}" if default else "it builds with the pin's default CUDA"
-    yield Defect(
-        f"missing overlay of cudaPackages: {is_}, the name says {variant.cuda}",
-        _import(subject),
-        hint=fix.why if fix else "",
-        sure=None if default else LIKELY,
-    )
+    words = f"missing overlay of cudaPackages: {is_}, the name says {variant.cuda}"
+    hint, sure = fix.why if fix else "", None if default else LIKELY
+    yield Defect(words, _import(subject), hint=hint, sure=sure)
 
 
 def _import(subject: Subject) -> Span | None:
@@ -99,20 +98,16 @@ def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
         if package in seen:
             yield Defect(f"{package} is changed by two overlays", overlay.span)
         elif package in ORDER and package not in needed:
-            yield Defect(
-                f"{subject.line.name if subject.line else 'this line'} needs no overlay for {package} here",
-                overlay.span,
-            )
+            line = subject.line.name if subject.line else "this line"
+            yield Defect(f"{line} needs no overlay for {package} here", overlay.span)
         seen.add(package)
 
 
 @rule("TS304", "CUDA of another release")
-def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
+def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
     """The package set that the recipe makes its CUDA is the one in the name. `cudaPackages_13` is accepted
     where the pin's 13 is that release: the default of the pin is, and else the newest that it has."""
-    toolkit, build = subject.toolkit, subject.build
-    if toolkit is None:
-        return
+    build = subject.build
     best = build.cuda_set or toolkit.attr if build else toolkit.attr
     allowed = {toolkit.attr, best}
     pin, major = subject.known_pin, toolkit.version.major
@@ -122,35 +117,28 @@ def cuda_set_is_the_named_one(subject: Subject) -> Iterator[Defect]:
         allowed.add(f"cudaPackages_{major}")
     for found in re.finditer(r"cudaPackages_(\d+(?:_\d+)?)\b", subject.code):
         if found[0] not in allowed:
-            yield Defect(
-                f"{found[0]} is not CUDA {toolkit.version}, which the name says",
-                subject.span(found),
-                hint=f"use {best}",
-            )
+            words = f"{found[0]} is not CUDA {toolkit.version}, which the name says"
+            yield Defect(words, subject.span(found), hint=f"use {best}")
 
 
 @rule("TS309", "CUDA that follows the package set", sure=LIKELY)
-def cuda_set_is_named(subject: Subject) -> Iterator[Defect]:
+def cuda_set_is_named(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
     """A recipe that takes plain `cudaPackages` from its caller gets the default of that package set, whatever
     CUDA its name says; the set of a release has its own name."""
-    toolkit = subject.toolkit
-    if toolkit is None or subject.style != "catalog":
+    if subject.style != "catalog":
         return
     usual = {pin.default_cuda for pin in subject.catalog.pins.values()}
     for argument in subject.body.arguments:
         if argument.name == "cudaPackages" and not argument.default and toolkit.version not in usual:
-            yield Defect(
-                f"cudaPackages is not CUDA {toolkit.version} in any package set here",
-                argument.span,
-                hint=f"take {toolkit.attr}",
-            )
+            words = f"cudaPackages is not CUDA {toolkit.version} in any package set here"
+            yield Defect(words, argument.span, hint=f"take {toolkit.attr}")
 
 
 @rule("TS305", "MAGMA disabled")
-def magma_is_enabled(subject: Subject) -> Iterator[Defect]:
+def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Every GPU variant has MAGMA: torch.linalg falls back to slow paths without it. Older recipes took it
     out because CUDA 13 broke it; the patch mends that."""
-    if subject.variant is None or subject.variant.cuda is None:
+    if variant.cuda is None:
         return
     sure = LIKELY if subject.convention else None  # a build without it works, and may be meant
     for found in MAGMA_OFF.finditer(subject.code):
@@ -178,11 +166,9 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"missing fix: {fix.title}", hint=fix.why, sure=sure)
 
 
-@rule("TS307", "fix that is not needed", NOTE)
-def fixes_are_needed(subject: Subject) -> Iterator[Defect]:
+@rule("TS307", "fix that is not needed", NOTE, unless=("wraps_nightly",))
+def fixes_are_needed(subject: Subject, build: LineBuild) -> Iterator[Defect]:
     """A workaround for another release or another CUDA does nothing here but mislead."""
-    if subject.build is None or subject.variant is None or subject.wraps_nightly:
-        return
     needed = {fix.name for fix in _needed(subject)}
     for fix in subject.catalog.fixes.values():
         if fix.name in needed or fix.overlay or not fix.signs or subject.style != "pinned":
@@ -196,18 +182,12 @@ def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
     """A torch from its own source drops the pin's patches (`patches = [ ];`): they are cut for the pin's
     version and stop the build."""
     for override in subject.overrides_of("torch"):
-        if (
-            override.kind == "override"
-            or "src" not in override.arguments
-            or "version" not in override.arguments
-        ):
+        if override.kind == "override" or not {"src", "version"} <= override.arguments.keys():
             continue
         patches = override.arguments.get("patches")
         sure = None if subject.known_pin else LIKELY  # which patches there are depends on the package set
-        if patches is None:
-            words, at = "the pin's patches are applied to another source", override.span
+        words, at = "the pin's patches are applied to another source", override.span
+        if patches is not None:
+            words, at = "patches of another version are kept", patches.span
+        if patches is None or patches.value != []:
             yield Defect(words, at, hint="patches = [ ];", sure=sure)
-        elif patches.value != []:
-            yield Defect(
-                "patches of another version are kept", patches.span, hint="patches = [ ];", sure=sure
-            )

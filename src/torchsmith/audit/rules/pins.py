@@ -8,25 +8,26 @@ from collections.abc import Iterator
 from torchsmith.audit.repo import RecipeFacts, Repo
 from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.catalog.axes import CudaVersion
+from torchsmith.catalog import CudaVersion, Isa
 from torchsmith.catalog.ranges import version_key
+from torchsmith.matrix import Variant
 
 FORGOTTEN = 0.1  # of the recipes of a package; more are a second release beside the first
 
 
 @rule("TS201", "wrong nixpkgs pin")
-def pin_is_of_the_line(subject: Subject) -> Iterator[Defect]:
+def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A recipe imports the nixpkgs revision that its torch release and CUDA are built from. Another pin has
     another torch, other patches, or no such CUDA at all."""
-    wanted, variant = subject.pin, subject.variant
+    wanted = subject.pin
     by_rev = {pin.rev: pin for pin in subject.catalog.pins.values()}
-    for pin in subject.body.pins if variant is not None else ():
+    for pin in subject.body.pins:
         if pin.rev is None or "nixpkgs" not in pin.url.value or (wanted and pin.rev.value == wanted.rev):
             continue
         known = by_rev.get(pin.rev.value)
         # No fix: another pin wants other overlays too, which is a rewrite.
         hint = f"line {subject.line.name} is built from {wanted.rev}" if wanted and subject.line else ""
-        if known and variant and variant.cuda and known.cudas and variant.cuda not in known.cudas:
+        if known and variant.cuda and known.cudas and variant.cuda not in known.cudas:
             yield Defect(f"nixpkgs {known.name} has no CUDA {variant.cuda}", pin.rev.span, hint=hint)
         elif known is None:
             words = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
@@ -61,9 +62,8 @@ def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
         for pin, files in pins.items():
             for file in files if pin != most else ():
                 what = f"line {line}" + (f", CUDA {cuda}," if cuda else "")
-                yield Defect(
-                    f"at nixpkgs {pin[:7]}, while {len(pins[most])} of {what} are at {most[:7]}", file=file
-                )
+                words = f"at nixpkgs {pin[:7]}, while {len(pins[most])} of {what} are at {most[:7]}"
+                yield Defect(words, file=file)
 
 
 @rule("TS211", "release that is not its neighbours'", WARNING, sure=LIKELY, over="repo")
@@ -117,35 +117,25 @@ def nixpkgs_is_pinned(subject: Subject) -> Iterator[Defect]:
         yield Defect("no pinned nixpkgs is imported")
 
 
-@rule("TS206", "system of another machine")
-def system_is_of_the_isa(subject: Subject) -> Iterator[Defect]:
+@rule("TS206", "system of another machine", unless=("wraps_nightly",))
+def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """A pinned import evaluates for the machine that runs Nix unless `system` says otherwise: an ARM cell
     evaluated on x86 is an x86 build with ARM flags, and the other way round."""
-    isa = subject.isa
-    if isa is None or subject.wraps_nightly:
-        return
     for one in subject.body.imports:
         if one.system is None:
             if one.whole and not one.told & {"system", "localSystem"}:
-                yield Defect(
-                    f"the import names no system: on another machine it is not {isa.platform}",
-                    one.span,
-                    hint=f'system = "{isa.platform}";',
-                    severity=WARNING,
-                    sure=subject.convention,
-                )
+                words = f"the import names no system: on another machine it is not {isa.platform}"
+                hint = f'system = "{isa.platform}";'
+                yield Defect(words, one.span, hint=hint, severity=WARNING, sure=subject.convention)
         elif one.system.value != isa.platform and not one.system.value.startswith("$"):
-            fix = rewrite(one.system.span, isa.platform)
-            yield Defect(
-                f"{isa.name} is built on {isa.platform}, not {one.system.value}", one.system.span, fix=fix
-            )
+            words = f"{isa.name} is built on {isa.platform}, not {one.system.value}"
+            yield Defect(words, one.system.span, fix=rewrite(one.system.span, isa.platform))
 
 
 @rule("TS207", "Python that is not the one in the name")
-def python_is_the_named_one(subject: Subject) -> Iterator[Defect]:
+def python_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`python3Packages` is whichever Python the pin prefers; another one goes by its own set."""
-    variant = subject.variant
-    if variant is None or variant.python not in subject.catalog.pythons:
+    if variant.python not in subject.catalog.pythons:
         return
     pin = subject.known_pin
     defaults = [one.default_python for one in subject.catalog.pins.values() if one.default_python]
@@ -164,12 +154,10 @@ def python_is_the_named_one(subject: Subject) -> Iterator[Defect]:
             yield Defect(words, at, hint=f"use {best}", sure=sure)
 
 
-@rule("TS208", "unfree packages not allowed")
-def unfree_is_allowed(subject: Subject) -> Iterator[Defect]:
+@rule("TS208", "unfree packages not allowed", unless=("wraps_nightly",))
+def unfree_is_allowed(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """CUDA and cuDNN are unfree: an import that does not allow it stops with an error."""
-    if subject.variant is None or subject.variant.cuda is None or subject.wraps_nightly:
-        return
-    if subject.config.keys() & {"allowUnfreePredicate", "allowUnfreePackages"}:
+    if variant.cuda is None or subject.config.keys() & {"allowUnfreePredicate", "allowUnfreePackages"}:
         return
     said = subject.config.get("allowUnfree")
     for one in subject.body.imports[:1] if said is None or said.value is False else ():
@@ -177,13 +165,10 @@ def unfree_is_allowed(subject: Subject) -> Iterator[Defect]:
             yield Defect("config.allowUnfree is not set, and CUDA is unfree", one.span)
 
 
-@rule("TS209", "dependencies without CUDA", WARNING)
-def dependencies_use_cuda(subject: Subject) -> Iterator[Defect]:
+@rule("TS209", "dependencies without CUDA", WARNING, unless=("wraps_nightly",))
+def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`config.cudaSupport` is what torch's dependencies ask; without it they are built without CUDA, beside a
     torch that has it."""
-    variant = subject.variant
-    if variant is None or subject.wraps_nightly:
-        return
     said = subject.config.get("cudaSupport")
     wrong = said is None or said.value in (False, None)
     for one in subject.body.imports[:1] if variant.cuda and wrong else ():

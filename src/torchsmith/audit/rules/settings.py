@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 from torchsmith.audit.subject import Subject
+from torchsmith.catalog import CudaToolkit, Line
+from torchsmith.matrix import Variant
 
 
 @rule("TS801", "CMake flags that reach nothing", NOTE)
@@ -32,27 +34,19 @@ def max_jobs_is_lost(subject: Subject) -> Iterator[Defect]:
             yield Defect("MAX_JOBS is overwritten by the build", export.span, hint="limit NIX_BUILD_CORES")
 
 
-@rule("TS803", "version that is stated otherwise")
-def versions_agree(subject: Subject) -> Iterator[Defect]:
+@rule("TS803", "version that is stated otherwise", unless=("flavored",))
+def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
     """setup.py believes PYTORCH_BUILD_VERSION, then version.txt; either one that names another release than
     the source makes a torch that lies about itself."""
-    line, variant = subject.line, subject.variant
-    if line is None or variant is None or not line.torch or variant.flavor:
+    if not line.torch:
         return
     pin = subject.said_pin
-    if (
-        pin
-        and pin.torch not in ("", line.torch)
-        and not subject.at_its_pin
-        and _takes_the_pins_torch(subject)
-    ):
-        yield Defect(
-            f"states torch {line.torch}, but its source is that of nixpkgs {pin.name}: {pin.torch}",
-            subject.body.pins[0].span,
-        )
-    for found in re.finditer(
-        r"(?:PYTORCH_BUILD_VERSION|TORCH_BUILD_VERSION)\s*=\s*\"?(\d+\.\d+[\w.]*)", subject.code
-    ):
+    other = pin is not None and pin.torch not in ("", line.torch) and not subject.at_its_pin
+    if pin and other and _takes_the_pins_torch(subject):
+        words = f"states torch {line.torch}, but its source is that of nixpkgs {pin.name}: {pin.torch}"
+        yield Defect(words, subject.body.pins[0].span)
+    stated = r"(?:PYTORCH_BUILD_VERSION|TORCH_BUILD_VERSION)\s*=\s*\"?(\d+\.\d+[\w.]*)"
+    for found in re.finditer(stated, subject.code):
         if found[1] != line.torch:
             yield Defect(f"states {found[1]}, the release is {line.torch}", subject.span(found, 1))
     for found in re.finditer(r"echo \"([\d.]+)\" > version\.txt", subject.code):
@@ -62,18 +56,16 @@ def versions_agree(subject: Subject) -> Iterator[Defect]:
         said = override.arguments.get("version")
         if said is not None and isinstance(said.value, str) and said.value != line.torch:
             yield Defect(f"torch is {said.value}, the line's is {line.torch}", said.span)
-        stated = override.arguments.get("PYTORCH_BUILD_VERSION")
-        if stated is not None and isinstance(stated.value, str) and stated.value != line.torch:
-            yield Defect(f"PYTORCH_BUILD_VERSION is {stated.value}", stated.span)
+        build = override.arguments.get("PYTORCH_BUILD_VERSION")
+        if build is not None and isinstance(build.value, str) and build.value != line.torch:
+            yield Defect(f"PYTORCH_BUILD_VERSION is {build.value}", build.span)
         if override.kind != "override" and "src" in override.arguments:
             if said is None:
                 yield Defect("torch has another source but keeps the pin's version", override.span)
-            if stated is None:
-                again = "export PYTORCH_BUILD_VERSION" in subject.code
-                severity = NOTE if again else WARNING
-                yield Defect(
-                    "PYTORCH_BUILD_VERSION keeps the pin's version", override.span, severity=severity
-                )
+            if build is None:
+                severity = NOTE if "export PYTORCH_BUILD_VERSION" in subject.code else WARNING
+                words = "PYTORCH_BUILD_VERSION keeps the pin's version"
+                yield Defect(words, override.span, severity=severity)
         elif override.kind != "override" and said is not None:
             yield Defect("torch states a version, but its source is the pin's", said.span)
 
@@ -86,11 +78,8 @@ def _takes_the_pins_torch(subject: Subject) -> bool:
 
 
 @rule("TS804", "CUDA version that is stated otherwise")
-def cuda_versions_agree(subject: Subject) -> Iterator[Defect]:
+def cuda_versions_agree(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
     """Where the recipe states its CUDA release (`-DCUDA_VERSION`, an assert), it is the one in the name."""
-    toolkit = subject.toolkit
-    if toolkit is None:
-        return
     stated = r"(?:-DCUDA_VERSION=|cudaMajorMinorVersion == \")(\d+\.\d+)"
     for found in re.finditer(stated, subject.code):
         if found[1] != str(toolkit.version):
@@ -113,30 +102,24 @@ def bindings_are_used(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS807", "from-scratch pattern")
-def torch_is_nixpkgs(subject: Subject) -> Iterator[Defect]:
+def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A release is built from nixpkgs' torch by overriding it. A recipe that builds torch from scratch
     repeats, and misses, what nixpkgs has learned. The nightly is built so on purpose, where torchsmith.toml
     asks for it."""
-    variant = subject.variant
-    if variant is None or subject.style != "scratch":
-        return
-    if variant.flavor and subject.generated:
+    if subject.style != "scratch" or (variant.flavor and subject.generated):
         return
     found = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
-    words, at = (
-        "builds torch from scratch instead of overriding nixpkgs' torch",
-        found and subject.span(found),
-    )
-    yield Defect(words, at, severity=WARNING if variant.flavor else None, sure=subject.convention)
+    words, severity = "builds torch from scratch instead of overriding nixpkgs' torch", None
+    if variant.flavor:
+        severity = WARNING
+    yield Defect(words, found and subject.span(found), severity=severity, sure=subject.convention)
 
 
-@rule("TS808", "result of another package")
-def result_is_the_package(subject: Subject) -> Iterator[Defect]:
+@rule("TS808", "result of another package", unless=("wraps_nightly",))
+def result_is_the_package(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """The recipe's value is the package that its file is named after."""
-    variant = subject.variant
-    if variant is None or subject.wraps_nightly or subject.style == "scratch" or subject.recipe.inner:
-        return
-    if variant.flavor and not subject.generated:
+    foreign = variant.flavor and not subject.generated
+    if foreign or subject.style == "scratch" or subject.recipe.inner:
         return
     attr = variant.package.attr
     wrong = [

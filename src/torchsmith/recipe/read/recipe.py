@@ -38,19 +38,9 @@ from torchsmith.recipe.read.tree import RecipeTree
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-FETCHERS = frozenset(
-    [
-        "fetchFromGitHub",
-        "fetchFromGitLab",
-        "fetchgit",
-        "fetchpatch",
-        "fetchpatch2",
-        "fetchurl",
-        "fetchzip",
-        "fetchTarball",
-        "fetchGit",
-    ]
-)
+FROM_HOSTS = ("fetchFromGitHub", "fetchFromGitLab")
+FROM_ADDRESSES = ("fetchgit", "fetchpatch", "fetchpatch2", "fetchurl", "fetchzip", "fetchTarball", "fetchGit")
+FETCHERS = frozenset(FROM_HOSTS + FROM_ADDRESSES)
 HASHES = ("hash", "sha256", "outputHash")
 PHASE = re.compile(r"(pre|post)?(Unpack|Patch|Configure|Build|Check|Install|Fixup|InstallCheck)|\w+Phase")
 SPELLINGS: dict[str, GpuSpelling] = {

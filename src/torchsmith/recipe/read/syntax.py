@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.words import grouped
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Query, Tree
@@ -39,6 +40,25 @@ class Span:
     end: int
     line: int
     column: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edit:
+    """A replacement of some bytes of a file."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edited(data: bytes, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
+    """A part of a text with edits made; of two that overlap, the first counts."""
+    parts: list[bytes] = []
+    for edit in sorted(set(edits)):
+        if edit.start >= start:
+            parts += [data[start : edit.start], edit.text.encode()]
+            start = edit.end
+    return b"".join([*parts, data[start:end]]).decode()
 
 
 class Unreadable(Problem):
@@ -237,14 +257,10 @@ def _fault(data: bytes, tree: Tree, file: str) -> Unreadable:
 
 def _duplicates(syntax: Syntax) -> Iterator[Node]:
     """Attributes that one set holds twice, which this grammar takes and Nix does not."""
-    seen: dict[bytes, list[tuple[Node, Node]]] = {}
-    for binding, path in syntax.bindings:
-        text = syntax.data[path.start_byte : path.end_byte]
-        if b"$" not in text:
-            seen.setdefault(text, []).append((binding, path))
-    for same in seen.values():
+    named = ((syntax.data[pair[1].start_byte : pair[1].end_byte], pair) for pair in syntax.bindings)
+    for text, same in grouped(named).items():
         homes: set[Node | None] = set()
-        for binding, path in same if len(same) > 1 else ():
+        for binding, path in same if len(same) > 1 and b"$" not in text else ():
             if binding.parent in homes:
                 yield path
             homes.add(binding.parent)

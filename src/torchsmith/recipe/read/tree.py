@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from torchsmith.edge.words import grouped
 from torchsmith.recipe.read.fold import ConstantFolder
 from torchsmith.recipe.read.live import dead_parts
 from torchsmith.recipe.read.said import Bound, Said, Value
@@ -58,11 +59,7 @@ class RecipeTree:
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[Binding]]:
-        found: dict[str, list[Binding]] = {}
-        for binding in self._bindings:
-            if binding.names[-1] is not None:
-                found.setdefault(binding.names[-1], []).append(binding)
-        return found
+        return grouped((name, one) for one in self._bindings if (name := one.names[-1]) is not None)
 
     def _named(self, name: str) -> list[Binding]:
         return self._by_name.get(name, [])
