@@ -22,7 +22,7 @@ from torchsmith.recipe.values import cpu_words
 
 JudgementKey = tuple[object, ...]
 # Of the cell that a name names: what else a judgement depends on, its words, its flags.
-KnownCell = tuple[JudgementKey, tuple[str, ...], tuple[str, ...]]
+CellWords = tuple[JudgementKey, tuple[str, ...], tuple[str, ...]]
 WRAPPER = re.compile(r"\bimport \.\.?/")
 COMMENT = re.compile(r"#[^\n]*")
 LONGEST_WRAPPER = 2000  # characters; what is longer says things of its own
@@ -106,10 +106,10 @@ class Normalizer:
         return text
 
     @cached_property
-    def _cell(self) -> Callable[[str], KnownCell | None]:
+    def _cell(self) -> Callable[[str], CellWords | None]:
         return lru_cache(MOST)(self._read)
 
-    def _read(self, name: str) -> KnownCell | None:
+    def _read(self, name: str) -> CellWords | None:
         reading = try_read(name, self.catalog)
         if reading is None:
             return None
