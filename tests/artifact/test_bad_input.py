@@ -25,7 +25,7 @@ from torchsmith.artifact.inspect import EXPECTED, inspect
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Invalid, Problem
 
 GOOD = elves.gpu_library(
     elves.container(elves.entry(90), elves.entry(120)), elves.container(elves.entry(120))
@@ -62,33 +62,34 @@ def test_a_good_library_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "kind", "said"),
     [
-        (b"", "an empty file"),
-        (b"#!/bin/sh\n", "not an ELF file"),
-        (b"\x7fELF", "cut off after 4 bytes"),
-        (GOOD[: HEADER.size - 1], "cut off"),
-        (b"\x7fELF\x01" + GOOD[5:], "not a 64-bit"),
-        (elves.Library(machine=8).build(), "another machine"),
-        (GOOD[:-10], "beyond the end of the file"),
-        (GOOD[: HEADER.size], "outside its"),
-        (elves.Library(section_count=60000).build(), "60000 sections"),
-        (elves.Library(section_offset=1 << 60).build(), "outside"),
-        (elves.Library(names_index=7).build(), "section names"),
-        (elves.gpu_library(b"\xff" * 64), "no GPU code container"),
-        (elves.gpu_library(elves.container(elves.entry(90), size=1 << 40)), "reaches beyond its section"),
-        (elves.gpu_library(elves.container(elves.entry(90, header=0))), "reaches beyond its container"),
-        (elves.gpu_library(elves.container(elves.entry(90)[:20])), "cut off"),
-        (elves.gpu_library(elves.container(elves.entry(90))[:12]), "cut off"),
-        (elves.gpu_library(bytes(2 << 20)), "zeros"),
+        (b"", NotElf, "empty"),
+        (b"#!/bin/sh\n", NotElf, "ELF"),
+        (b"\x7fELF", Damaged, "4 bytes"),
+        (GOOD[: HEADER.size - 1], Damaged, f"{HEADER.size - 1} bytes"),
+        (b"\x7fELF\x01" + GOOD[5:], NotElf, "64-bit"),
+        (elves.Library(machine=8).build(), NotElf, "machine"),
+        (GOOD[:-10], Damaged, "beyond"),
+        (GOOD[: HEADER.size], Damaged, f"{HEADER.size} bytes"),
+        (elves.Library(section_count=60000).build(), Damaged, "60000 sections"),
+        (elves.Library(section_offset=1 << 60).build(), Damaged, hex(1 << 60)),
+        (elves.Library(names_index=7).build(), Damaged, "section 7 of "),
+        (elves.gpu_library(b"\xff" * 64), Damaged, "container"),
+        (elves.gpu_library(elves.container(elves.entry(90), size=1 << 40)), Damaged, "section"),
+        (elves.gpu_library(elves.container(elves.entry(90, header=0))), Damaged, "beyond"),
+        (elves.gpu_library(elves.container(elves.entry(90)[:20])), Damaged, "piece"),
+        (elves.gpu_library(elves.container(elves.entry(90))[:12]), Damaged, "container"),
+        (elves.gpu_library(bytes(2 << 20)), Damaged, "zeros"),
     ],
 )
-def test_what_is_wrong_is_said(data: bytes, words: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said(data: bytes, kind: type[Damaged], said: str, tmp_path: Path) -> None:
     path = tmp_path / "lib.so"
     path.write_bytes(data)
     with open_file(path) as source, pytest.raises(Damaged) as caught:
         list(containers_of(read_elf(source)))
-    assert words in caught.value.message
+    assert type(caught.value) is kind
+    assert said in caught.value.message
 
 
 def test_an_endless_list_of_empty_pieces_ends() -> None:
@@ -190,9 +191,8 @@ def test_a_loop_of_links_is_walked_once(tmp_path: Path) -> None:
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "libtorch.so"
     os.mkfifo(pipe)
-    with pytest.raises(Problem) as caught, open_file(pipe):
+    with pytest.raises(Invalid), open_file(pipe):
         pass
-    assert caught.value.exit == 2
 
 
 def test_a_file_that_is_no_library_is_a_problem_and_not_a_crash(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_file_that_is_no_library_is_a_problem_and_not_a_crash(tmp_path: Path) 
     assert isinstance(caught.value.__cause__, NotElf)
     (tmp_path / "torch").mkdir()
     script.rename(tmp_path / "torch" / "libtorch.so")
-    assert inspect(tmp_path).libraries[0].fault == "not an ELF file"
+    assert "ELF" in inspect(tmp_path).libraries[0].fault
 
 
 def test_a_folder_without_pytorch_says_what_is_expected(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 from pathlib import Path
@@ -129,7 +130,7 @@ def test_code_for_other_targets_is_waste_in_bytes(tmp_path: Path) -> None:
     ]
     path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu(entries)})
     waste = check(judged(path, "pytorch-python313-cuda13_0-sm120-avx2"), "waste")
-    assert waste.text == "3 MiB of 3 MiB of GPU code are for others: 80, 90"
+    assert re.fullmatch("3 MiB of 3 MiB .*: 80, 90", waste.text)
 
 
 def test_gpu_code_in_a_cpu_build_is_wrong(tmp_path: Path) -> None:

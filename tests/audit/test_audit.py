@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ from torchsmith.audit.finding import Finding, FindingFix, Severity
 from torchsmith.audit.run import AuditReport, AuditRequest, audit, judge_file
 from torchsmith.audit.suppress import RuleSelection, choose
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.catalog.check import Contradiction
+from torchsmith.edge.problem import NotKnown, Where
 from torchsmith.edge.process import Finished, run
 from torchsmith.recipe.read import Edit, edited
 from torchsmith.workspace.run import GenerateRequest, generate
@@ -45,9 +47,8 @@ def test_people_see_the_line_the_words_and_what_to_do(repo: Path) -> None:
     told = torchsmith(repo)
     assert told.code == 1
     assert f"build-pytorch/.flox/pkgs/{BROKEN}:9:53" in told.stdout
-    assert "error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in told.stdout
-    placed = torchsmith(repo, "--verbose").stdout
-    assert "9:53 error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in placed
+    assert "error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in told.stdout  # its words, here alone
+    assert re.search(r"9:53 error +TS201 ", torchsmith(repo, "--verbose").stdout)
     assert "archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz" in told.stdout
     assert told.stdout.rstrip().splitlines()[-1].startswith("2 recipes: ")
 
@@ -55,7 +56,7 @@ def test_people_see_the_line_the_words_and_what_to_do(repo: Path) -> None:
 def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path) -> None:
     told = run([PROGRAM, "audit", f".flox/pkgs/{CANONICAL}"], cwd=repo)
     assert told.ok
-    assert told.stdout == "1 recipe: nothing to say\n"
+    assert [line.split(":")[0] for line in told.stdout.splitlines()] == ["1 recipe"]  # and no finding
 
 
 def test_programs_get_json_and_sarif(repo: Path) -> None:
@@ -74,7 +75,7 @@ def test_programs_get_json_and_sarif(repo: Path) -> None:
 
 def test_pages_and_github_get_their_own_form(repo: Path) -> None:
     page = torchsmith(repo, "--format", "markdown").stdout
-    assert "| line | rule | | what | what to do |" in page
+    assert "\n| 9 | TS201 | error | " in page
     commands = torchsmith(repo, "--format", "github").stdout.splitlines()
     assert any(
         line.startswith(f"::error file=build-pytorch/.flox/pkgs/{BROKEN},line=9,col=53") for line in commands
@@ -92,9 +93,8 @@ def test_rules_are_chosen_by_id_or_by_its_start(repo: Path) -> None:
     assert {one["rule"][:3] for one in only} == {"TS2"}
     without = json.loads(torchsmith(repo, "--json", "--ignore", "TS3,TS201").stdout)["findings"]
     assert not {"TS201", "TS301", "TS306"} & {one["rule"] for one in without}
-    wrong = torchsmith(repo, "--select", "TS99")
-    assert wrong.code == 2
-    assert "no rule is called TS99" in wrong.stderr
+    wrong = torchsmith(repo, "--select", "TS99", "--json")
+    assert (wrong.code, json.loads(wrong.stdout)["error"]["code"]) == (2, "not-known")
 
 
 def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
@@ -119,7 +119,8 @@ def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path) -> N
     assert "TS401" in told.stdout
     assert "TS201" not in told.stdout
     (repo.parent / "debts.json").write_text("[]")
-    assert "is not a baseline" in torchsmith(repo, "--baseline", "debts.json").stderr
+    wrong = torchsmith(repo, "--baseline", "debts.json", "--json")
+    assert (wrong.code, json.loads(wrong.stdout)["error"]["code"]) == (2, "invalid")
 
 
 def test_safe_fixes_are_shown_before_they_are_made(repo: Path) -> None:
@@ -151,23 +152,19 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path) -> None:
     generate(GenerateRequest(workspace=tmp_path, git=False))
     file = tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
     file.write_text(file.read_text().replace('pname = "pytorch210-', 'pname = "pytorch-'))
-    told = run([PROGRAM, "audit", tmp_path, "--fix"])
-    assert "nothing here has a safe fix" in told.stderr
-    assert 'pname = "pytorch-' in file.read_text()
+    wrong = file.read_text()
+    assert "TS010" in run([PROGRAM, "audit", tmp_path, "--fix"]).stdout
+    assert file.read_text() == wrong
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nowhere"], "there is no nowhere"),
-        (["."], "there is no recipe in ."),
-        ([".", "--write-baseline"], "--write-baseline needs --baseline"),
-    ],
+    ("words", "code"),
+    [(["nowhere"], "not-found"), (["."], "not-found"), ([".", "--write-baseline"], "incomplete")],
 )
-def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], message: str) -> None:
-    told = run([PROGRAM, "audit", *words], cwd=tmp_path)
-    assert told.code == 2
-    assert message in told.stderr
+def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], code: str) -> None:
+    told = run([PROGRAM, "audit", *words, "--json"], cwd=tmp_path)
+    error = json.loads(told.stdout)["error"]
+    assert (told.code, error["code"], words[-1] in error["message"]) == (2, code, True)
 
 
 def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
@@ -185,7 +182,7 @@ def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
 
 def test_a_choice_is_checked_against_the_rules() -> None:
     assert choose(["TS4", "TS501"], [], None) == RuleSelection(("TS4", "TS501"))
-    with pytest.raises(Problem, match="no rule is called X"):
+    with pytest.raises(NotKnown, match="X"):
         choose([], ["X"], None)
 
 
@@ -218,7 +215,7 @@ def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(
 def test_a_rule_is_explained_offline(repo: Path) -> None:
     told = run([PROGRAM, "audit", "--explain", "ts401"])
     assert told.ok
-    assert told.stdout.startswith("TS401 gpu target is not the one in the name\nerror, certain")
+    assert re.match(r"TS401 .*\nerror, certain", told.stdout)
     assert run([PROGRAM, "audit", "--explain", "TS4O1"]).code == 2
 
 
@@ -315,8 +312,8 @@ def test_a_line_that_contradicts_its_pin_is_a_finding_with_its_place(repo: Path)
         ("TS005", facts, 8),
         ("TS005", facts, 12),
     ]
-    assert "pin 6a030d5 has torch 2.9.1, not 2.10.0" in found[0].message
-    with pytest.raises(Problem, match="contradicts itself"):  # nobody is told that all is well
+    assert "2.9.1" in found[0].message
+    with pytest.raises(Contradiction):  # nobody is told that all is well
         audit(AuditRequest((repo,), choice=choose((), ("TS005",), None)))
-    with pytest.raises(Problem, match="contradicts itself"):
+    with pytest.raises(Contradiction):
         generate(GenerateRequest(repo.parent))

@@ -126,7 +126,7 @@ def test_files_that_git_does_not_know_are_told_where_recipes_that_it_knows_read_
     assert "TS007" not in {one.rule for one in judged(tmp_path).findings}
     shutil.rmtree(tmp_path / ".flox/pkgs/lib")
     missing = [one for one in judged(tmp_path).findings if one.rule == "TS006"]
-    assert [one.message for one in missing] == ["there is no ./lib/mk.nix"] * 5
+    assert ["./lib/mk.nix" in one.message for one in missing] == [True] * 5
 
 
 @pytest.mark.parametrize(

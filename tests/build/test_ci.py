@@ -88,7 +88,7 @@ isa = ["avx2", "avx512", "avx512bf16", "avx512vnni"]
 def test_a_matrix_that_github_would_not_take_is_refused(tmp_path: Path, call: Call) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOO_WIDE)
     refused = call("ci", "github", "-w", str(tmp_path))
-    assert (refused.code, "are more than GitHub takes (256)" in refused.err) == (2, True)
+    assert (refused.code, refused.error, "256" in refused.err) == (2, "too-large", True)
     assert call("ci", "github", "-w", str(tmp_path), "sm120").code == 0
 
 

@@ -17,7 +17,7 @@ from torchsmith.build.farm import Builder, able, from_settings, machines_option,
 from torchsmith.build.farm_check import check_builder, isas_of, ssh_command
 from torchsmith.build.job import Job
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.problem import Invalid, Problem, Where
 from torchsmith.edge.process import Finished, run
 from torchsmith.record import open_record
 from torchsmith.workspace.settings import BuilderSettings
@@ -64,21 +64,22 @@ def test_a_builder_says_why_it_cannot_build_a_job(one: Builder, named: set[str])
 
 
 @pytest.mark.parametrize(
-    ("address", "words"),
+    "address",
     [
-        ("-oProxyCommand=touch", "would take for an option"),
-        ("ssh://-oProxyCommand=touch", "would take for an option"),
-        ("ssh://me@-oProxyCommand", "would take for an option"),
-        ("ssh://a:99999", "Port out of range"),
-        ("ssh://a:x", "Port"),
-        ("ssh://", "names no host"),
-        ("ssh://a:0", "names no host"),
+        "-oProxyCommand=touch",
+        "ssh://-oProxyCommand=touch",
+        "ssh://me@-oProxyCommand",
+        "ssh://a:99999",
+        "ssh://a:x",
+        "ssh://",
+        "ssh://a:0",
     ],
 )
-def test_an_address_that_is_none_is_refused_in_words(address: str, words: str) -> None:
-    with pytest.raises(Problem, match=words):
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(Invalid, match=address) as caught:
         read_machines(f"{address} x86_64-linux", "machines")
-    with pytest.raises(Problem, match=words):
+    assert caught.value.where == Where("machines", 1)
+    with pytest.raises(Invalid, match=address):
         from_settings([BuilderSettings(address=address, systems=("x86_64-linux",))])
 
 
@@ -93,10 +94,8 @@ def test_a_job_without_a_capable_builder_carries_the_reason_of_each() -> None:
     found = refusals(
         [builder(isas=frozenset(("avx2",))), builder(address="ssh://b", features=frozenset())], [job()]
     )
-    assert found == {
-        "torch": "ssh://a cannot run avx512 (it runs avx2), and the import check runs there; "
-        "ssh://b lacks the feature big-parallel"
-    }
+    assert set(found) == {"torch"}
+    assert re.fullmatch("ssh://a .*avx512.*; ssh://b .*big-parallel", found["torch"])
 
 
 CPUINFO = "processor : 0\nflags : fpu sse2 sse4_2 popcnt avx avx2 fma f16c\n"
@@ -151,8 +150,8 @@ def test_farm_check_tries_each_builder(place: Place, farm: dict[str, LoopbackBui
     told = json.loads(call(*place.words("farm", "check", "--json")).out)
     rows = {row["builder"]: row for row in told["builders"]}
     assert ISA in rows["ssh://one"]["isas"]
-    assert not [fault for fault in rows["ssh://one"]["faults"] if "GB free" not in fault]
-    assert rows["ssh://two"]["faults"] == ["nothing listens there: is sshd running?"]
+    assert not [fault for fault in rows["ssh://one"]["faults"] if "GB" not in fault]
+    assert ["sshd" in fault for fault in rows["ssh://two"]["faults"]] == [True]
 
 
 @pytest.mark.needs("nix", "ssh")
@@ -193,6 +192,6 @@ def test_a_cell_that_no_builder_can_run_is_refused_before_anything_is_built(
 ) -> None:
     use(place, "one", extra="isa = []\n")
     refused = call(*place.words("build", "--jobs", "0"))
-    assert refused.code == 3
-    assert f"cannot run {ISA} (it runs none of the catalog's instruction sets)" in refused.err
+    assert (refused.code, refused.error) == (3, "lacking")
+    assert ISA in refused.err
     assert open_record(place.root).runs() == []

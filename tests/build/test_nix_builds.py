@@ -59,7 +59,7 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
     assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(output)
     why_not = verified_by(open_record(place.root), builtin_catalog())
     assert why_not(place.torch) == "", "what was built keeps the promise of its name"
-    assert "was not built here" in why_not(place.vision)
+    assert why_not(place.vision)
     assert place.torch in call(*place.words("history")).out
     assert "pythonImportsCheck: " in call(*place.words("log", place.torch)).out
     wrong = call(*place.words("log", place.torch + "x"))
@@ -119,14 +119,14 @@ def test_kill_minus_nine_loses_nothing_and_repeats_nothing(place: Place, own_sto
     until(child, "steps", "pytorch")
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    assert "was killed" in call(*place.words("status")).out
+    assert "killed" in call(*place.words("status")).out
     done_before = [row.name for row in open_record(place.root).jobs(1) if row.state == "done"]
     assert any("magma" in name for name in done_before)
     resumed = call(*place.words("build", "--resume"))
     assert resumed.code == 0, resumed.err
     again = [row.name for row in open_record(place.root).jobs(2)]
     assert not set(done_before) & set(again)
-    assert call(*place.words("build", "--resume")).err.startswith("error: there is nothing to resume")
+    assert call(*place.words("build", "--resume")).error == "empty"
 
 
 def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_copy_that_failed_is_repeated_and_long_shared_builds_are_copied_too(
     words = place.words("build", place.torch, "--cache", f"file://{cache}")
     first = call(*words)
     assert first.code == 1
-    assert "cannot copy to the cache" in first.err
+    assert str(cache) in first.err
     cache.unlink()
     again = call(*words)
     assert again.code == 0, again.err
@@ -310,12 +310,14 @@ def test_verbs_that_only_tell_work_in_a_workspace_that_nobody_may_write(
         argv = [*weakened(), sys.executable, "-m", "torchsmith", *words, "--workspace", str(place.root)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         argv[argv.index(words[0]) :] = ["build", "--nixpkgs", str(MINI), "--workspace", str(place.root)]
-        refused = subprocess.run(argv, capture_output=True, text=True, check=False)
+        refused = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=False)
     finally:
         subprocess.run(["chmod", "-R", "u+w", place.root], check=True)
     assert "Traceback" not in done.stderr + refused.stderr
     assert done.returncode == 0, done.stderr
-    assert (refused.returncode, "make the folder writable" in refused.stderr) == (3, True), refused.stderr
+    assert refused.returncode == 3, refused.stderr
+    assert json.loads(refused.stdout)["error"]["code"] == "failed"
+    assert str(place.root) in refused.stderr
 
 
 def broken_promise(place: Place) -> None:
@@ -393,7 +395,7 @@ def test_what_breaks_the_promise_of_its_name_is_told_and_not_copied(
     for _ in range(2):  # built, then there
         done = call(*words)
         assert done.code == 1
-        assert f"{place.torch} is built, and not what its name says" in done.err
+        assert re.search(f"{place.torch}.* not what its name says", done.err)
     assert CELL not in served(tmp_path / "served")
     assert "magma" in served(tmp_path / "served"), "it promised nothing"
 

@@ -62,11 +62,11 @@ def test_a_job_that_rests_before_its_next_attempt_says_how_long() -> None:
     view.tell(JobStarted(job=NAME, name=NAME, attempt=1))
     view.tell(JobRetried(job=NAME, name=NAME, words="the remote builder went away", attempt=2, seconds=61.0))
     assert "attempt 2 in 1 min 01 s" in str(cast("Any", live.console.file).getvalue())
-    assert "again in 1 min" in shown(view)
+    assert "1 min" in shown(view)
     assert "sm120-avx512vnni" in shown(view)
     assert all(len(line) <= 80 for line in shown(view).splitlines())
     view.tell(JobStarted(job=NAME, name=NAME, attempt=2))
-    assert "again in" not in shown(view)
+    assert "1 min" not in shown(view)
 
 
 def test_what_is_left_is_learnt_from_steps_and_siblings_and_spread_over_slots() -> None:

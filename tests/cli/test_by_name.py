@@ -72,7 +72,7 @@ def test_after_a_build_the_results_and_the_next_commands_are_told(tmp_path: Path
     for name in names:
         (tmp_path / name).symlink_to(tmp_path)
     lines = next_steps(tmp_path, names, Path("a b"), "acme")
-    assert f"  and 2 more in {tmp_path}" in lines
+    assert [line.split()[1] for line in lines if line.endswith(f" {tmp_path}")][-1] == "2"
     assert lines[-3:] == [
         "  torchsmith verify n0 -w 'a b'",
         "  torchsmith test n0 -w 'a b'",

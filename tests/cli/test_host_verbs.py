@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 
@@ -100,11 +101,11 @@ def test_the_manifest_of_a_consumer_is_toml_and_wants_an_organisation(call: Call
 @pytest.mark.parametrize(
     ("machine", "cuda", "loss"),
     [
-        (ZEN4, "12.8", "sm89 runs code that was compiled for sm86"),
-        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580"), "13.0", "6 GPU architectures"),
-        (("--cpu", "haswell", "--gpu", "P100", "--driver", "550"), "12.6", "7 GPU architectures"),
-        (("--cpu", "zen4", "--gpu", "none"), "", "any x86_64"),
-        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "550"), "", "stays idle"),
+        (ZEN4, "12.8", "sm86"),
+        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580"), "13.0", "6 GPU"),
+        (("--cpu", "haswell", "--gpu", "P100", "--driver", "550"), "12.6", "7 GPU"),
+        (("--cpu", "zen4", "--gpu", "none"), "", "x86_64"),
+        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "550"), "", "idle"),
     ],
 )
 def test_the_stock_wheel_is_one_that_runs_and_says_what_is_lost(
@@ -169,7 +170,7 @@ def test_a_workspace_is_not_told_to_add_what_its_line_does_not_build(call: Call)
     file = Path("torchsmith.toml")
     file.write_text(file.read_text().replace("format = 1", 'format = 1\nline = "2.10"', 1))
     out = call("pick", "--cpu", "zen4", "--gpu", "V100", "--driver", "550").out
-    assert "would run here" in out
+    assert "sm70" in out
     assert "to include" not in out
 
 
@@ -177,7 +178,7 @@ def test_an_lscpu_alone_leaves_the_gpus_unknown_and_says_so(call: Call) -> None:
     options = reports("lscpu-german")[:2]
     result = call("pick", "--profile", "wide", *options)
     assert result.code == 0
-    assert "GPUs are unknown" in result.out
+    assert "unknown" in result.out
     assert not json.loads(call("pick", "--json", *options).out)["gpus_known"]
 
 
@@ -199,8 +200,8 @@ def test_explain_says_of_every_other_candidate_why_not(call: Call) -> None:
     ).out
     for cell in json.loads(call("list", "--profile", "real", "--json", "pytorch").out)["cells"]:
         assert cell["name"] in out
-    for why in ("avx512 comes before avx2", "120 code runs on capability 12.x alone"):
-        assert why in out
+    assert re.search("avx512 .* avx2 .*general", out)
+    assert re.search("120 code .*12.x", out)
 
 
 def test_selectors_narrow_the_candidates(call: Call) -> None:

@@ -90,7 +90,7 @@ def test_a_failing_recipe_is_named_with_its_line_and_the_others_are_printed(
     assert result.code == 1
     assert len(result.out.splitlines()) == 3
     assert f"{recipe}:{place + 1}:" in result.err
-    assert "error: attribute 'nonsense' missing" in result.err
+    assert "'nonsense'" in result.err
     rows = json.loads(call("eval", "--json").out)["recipes"]
     assert [row["name"] for row in rows if "error" in row] == [AVX2]
 
@@ -108,7 +108,7 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
     for verb in ("eval", "graph"):
         result = call(verb, "pytorch")
         assert result.code == 3, result.err
-        assert "cannot download" in result.err
+        assert "1" * 40 in result.err
         assert AVX512 in result.out
     assert call("sbom", "pytorch").code == 3
     assert call("rehearse", "pytorch", "--dry-run").code == 3
@@ -141,7 +141,7 @@ def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
     torches = [one for one in told["heavy"] if one["kind"] == "torch"]
     assert [one["shared"] for one in torches] == [True, True]
     assert sorted(torches[0]["recipes"]) == [AVX2, AVX2.replace("pytorch", "torchvision")]
-    assert "long builds: 2 torch, 1 triton" in call("graph").err
+    assert "2 torch, 1 triton" in call("graph").err
 
 
 @pytest.mark.needs("nix")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Conflict, NotKnown, Problem
 from torchsmith.host.cover import Cover, FleetPlan, Pins, catalog_estimates
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import Fleet, MachineKind, read_fleet
@@ -142,7 +143,7 @@ def test_a_machine_that_nothing_serves_is_named_with_the_reason() -> None:
     asked = cover(MIXED)
     lost = [one.demand for one in asked.fewest().served if one.cell is None]
     assert [demand.kinds for demand in lost] == [("old",)]
-    assert "needs driver 525.60.13 or newer, not 470.1" in asked.why_unserved(lost[0])
+    assert re.search(r"525\.60\.13.* 470\.1", asked.why_unserved(lost[0]))
     assert asked.hopeless == 2
 
 
@@ -164,8 +165,11 @@ def test_at_full_size_every_machine_gets_what_pick_would_give_it() -> None:
         assert choice.variants[0].fit.variant.name in names
 
 
+CELL = "pytorch-python313-cuda13_0-sm120-avx512"
+
+
 def test_pins_hold() -> None:
-    must = "pytorch-python313-cuda13_0-sm120-avx512"
+    must = CELL
     banned = "pytorch-python313-cuda12_9-sm80-avx2"
     plan = cover(MIXED, Pins((must,), (banned,))).fewest()
     names = [cell.name for cell in plan.cells]
@@ -175,19 +179,16 @@ def test_pins_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pins", "said"),
+    ("pins", "kind", "hint"),
     [
-        (
-            Pins(("pytroch-python313-cuda13_0-sm120-avx512",)),
-            "did you mean pytorch-python313-cuda13_0-sm120-avx512",
-        ),
-        (Pins(("pytorch-python313-cpu-avx2",), ("pytorch-python313-cpu-avx2",)), "must not be chosen"),
+        (Pins((CELL.replace("pytorch", "pytroch"),)), NotKnown, f"{CELL}?"),
+        (Pins((CELL,), (CELL,)), Conflict, ""),
     ],
 )
-def test_pins_that_cannot_hold_are_refused(pins: Pins, said: str) -> None:
-    with pytest.raises(Problem) as caught:
+def test_pins_that_cannot_hold_are_refused(pins: Pins, kind: type[Problem], hint: str) -> None:
+    with pytest.raises(kind, match=pins.must[0]) as caught:
         cover(MIXED, pins)
-    assert said in str(caught.value)
+    assert hint in caught.value.hint
 
 
 def test_weights_decide_who_is_served_first() -> None:
@@ -208,7 +209,7 @@ def test_the_bill_counts_companions_and_the_largest_build() -> None:
 
 def test_a_fleet_without_drivers_says_what_it_assumes() -> None:
     asked = cover(fleet(("x", 1, Given(cpu="zen3", gpu="H100"))))
-    assert asked.fewest().served[0].assumed == ("the driver is 525.60.13 or newer",)
+    assert ["525.60.13" in words for words in asked.fewest().served[0].assumed] == [True]
 
 
 def test_ten_thousand_machines_are_one_demand_for_each_kind() -> None:

@@ -157,7 +157,7 @@ def test_without_a_driver_the_least_demanding_cuda_is_taken_and_the_condition_sa
     answer = pick(machine(Given(cpu="zen3", gpu="A100")), CELLS, CATALOG, CATALOG.workloads["general"])
     assert names(answer) == ["cuda12_9-sm80-avx2"]
     provided = answer.choice.variants[0].fit.provided
-    assert [reason.text for reason in provided] == ["the driver is 525.60.13 or newer"]
+    assert [(reason.code, "525.60.13" in reason.text) for reason in provided] == [("driver", True)]
 
 
 def test_a_gpu_that_needs_a_new_driver_vouches_for_it() -> None:
@@ -193,7 +193,7 @@ def test_a_driver_that_is_too_old_is_the_nearest_miss_and_its_cure_is_named() ->
     )
     nearest = answer.ranking.misses[0]
     assert nearest.variant.name == "pytorch-python313-cuda13_0-sm89-avx512"
-    assert [reason.hint for reason in nearest.reasons] == ["update the driver to 580 or newer"]
+    assert [(reason.code, " 580 " in reason.hint) for reason in nearest.reasons] == [("driver", True)]
     assert [fit.variant.name for fit in answer.wanted] == ["pytorch-python313-cuda12_9-sm89-avx512"]
 
 
@@ -229,7 +229,7 @@ def test_the_commands_are_those_that_a_person_types() -> None:
         (Given(cpu="Saphire Rapids"), NotKnown, "'Saphire", "Rapids?"),
         (Given(gpu="RTX 9999"), NotKnown, "'RTX 9999'", "sm89"),
         (Given(gpu="4090"), NotKnown, "'4090'", "RTX 4090?"),
-        (Given(gpu="AMD MI300X"), NotKnown, "MI300X", "NVIDIA's GPUs alone: write none"),
+        (Given(gpu="AMD MI300X"), NotKnown, "MI300X", "none"),
         (Given(gpu="Radeon RX 7900"), NotKnown, "Radeon", "none"),
         (Given(gpu="A100 RTX 4090"), NotKnown, "A100", " + "),
         (Given(features="avx", isa="foo"), NotKnown, "'foo'", "avx512"),

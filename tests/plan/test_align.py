@@ -67,7 +67,7 @@ def test_recipes_that_no_row_can_hold_are_named(apart: Path) -> None:
     assert set(left) == {"pytorch-python313-darwin-mps", f"pytorch-{cell}-magma", f"torchvision-{cell}"}
     assert "darwin" in left["pytorch-python313-darwin-mps"]
     told = run([PROGRAM, "align", apart])
-    assert told.stderr.count("in no row") == 3
+    assert [name for name in left if name not in told.stderr] == []
     assert len(json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["left"]) == 3
 
 
@@ -79,7 +79,7 @@ def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
     reasons = [one.why for one in make_missing(align((apart,))) if one.left]
     assert len(reasons) == 2
     assert len(set(reasons)) == 1
-    assert all("nothing tells which torch" in reason for reason in reasons)
+    assert "pytorch-python313-cuda13_0-sm90-avx2" in reasons[0]
 
 
 def test_one_repository_cannot_be_aligned(apart: Path) -> None:
@@ -108,12 +108,11 @@ def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path) -> Non
     (tmp_path / "build-vllm/.flox/pkgs/vllm-python313-cuda12_9-sm90-avx2.nix").unlink()
     shown = run([PROGRAM, "align"], cwd=tmp_path)
     assert shown.code == 1
-    assert shown.stdout.count("missing in build-vllm") == 1
-    assert shown.stdout.count("not of vLLM") == 2
-    assert "cannot be, 2: vLLM: its cupy asks for cuDNN" in shown.stderr
+    assert [line.split()[-1] for line in shown.stdout.splitlines()].count("build-vllm") == 1
     said = json.loads(run([PROGRAM, "align", tmp_path, "--json"]).stdout)
     assert said["missing"] == 1
     assert set(said["cannot"]) == {f"vllm-python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm120")}
+    assert all("cuDNN" in why for why in said["cannot"].values())
     created = run([PROGRAM, "align", tmp_path, "--create"])
     assert created.stdout.count("create  ") == 1
 
@@ -130,5 +129,5 @@ def test_a_right_recipe_that_nobody_can_ask_for_is_not_to_be_included(tmp_path: 
     repos = wanted_repos(opened.matrix, opened.settings, opened.catalog)
     found = reconcile(opened, repos, judge=lambda recipe: "")
     why = {Path(one.path).stem.rpartition("-")[2]: one.why for one in found if one.before == "{ }: null\n"}
-    assert "makes none such: vLLM: Nix: tensorflow-bin" in why["armv9"]
-    assert "include it there" in why["avx512"]
+    assert "tensorflow-bin" in why["armv9"]
+    assert ["include" in why[isa] for isa in ("armv9", "avx512")] == [False, True]

@@ -57,10 +57,9 @@ def test_people_read_the_terms_that_are_not_free_first(place: Place, call: Call)
     assert said.code == 0
     lines = said.out.splitlines()
     assert EULA in lines[0]
-    assert "may be redistributed" in lines[0]
+    assert "redistributed" in lines[0]
     assert lines[1].strip().startswith("https://docs.nvidia.com/cuda/eula")
     assert any("cudnn 9.13.0" in line for line in lines)
-    assert "not free" in said.err
 
 
 @pytest.mark.usefixtures("nix_here")

@@ -133,7 +133,7 @@ def test_descriptions_are_true_for_their_cell(recipes: dict[str, dict[str, Any]]
             if words[-1] == isa:
                 assert f"{title} CPUs" in recipe["description"]
         if words[2] == "cpu":
-            assert "without CUDA" in recipe["description"]
+            assert "without CUDA" in recipe["description"]  # what every user of a recipe reads
             assert "GPU: none" in recipe["long"]
         else:
             assert words[3].upper() in recipe["description"]

@@ -179,7 +179,7 @@ def test_a_full_disk_is_a_problem_with_its_place_and_leaves_the_record_whole(rec
     record._db.execute(f"pragma max_page_count = {pages}")
     with pytest.raises(Problem) as caught:
         record.add_jobs([job(run, f"job-{number}" * 50) for number in range(200)])
-    assert "free some space" in caught.value.hint
+    assert "space" in caught.value.hint
     assert str(record.path) in caught.value.message
     assert record.jobs(run) == []
     record._db.execute("pragma max_page_count = 100000")
@@ -258,9 +258,9 @@ def test_a_damaged_value_is_told_with_its_place_and_cure(column: str, value: obj
 @pytest.mark.parametrize(
     ("error", "cure"),
     [
-        (PermissionError(13, "Permission denied", "/w"), "make the folder writable"),
-        (OSError(28, "No space left on device", "/w"), "free some space"),
-        (OSError(30, "Read-only file system", "/w"), "make the folder writable"),
+        (PermissionError(13, "Permission denied", "/w"), "writable"),
+        (OSError(28, "No space left on device", "/w"), "space"),
+        (OSError(30, "Read-only file system", "/w"), "writable"),
         (sqlite3.DatabaseError("database disk image is malformed"), ".recover"),
     ],
 )

@@ -184,7 +184,7 @@ def test_the_addresses_of_the_workspace_count_for_every_verb_that_evaluates(
     recipe.write_text(f'{{ }}: import (fetchTarball "{address}") {{ }}\n')
     settings = place.root / "torchsmith.toml"
     audit = place.words("audit", str(recipe.parents[2]), "--eval")
-    assert "TS003 does not evaluate" in call(*audit).out
+    assert "TS003" in call(*audit).out
     settings.write_text(settings.read_text().replace("format = 1", f'format = 1\nfetch = ["{address}"]'))
     assert "TS003" not in call(*audit).out
     asked: list[tuple[str, ...]] = []
@@ -308,7 +308,7 @@ def test_a_package_that_its_own_system_does_not_have_is_still_refused(
     recipe.write_text(BOUND.format(pin=PIN, argument=f'system = "{system}";', platform=other))
     refused = call(*place.words("fix-hashes", "pytorch-bound"))
     assert refused.code == 1
-    assert "not available on the requested hostPlatform" in refused.err
+    assert "hostPlatform" in refused.err
 
 
 def test_build_can_learn_hashes_first(place: Place, nix_here: Path, call: Call) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.edge.lock import exclusive
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import Exit, NotFound, Problem
 from torchsmith.recipe.header import owner_of
 from torchsmith.workspace.run import GenerateReport, GenerateRequest, generate
 
@@ -276,7 +276,7 @@ def test_without_a_workspace_file_there_is_nowhere_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Problem, match=r"no torchsmith\.toml"):
+    with pytest.raises(NotFound, match=r"torchsmith\.toml"):
         generate(GenerateRequest())
 
 

@@ -124,8 +124,8 @@ def test_a_killed_pin_moves_every_recipe_or_none(master: Path) -> None:
         assert not list(root.rglob(DRAFT))
         outcomes.append((found == after, writer.recovered))
     assert {moved for moved, _ in outcomes} == {True, False}
-    assert any("was finished first" in said for _, said in outcomes)
-    assert any("had changed nothing yet" in said for _, said in outcomes)
+    assert any("finished" in said for moved, said in outcomes if moved)
+    assert any("nothing" in said for moved, said in outcomes if not moved)
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
     os.utime(tmp_path / "a", (0, 0))  # whatever the clock says
     with writing(tmp_path, "next") as writer:
         pass
-    assert "edited meanwhile and left: a" in writer.recovered
+    assert writer.recovered.endswith(": a")
     assert [(tmp_path / name).read_text() for name in ("a", "b", "c")] == ["by hand", "new", "new"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.worth import standin
 from torchsmith.artifact.interpreter import Interpreter
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Failed, Problem
 from torchsmith.edge.process import run
 from torchsmith.worth.compare import BuildComparison, MeasureRow, compare_builds
 from torchsmith.worth.cores import choose
@@ -87,9 +87,8 @@ def test_an_import_is_timed_with_its_bytecode_at_hand(
 
 def test_noise_that_could_hide_it_is_said(tmp_path: Path) -> None:
     found = compared(tmp_path, SLOW="op7", NOISE="0.3")
-    assert "noisy" in outcomes(found).values()
     assert row(found, "op7").outcome == "noisy"
-    assert any("too large to judge" in note for note in found.notes)
+    assert any("judge" in note for note in found.notes)
 
 
 def test_too_few_rounds_claim_nothing(tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_an_operation_that_is_not_right_is_left_out(
 
 
 def test_a_build_that_cannot_be_imported_is_a_problem(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match=r"A cannot be compared: .*libmissing"):
+    with pytest.raises(Failed, match=r"^A .*libmissing"):
         compared(tmp_path, FAIL="load")
 
 
@@ -179,21 +178,20 @@ def test_the_command_line_asks_real_processes(tmp_path: Path) -> None:
 
 def test_a_program_that_is_no_python_is_a_problem() -> None:
     """It ends before it reads the first question."""
-    done = run([sys.executable, "-m", "torchsmith", "compare", "/bin/true", "/bin/true"], timeout=60)
-    assert (done.code, done.stdout) == (1, "")
-    assert "A cannot be compared" in " ".join(done.stderr.split())
+    words = ("compare", "/bin/true", "/bin/true", "--json")
+    done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
+    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (1, "failed")
 
 
 def test_a_drawing_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path) -> None:
     where = tmp_path / "file" / "x.svg"
     where.parent.touch()
     command = [sys.executable, "-m", "torchsmith", "compare", "sample", "sample", "--runs", "60"]
-    done = run([*command, "--svg", str(where)], timeout=20)
-    assert done.code == 3
-    assert "cannot write" in " ".join(done.stderr.split())
+    done = run([*command, "--svg", str(where), "--json"], timeout=20)
+    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (3, "cannot-write")
 
 
 def test_what_is_no_build_is_a_problem(tmp_path: Path) -> None:
-    done = run([sys.executable, "-m", "torchsmith", "compare", tmp_path, tmp_path / "none"], timeout=60)
-    assert done.code == 2
-    assert "holds no Python package" in " ".join(done.stderr.split())
+    words = ("compare", tmp_path, tmp_path / "none", "--json")
+    done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
+    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (2, "invalid")
