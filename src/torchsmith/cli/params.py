@@ -57,7 +57,7 @@ def params_of(run: Callable[..., Any]) -> dict[str, tuple[inspect.Parameter, Any
         else:
             kind, param = get_args(hints[name])[:2] or (hints[name], None)
             if isinstance(param, Param) and param.kind == "Option" and not param.names:
-                param = Param("Option", (f"--{name.replace('_', '-')}",), param.more)
+                param = Param("Option", (f"--{name.rstrip('_').replace('_', '-')}",), param.more)
             found[name] = (parameter, kind, param)
     return found
 
