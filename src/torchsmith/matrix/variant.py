@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -188,6 +189,7 @@ def try_read(name: str, catalog: Catalog) -> Reading | None:
         return None
 
 
+@lru_cache(8192)  # finding, judging and comparing recipes each read all of their names
 def read_name(name: str, catalog: Catalog) -> Reading:
     """Read a package name, ours or an older spelling of it."""
     if len(name) > LONGEST:

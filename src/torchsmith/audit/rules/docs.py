@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchsmith.audit.claims import claims_in, vocabulary
 from torchsmith.audit.repo import Repo
@@ -33,6 +33,7 @@ SENTENCE = re.compile(r"[^\s][^\n]*?(?:[.;!?](?=\s)|$)", re.MULTILINE)
 ELSEWHERE = re.compile(
     r"\b(branch|checkout|plan(?:ned)?|to ?do|to create|to be|future|pending|not yet|soon)\b", re.IGNORECASE
 )
+ARCHITECTURE = re.compile(r"(?:SM|sm|compute)[_ ]?\d")
 NAME = re.compile(r"\b[a-z][\w-]*?-python3\d+-[\w-]+(?:\.\d\w*)?")
 
 
@@ -79,6 +80,7 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
     """A variant that a page of the repo lists exists as a recipe, and a page that lists variants lists all of
     them."""
     package = _package(repo)
+    known = [recipe.variant for recipe in repo.recipes if recipe.variant]
     names = {recipe.name for recipe in repo.recipes if recipe.variant}
     for file, text in _pages(repo):
         listed: dict[str, int] = {}
@@ -87,7 +89,8 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
                 listed.setdefault(found[0].removesuffix(".nix"), found.start())
         for name, at in listed.items():
             line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
-            if name not in names and _missed(name, repo) and not ELSEWHERE.search(line):
+            named = None if name in names else Variant.try_parse(name, repo.catalog)
+            if _missed(named, known) and not ELSEWHERE.search(line):
                 yield Defect(f"names {name}, which has no recipe", file=file, at=_line(text, at))
         missing = sorted(names - set(listed))
         if missing and len(listed) > max(8, len(names) // 2) and "/docs/" not in f"/{file}":
@@ -95,20 +98,21 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
             yield Defect(words, file=file, sure=GUESS)
 
 
-def _missed(name: str, repo: Repo) -> bool:
+def _missed(named: Variant | None, known: Sequence[Variant]) -> bool:
     """Whether a recipe of that name is missed here: there are others of its Python and CUDA, so that it is
     not another branch's, and none of its cell under another spelling."""
-    named = Variant.try_parse(name, repo.catalog)
-    known = [one.variant for one in repo.recipes if one.variant]
-    beside = any((one.python, one.cuda) == (named.python, named.cuda) for one in known) if named else False
-    same = (named.python, named.target, named.isa) if named else None
-    return beside and not any((one.python, one.target, one.isa) == same for one in known)
+    if named is None:
+        return False
+    beside = [one for one in known if one.python is named.python and one.cuda is named.cuda]
+    return bool(beside) and (named.target, named.isa) not in [(one.target, one.isa) for one in beside]
 
 
 def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:
     """Whether a word names a recipe of a package; a release that no recipe has is a pname."""
+    if name in known:
+        return True
     variant = Variant.try_parse(name, repo.catalog)
-    return variant is not None and variant.package == package and (not variant.release or name in known)
+    return variant is not None and variant.package == package and not variant.release
 
 
 @rule("TS963", "false hardware claim in a page", WARNING, sure=LIKELY, over="repo")
@@ -117,10 +121,14 @@ def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
     words = vocabulary(repo.catalog)
     for file, text in _pages(repo):
         for match in SENTENCE.finditer(text):
+            if not ARCHITECTURE.search(match[0]):
+                continue
+            said = [(one.lastgroup, one["sm"]) for one in words.pattern.finditer(match[0])]
+            if len({sm for _, sm in said if sm}) != 1 or "part" not in [kind for kind, _ in said]:
+                continue  # how it is meant takes longer to find out
             found = claims_in(match[0], repo.catalog)
             sms = {one.value for one in found if one.kind == "sm"}
-            named = {one["sm"] for one in words.pattern.finditer(match[0]) if one["sm"]}
-            if len(sms) != 1 or len(named) != 1:
+            if len(sms) != 1:
                 continue
             sm = next(iter(sms))
             for one in found:
