@@ -9,10 +9,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.edge.problem import Invalid, TooLarge, Where
+from torchsmith.edge.toml import read_kept
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
 from torchsmith.host.read_cpu import system_of_machine
 
@@ -102,14 +104,7 @@ _GPU = "nvidia.com/gpu."
 _CPUID = "feature.node.kubernetes.io/cpu-cpuid."
 _MODEL = "feature.node.kubernetes.io/cpu-model."
 _PCI = "feature.node.kubernetes.io/pci-"
-_VENDORS = {"Intel": "GenuineIntel", "AMD": "AuthenticAMD"}
-# Node feature discovery's words where /proc/cpuinfo has others.
-_WORDS = {
-    "fma3": "fma", "sse42": "sse4_2", "sse4": "sse4_1", "avx512vnni": "avx512_vnni",
-    "avx512bf16": "avx512_bf16", "aesni": "aes", "lzcnt": "abm",
-}  # fmt: skip
-# It leaves out what nearly every CPU has (attributeBlacklist): no CPU has the one without the others.
-_IMPLIED = {"avx512f": {"avx2", "fma"}, "avx2": {"avx", "f16c"}, "avx": {"sse4_2", "popcnt"}}
+WORDS = Path(__file__).with_name("kubernetes.toml")
 
 
 def _kubernetes(item: Mapping[str, Any], source: str) -> Node:
@@ -118,16 +113,18 @@ def _kubernetes(item: Mapping[str, Any], source: str) -> Node:
     labels = {key: str(value) for key, value in _table(metadata, "labels").items()}
     arch = labels.get("kubernetes.io/arch") or _table(_table(item, "status"), "nodeInfo").get("architecture")
     notes: list[Note] = []
+    words = read_kept(WORDS)
     features = {
-        _WORDS.get(word.lower(), word.lower())
+        words["features"].get(word.lower(), word.lower())
         for word in (key.removeprefix(_CPUID) for key in labels if key.startswith(_CPUID))
     }
-    for word, others in _IMPLIED.items():
-        features |= others if word in features else set()
-    model = [labels.get(_MODEL + key, "") for key in ("vendor_id", "family", "id")]
+    for word, others in words["implied"].items():
+        features.update(others if word in features else ())
+    vendor, *model = [labels.get(_MODEL + key, "") for key in ("vendor_id", "family", "id")]
+    id_ = "/".join([words["vendors"].get(vendor, vendor), *model])
     facts = HostFacts(
         system=Fact(system_of_machine(str(arch)), source) if arch else None,
-        cpu_id=Fact("/".join([_VENDORS.get(model[0], model[0]), *model[1:]]), source) if all(model) else None,
+        cpu_id=Fact(id_, source) if vendor and all(model) else None,
         features=said(frozenset(features), source),
         driver=_label_driver(labels, source, notes),
         gpus=_label_gpus(labels, _table(_table(item, "status"), "capacity"), source, notes),
