@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
 
 NOBODY = 65534
+CLONE = Path(__file__).parent.parent
 
 
 def _setpriv(*words: str) -> tuple[str, ...]:
@@ -21,6 +28,11 @@ def weakened() -> tuple[str, ...]:
     return _setpriv("--bounding-set", "-dac_override,-dac_read_search")
 
 
+@cache
 def ordinary() -> tuple[str, ...]:
-    """A user who is not root; nobody, where root asks."""
-    return _setpriv("--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
+    """A user who is not root; nobody, where root asks, and where nobody may read this clone."""
+    prefix = _setpriv("--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
+    tried = subprocess.run([*prefix, sys.executable, "-c", "import torchsmith.cli.main"], capture_output=True)
+    if tried.returncode:
+        pytest.skip(f"users other than root cannot enter {CLONE}: clone torchsmith outside of /root")
+    return prefix
