@@ -88,8 +88,9 @@ def test_companions_that_their_line_does_not_build_are_of_their_torchs_line(
     (pkgs := tmp_path / "build-torchaudio/.flox/pkgs").mkdir(parents=True)
     (pkgs / f"{companion}.nix").write_text("{ python3Packages }: python3Packages.torchaudio\n")
     monkeypatch.chdir(tmp_path)
-    said = call("init", "--from", "build-pytorch", "--from", "build-torchaudio")
+    said = call("init", "--from", *sorted(one.name for one in tmp_path.glob("build-*")))
     assert said.code == 0, said.err
+    assert call("init", "one", "two").code == 2
     assert "left out" not in said.out
     assert companion in call("list", "--names").out.split()
 

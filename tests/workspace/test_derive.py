@@ -50,7 +50,7 @@ def test_what_was_generated_is_derived_again(tmp_path: Path) -> None:
     generate(GenerateRequest(workspace=tmp_path, git=False))
     before = open_workspace(tmp_path).matrix.cells
     (tmp_path / "torchsmith.toml").unlink()
-    derived = derive_workspace(None, sorted(tmp_path.glob("build-*")))
+    derived = derive_workspace(sorted(tmp_path.glob("build-*")))
     write_derived(derived)
     assert not derived.left
     assert not derived.folders
@@ -64,7 +64,7 @@ def test_recipes_of_other_hands_are_kept_and_the_rest_is_told(tmp_path: Path) ->
     right = "pytorch-python313-cuda12_9-sm90-avx2"
     names = (right, "pytorch-python313-cuda13_0-sm70-avx2", "pytorch-python313-darwin-mps")
     repo = repository(tmp_path / "torch-for-us", *names)
-    derived = derive_workspace(None, [repo])
+    derived = derive_workspace([repo])
     write_derived(derived)
     assert [(one.name, one.impossible) for one in derived.left] == [(names[1], True), (names[2], False)]
     assert derived.folders == {"pytorch": "torch-for-us"}
@@ -78,25 +78,20 @@ def test_a_release_that_nothing_tells_is_asked_for_and_not_guessed(tmp_path: Pat
     name = "pytorch-python313-cuda12_9-sm90-avx512"
     repo = repository(tmp_path / "build-pytorch", name, manner="pin-that-nobody-knows")
     with pytest.raises(Problem, match="--line"):
-        derive_workspace(None, [repo])
-    assert [cell.line for cell in derive_workspace(None, [repo], "2.9").cells] == ["2.9"]
+        derive_workspace([repo])
+    assert [cell.line for cell in derive_workspace([repo], "2.9").cells] == ["2.9"]
 
 
 def test_repositories_that_cannot_be_one_workspace_are_refused(tmp_path: Path) -> None:
     name = "pytorch-python313-cuda12_9-sm90-avx2"
     here, twice = repository(tmp_path / "a/one", name), repository(tmp_path / "a/two", name)
     apart = repository(tmp_path / "b/three", name)
-    for repos, folder in (
-        ([here, apart], None),
-        ([here, twice], None),
-        ([here], tmp_path),
-        ([here / "x"], None),
-    ):
+    for repos in ([here, apart], [here, twice], [here, tmp_path], [here / "x"]):
         with pytest.raises(Problem):
-            derive_workspace(folder, repos)
-    write_derived(derive_workspace(None, [here]))
+            derive_workspace(repos)
+    write_derived(derive_workspace([here, tmp_path / "a"]))  # the folder that holds them is the workspace
     with pytest.raises(Problem, match="already"):
-        write_derived(derive_workspace(None, [here]))
+        write_derived(derive_workspace([here]))
 
 
 CUDAS = [cuda for cuda in CATALOG.cuda if str(cuda) in ("12.8", "12.9", "13.0")]

@@ -53,9 +53,11 @@ class Derived:
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept, in words
 
 
-def derive_workspace(folder: Path | None, repos: Sequence[Path], line: str | None = None) -> Derived:
-    """Read repositories; a Problem where they do not lie side by side, or hold nothing that can be read."""
-    root = _root(folder, repos)
+def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
+    """Read repositories; a Problem where they do not lie side by side, or hold nothing that can be read. The
+    folder that holds them, and is the workspace, may be named after them."""
+    repos = [repo for repo in repos if repo.resolve() != repos[0].resolve().parent]
+    root = _root(repos)
     catalog = load_catalog(root / "catalog")
     repositories = discover(repos).repositories
     recipes = [one for repository in repositories for one in repository.recipes]
@@ -126,11 +128,13 @@ def write_derived(derived: Derived, *, force: bool = False) -> None:
     write_atomic(derived.file, derived.text)
 
 
-def _root(folder: Path | None, repos: Sequence[Path]) -> Path:
+def _root(repos: Sequence[Path]) -> Path:
     """The folder that holds all repositories: a workspace's repositories lie directly in it."""
     missing = [repo for repo in repos if not repo.is_dir()]
     if missing:
-        raise NotFound(f"there is no folder {missing[0]}")
+        raise NotFound(
+            f"there is no folder {missing[0]}", hint="the workspace is the folder that holds the repositories"
+        )
     parents = {repo.resolve().parent for repo in repos}
     if len(parents) > 1:
         raise Conflict(
@@ -138,11 +142,6 @@ def _root(folder: Path | None, repos: Sequence[Path]) -> Path:
             hint="a workspace holds its repositories side by side: move them together",
         )
     (parent,) = parents
-    if folder is not None and folder.resolve() != parent:
-        raise Conflict(
-            f"the workspace of {repos[0]} is {parent}, not {folder}",
-            hint="a workspace holds its repositories side by side: leave the folder out",
-        )
     return Path(os.path.relpath(parent))
 
 

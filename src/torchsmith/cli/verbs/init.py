@@ -12,7 +12,13 @@ EXAMPLE = "torchsmith init builds --profile seed"
 
 
 def run(
-    folder: Annotated[Path | None, Argument("Where the workspace is to be; here.")] = None,
+    folders: Annotated[
+        list[Path] | None,
+        Argument(
+            "Where the workspace is to be; here. With --from: more repositories, as build-* gives them.",
+            metavar="[FOLDER]",
+        ),
+    ] = None,
     profile: ProfileChoice = "real",
     cell: Annotated[
         list[str] | None,
@@ -22,7 +28,7 @@ def run(
     ] = None,
     existing: Annotated[
         list[Path] | None,
-        Option("--from", "Read the matrix off the recipes of this repository; may be given again."),
+        Option("--from", "Read the matrix off the recipes of these repositories, side by side."),
     ] = None,
     line: Annotated[
         str | None, Option("With --from: the torch line of recipes that do not tell theirs.")
@@ -36,25 +42,28 @@ def run(
     """
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.paint import warn
+    from torchsmith.edge.problem import Conflict
     from torchsmith.workspace.start import start_workspace
 
     if existing:
-        _take_in(folder, existing, line, force)
+        _take_in([*existing, *(folders or ())], line, force)
         return
-    folder = folder or Path()
+    if folders and len(folders) > 1:
+        raise Conflict(f"{folders[1]}: a workspace is one folder", hint="--from takes repositories in")
+    folder = folders[0] if folders else Path()
     file, count = start_workspace(folder, profile, cells=cell or (), replace=force)
     warn(f"wrote {file}: {count} variants")
     next_step("generate", workspace=folder)
 
 
-def _take_in(folder: Path | None, repos: list[Path], line: str | None, force: bool) -> None:
+def _take_in(repos: list[Path], line: str | None, force: bool) -> None:
     """A workspace around repositories that are there."""
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.paint import warn, write
     from torchsmith.edge.words import grouped, some_of
     from torchsmith.workspace.derive import block_words, derive_workspace, write_derived
 
-    derived = derive_workspace(folder, repos, line)
+    derived = derive_workspace(repos, line)
     write_derived(derived, force=force)
     titles = {True: "cells that torchsmith does not make", False: "names that are no cell"}
     for impossible, title in titles.items():
