@@ -138,6 +138,16 @@ def test_adopting_keeps_a_copy_in_git_or_beside_the_file(root: Path) -> None:
     assert loose.with_name(loose.name + ".orig").read_text() == "{ }: 2\n"
 
 
+def test_an_environment_of_flox_is_adopted_by_its_name_alone(root: Path) -> None:
+    run(root)
+    manifest = root / "build-pytorch/.flox/env/manifest.toml"
+    manifest.write_text(own := 'version = 1\n[install]\nhello.pkg-path = "hello"\n')
+    assert [one.path for one in run(root, adopt=True).blocked] == [str(manifest.relative_to(root))]
+    assert manifest.read_text() == own
+    run(root, adopt=True, paths=(manifest,))
+    assert manifest.read_text() != own
+
+
 def test_check_diff_and_dry_run_write_nothing(root: Path) -> None:
     report = run(root, write=False)
     assert len(report.pending) == len(report.changes) > 20

@@ -94,7 +94,7 @@ JsonOption = Annotated[bool, Option("Print JSON.")]
 DryRunOption = Annotated[bool, Option("Write nothing; say what would change.")]
 AdoptedPaths = Annotated[
     list[Path] | None,
-    Argument("With --adopt: take over these files alone, pages too.", metavar="[PATH]..."),
+    Argument("With --adopt: take over these files alone, pages and Flox files too.", metavar="[PATH]..."),
 ]
 AdoptOption = Annotated[bool, Option("Take over recipes that are not torchsmith's.")]
 WaitOption = Annotated[float, Option("Seconds to wait for another run to end.")]

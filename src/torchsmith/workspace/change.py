@@ -13,6 +13,7 @@ from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]
 KINDS: tuple[ChangeKind, ...] = ("keep", "create", "rewrite", "replace", "delete")
+BY_NAME = (".md", ".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """Which files of others may be taken over: none, the paths named, or with no path all but pages."""
+    """Which files of others may be taken over: none, the paths named, or with no path all that may not say
+    more than ours would."""
 
     given: bool = False
     paths: tuple[str, ...] = ()
@@ -79,8 +81,8 @@ class Adoption:
         return cls(given, tuple(found))
 
     def takes(self, path: str) -> bool:
-        """Whether a file may be taken over; a page only by its own name."""
-        if not self.given or (path.endswith(".md") and path not in self.paths):
+        """Whether a file may be taken over; pages and the files of a Flox environment only by their names."""
+        if not self.given or (path.endswith(BY_NAME) and path not in self.paths):
             return False
         return not self.paths or any(
             path == one or path.startswith(f"{one}/") or one == "." for one in self.paths

@@ -57,7 +57,7 @@ def run(
     diff: Annotated[bool, Option("Write nothing; print what would change.")] = False,
     dry_run: Annotated[bool, Option("Write nothing; list what would be done.")] = False,
     adopt: Annotated[
-        bool, Option("Take over files that are not ours but no pages; git or .orig keeps them.")
+        bool, Option("Take over recipes that are not ours; git or .orig keeps what they were.")
     ] = False,
     commit: Annotated[bool, Option("Commit in each repository.")] = False,
     git: Annotated[bool, Option("--git/--no-git", "Tell git of the files, as Flox needs.")] = True,
@@ -127,7 +127,7 @@ def _print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None
     theirs = [one for one in report.blocked if one not in report.conflicts]
     for kind, style in STYLES.items():
         changes = report.conflicts if kind == "blocked" else by_kind.get(kind, [])
-        listed = changes if kind in ("blocked", "delete", "adopt") or check else changes[:SHOWN]
+        listed = changes if kind in ("blocked", "delete") or check else changes[:SHOWN]
         for change in listed:
             why = "" if kind == "create" else paint(f"  {change.why}", "dim", stream)
             line(paint(f"{kind:8}", style, stream) + change.path + why, hang=8)
