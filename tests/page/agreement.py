@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from tests.host.machines import Known, corpus
 from torchsmith.catalog import Catalog
 from torchsmith.cli.pick_view import _machine, pick_json
@@ -56,7 +58,7 @@ def by_command_line(asked: Asked) -> dict[str, Any]:
     except Problem as problem:
         return {"unread": problem.message.split(" (")[0]}
     answer = pick(facts, opened.matrix.cells, catalog, catalog.workloads[asked.workload])
-    told = pick_json(answer, catalog, IN_A_WORKSPACE)
+    told = msgspec.to_builtins(pick_json(answer, catalog, IN_A_WORKSPACE), enc_hook=str)
     choice = [
         {
             **{key: one[key] for key in ("name", "gpus", "compiled_for", "reasons", "provided", "unproved")},
@@ -66,7 +68,7 @@ def by_command_line(asked: Asked) -> dict[str, Any]:
     ]
     return {
         "machine": _machine(answer, catalog),
-        **{key: told[key] for key in KEYS},  # type: ignore[literal-required]
+        **{key: told[key] for key in KEYS},
         "choice": choice,
         "create": [{"name": one["name"], "unproved": one["unproved"]} for one in told["create"]],
         "notes": [str(note) for note in answer.facts.notes],

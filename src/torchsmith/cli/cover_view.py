@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
 
+import msgspec
+
+from torchsmith.catalog import Sm
+from torchsmith.catalog.axes import DriverVersion
 from torchsmith.cli.console import out, plain_table
 from torchsmith.cli.paint import warn, write
 from torchsmith.host.cover import Cover, FleetPlan, Served
@@ -136,7 +139,7 @@ def draw(cover: Cover, plan: FleetPlan, plans: Sequence[FleetPlan], svg: Path | 
     write_svg(cover_curve(cover_points(drawn, cover.fleet.machines)), svg)
 
 
-class ProofRow(TypedDict):
+class ProofRow(msgspec.Struct, frozen=True):
     """How sure it is that no plan is better."""
 
     status: str
@@ -144,7 +147,7 @@ class ProofRow(TypedDict):
     optimal: bool
 
 
-class CoverPlan(TypedDict):
+class CoverPlan(msgspec.Struct, frozen=True):
     """Variants, whom they serve and what they cost."""
 
     variants: list[str]
@@ -157,33 +160,33 @@ class CoverPlan(TypedDict):
     proof: ProofRow
 
 
-class ServedRow(TypedDict):
+class ServedRow(msgspec.Struct, frozen=True):
     """Machines that are alike, and the variant that they get."""
 
     machines: int
     weight: float
-    kinds: list[str]
-    gpus: list[str] | None
-    driver: str | None
+    kinds: Sequence[str]
+    gpus: Sequence[Sm] | None
+    driver: DriverVersion | None
     variant: str | None
     why: str
-    assumed: list[str]
+    assumed: Sequence[str]
 
 
-class ChosenPlan(CoverPlan):
+class ChosenPlan(CoverPlan, frozen=True):
     """The plan, machine by machine."""
 
     machines: list[ServedRow]
 
 
-class UnreadRow(TypedDict):
+class UnreadRow(msgspec.Struct, frozen=True):
     """An entry of the inventory that could not be read."""
 
     where: str
     why: str
 
 
-class CoverDocument(TypedDict):
+class CoverDocument(msgspec.Struct, frozen=True):
     """A plan for a fleet, and with --curve the best plan of each size."""
 
     machines: int
@@ -192,7 +195,7 @@ class CoverDocument(TypedDict):
     demands: int
     candidates: int
     not_read: list[UnreadRow]
-    columns_not_used: list[str]
+    columns_not_used: Sequence[str]
     plan: ChosenPlan
     curve: list[CoverPlan]
 
@@ -200,42 +203,23 @@ class CoverDocument(TypedDict):
 def cover_json(cover: Cover, plan: FleetPlan, plans: Sequence[FleetPlan]) -> CoverDocument:
     """Everything as data."""
     fleet = cover.fleet
-    return {
-        "machines": fleet.machines,
-        "entries": len(fleet.kinds),
-        "different": len(cover.groups),
-        "demands": len(cover.demands),
-        "candidates": len(cover.cells),
-        "not_read": [{"where": str(unread.where), "why": unread.why} for unread in fleet.unread],
-        "columns_not_used": list(fleet.unused_columns),
-        "plan": {**_plan_json(plan), "machines": [_served_json(one, cover) for one in plan.served]},
-        "curve": [_plan_json(one) for one in plans],
-    }
+    counts = (fleet.machines, len(fleet.kinds), len(cover.groups), len(cover.demands), len(cover.cells))
+    unread = [UnreadRow(str(one.where), one.why) for one in fleet.unread]
+    served = [_served_row(one, cover) for one in plan.served]
+    chosen = ChosenPlan(**msgspec.structs.asdict(_plan_row(plan)), machines=served)
+    return CoverDocument(*counts, unread, fleet.unused_columns, chosen, [_plan_row(one) for one in plans])
 
 
-def _plan_json(plan: FleetPlan) -> CoverPlan:
-    return {
-        "variants": [cell.name for cell in plan.cells],
-        "at_their_best": plan.best,
-        "slower": plan.slower,
-        "not_served": plan.unserved,
-        "hours": round(plan.bill.hours, 2),
-        "build_gb": plan.bill.build_gb,
-        "store_gb": round(plan.bill.store_gb, 2),
-        "proof": {"status": plan.proof.status, "gap": plan.proof.gap, "optimal": plan.proof.optimal},
-    }
+def _plan_row(plan: FleetPlan) -> CoverPlan:
+    bill, proof = plan.bill, plan.proof
+    machines = (plan.best, plan.slower, plan.unserved)
+    costs = (round(bill.hours, 2), bill.build_gb, round(bill.store_gb, 2))
+    sure = ProofRow(proof.status, proof.gap, proof.optimal)
+    return CoverPlan([cell.name for cell in plan.cells], *machines, *costs, sure)
 
 
-def _served_json(one: Served, cover: Cover) -> ServedRow:
-    demand = one.demand
+def _served_row(one: Served, cover: Cover) -> ServedRow:
+    demand, host = one.demand, one.demand.host
     why = cover.why_slower(one) if one.slower else cover.why_unserved(demand) if one.cell is None else ""
-    return {
-        "machines": demand.machines,
-        "weight": demand.weight,
-        "kinds": list(demand.kinds),
-        "gpus": None if demand.host.sms is None else [str(sm) for sm in demand.host.sms],
-        "driver": str(demand.host.driver) if demand.host.driver else None,
-        "variant": one.cell.name if one.cell else None,
-        "why": why,
-        "assumed": list(one.assumed),
-    }
+    machine = (demand.machines, demand.weight, demand.kinds, host.sms, host.driver)
+    return ServedRow(*machine, one.cell.name if one.cell else None, why, one.assumed)

@@ -17,9 +17,8 @@ def print_host(facts: HostFacts, catalog: Catalog) -> None:
 
 
 def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
-    if facts.system:
-        yield "system", facts.system.value, facts.system.source
-    for label, fact in (("OS", facts.os), ("glibc", facts.glibc), ("CPU", facts.cpu_name)):
+    stated = {"system": facts.system, "OS": facts.os, "glibc": facts.glibc, "CPU": facts.cpu_name}
+    for label, fact in stated.items():
         if fact:
             yield label, fact.value, fact.source
     if facts.microarchitecture:

@@ -57,19 +57,10 @@ def print_cells(matrix: Matrix, catalog: Catalog) -> None:
 
 def _row(cell: Cell, catalog: Catalog) -> CellRow:
     variant, line = cell.variant, catalog.lines[cell.line]
-    return CellRow(
-        cell.name,
-        variant.package.name,
-        line.version_of(variant.package.name),
-        pname(variant, line),
-        variant.python,
-        variant.cuda,
-        variant.sm,
-        variant.isa,
-        catalog.isas[variant.isa].platform,
-        cell.line,
-        [str(warning) for warning in cell.warnings],
-    )
+    package, version = variant.package.name, line.version_of(variant.package.name)
+    axes = (variant.python, variant.cuda, variant.sm, variant.isa, catalog.isas[variant.isa].platform)
+    warnings = [str(warning) for warning in cell.warnings]
+    return CellRow(cell.name, package, version, pname(variant, line), *axes, cell.line, warnings)
 
 
 def left_out_rows(workspace: Workspace, chosen: Matrix) -> Sequence[LeftOut]:

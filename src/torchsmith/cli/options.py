@@ -112,3 +112,10 @@ VariantOption = Annotated[
     str | None,
     Option("The variant it should be; else the one in the path's name.", autocompletion=complete_names),
 ]
+PAIR = "Its pair, where the catalog has none."
+VisionOption = Annotated[str, Option(PAIR)]
+AudioOption = Annotated[str, Option(PAIR)]
+PairOption = Annotated[
+    list[str] | None, Option("The release of another package that goes with it.", metavar="NAME=VERSION")
+]
+TarballHashOption = Annotated[str, Option("The hash of its tarball, where it is known.")]

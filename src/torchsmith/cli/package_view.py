@@ -57,18 +57,11 @@ def print_change(
 ) -> None:
     """What Nix said, what is written, and what to do next."""
     if as_json:
-        print_json(
-            PackageChangeDocument(
-                change.name,
-                written,
-                {one.path: one.after for one in change.edits},
-                list(change.package.needs) if added else [],
-                change.cells,
-                change.left_out,
-                [one.path for one in change.recipes],
-                [one.path for one in change.blocked],
-            )
-        )
+        files = {one.path: one.after for one in change.edits}
+        needs = list(change.package.needs) if added else []
+        recipes, blocked = ([one.path for one in some] for some in (change.recipes, change.blocked))
+        cells = (change.cells, change.left_out, recipes, blocked)
+        print_json(PackageChangeDocument(change.name, written, files, needs, *cells))
         return
     say_recovered(change.recovered)
     if added:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
+
+import msgspec
 
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.cli.paint import columns, paint, warn, write
@@ -188,13 +190,13 @@ def _others(pick: Pick, catalog: Catalog) -> list[tuple[str, str]]:
     return runs + [(miss.variant.name, "; ".join(map(str, miss.reasons))) for miss in pick.ranking.misses]
 
 
-class ChosenRow(TypedDict):
+class ChosenRow(msgspec.Struct, frozen=True):
     """A variant for this machine, and how to have it."""
 
     name: str
-    gpus: list[str]
-    compiled_for: list[str]
-    reasons: list[str]
+    gpus: Sequence[Sm]
+    compiled_for: Sequence[Sm]
+    reasons: Sequence[str]
     provided: list[str]
     unproved: list[str]
     install: str  # empty where no organisation is known
@@ -202,16 +204,16 @@ class ChosenRow(TypedDict):
     manifest: str  # for somebody who installs it with Flox; empty where no organisation is known
 
 
-class StockRow(TypedDict):
+class StockRow(msgspec.Struct, frozen=True):
     """PyTorch's own wheel for this machine, and what one loses with it."""
 
     torch: str
     cuda: str
     command: str
-    losses: list[str]
+    losses: Sequence[str]
 
 
-class CreateRow(TypedDict):
+class CreateRow(msgspec.Struct, frozen=True):
     """A variant that would suit better, and the steps to it."""
 
     name: str
@@ -219,23 +221,23 @@ class CreateRow(TypedDict):
     unproved: list[str]
 
 
-class OtherRow(TypedDict):
+class OtherRow(msgspec.Struct, frozen=True):
     """A variant that was not chosen, and why."""
 
     name: str
     why: str
 
 
-class PickDocument(TypedDict):
+class PickDocument(msgspec.Struct, frozen=True):
     """The answer, with the machine as `host --json` tells it."""
 
     host: dict[str, Any]
     gpus_known: bool
     workload: str
     choice: list[ChosenRow]
-    unserved: list[str]
-    companions: list[str]
-    brought: list[str]
+    unserved: Sequence[Sm]
+    companions: Sequence[str]
+    brought: Sequence[str]
     compiled_for_one: dict[str, str]
     create: list[CreateRow]
     stock: StockRow | None
@@ -246,51 +248,38 @@ def pick_json(pick: Pick, catalog: Catalog, here: Surroundings) -> PickDocument:
     """The whole answer as data."""
     from torchsmith.host.document import to_document
 
-    found = stock_wheel(pick.host, catalog)
-    return {
-        "host": to_document(pick.facts),
-        "gpus_known": pick.host.sms is not None,
-        "workload": pick.workload.name,
-        "choice": [_assigned_json(one, pick, catalog, here) for one in pick.choice.variants],
-        "unserved": [str(sm) for sm in pick.choice.unserved],
-        "companions": list(pick.companions),
-        "brought": list(pick.brought),
-        "compiled_for_one": {str(sm): fit.variant.name for sm, fit in pick.exact},
-        "create": [
-            {
-                "name": fit.variant.name,
-                "steps": list(
-                    build_commands(fit.variant, here, also=pick.also(fit.variant), included=False).values()
-                ),
-                "unproved": [str(reason) for reason in fit.unproved],
-            }
-            for fit in pick.wanted
-        ],
-        "stock": None
-        if found is None
-        else {
-            "torch": found.wheel.torch,
-            "cuda": str(found.wheel.cuda or ""),
-            "command": found.wheel.command,
-            "losses": list(found.losses),
-        },
-        "others": [{"name": name, "why": why} for name, why in _others(pick, catalog)],
-    }
+    stock = None
+    if found := stock_wheel(pick.host, catalog):
+        wheel = found.wheel
+        stock = StockRow(wheel.torch, str(wheel.cuda or ""), wheel.command, found.losses)
+    return PickDocument(
+        host=to_document(pick.facts),
+        gpus_known=pick.host.sms is not None,
+        workload=pick.workload.name,
+        choice=[_chosen(one, pick, catalog, here) for one in pick.choice.variants],
+        unserved=pick.choice.unserved,
+        companions=pick.companions,
+        brought=pick.brought,
+        compiled_for_one={str(sm): fit.variant.name for sm, fit in pick.exact},
+        create=[_wanted(fit, pick, here) for fit in pick.wanted],
+        stock=stock,
+        others=[OtherRow(*one) for one in _others(pick, catalog)],
+    )
 
 
-def _assigned_json(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> ChosenRow:
-    fit: Fits = one.fit
-    return {
-        "name": fit.variant.name,
-        "gpus": [str(sm) for sm in one.gpus],
-        "compiled_for": [str(sm) for sm in fit.exact],
-        "reasons": list(fit.reasons),
-        "provided": [str(reason) for reason in fit.provided],
-        "unproved": [str(reason) for reason in fit.unproved],
-        "install": install_command(fit.variant, here.org),
-        "build": list(build_commands(fit.variant, here, also=pick.also(fit.variant)).values()),
-        "manifest": manifest_of(one, pick, catalog, here.org) if here.org else "",
-    }
+def _wanted(fit: Fits, pick: Pick, here: Surroundings) -> CreateRow:
+    steps = build_commands(fit.variant, here, also=pick.also(fit.variant), included=False)
+    return CreateRow(fit.variant.name, [*steps.values()], [*map(str, fit.unproved)])
+
+
+def _chosen(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> ChosenRow:
+    fit, variant = one.fit, one.fit.variant
+    conditions = ([*map(str, fit.provided)], [*map(str, fit.unproved)])
+    install = install_command(variant, here.org)
+    build = [*build_commands(variant, here, also=pick.also(variant)).values()]
+    manifest = manifest_of(one, pick, catalog, here.org) if here.org else ""
+    facts = (variant.name, one.gpus, fit.exact, fit.reasons)
+    return ChosenRow(*facts, *conditions, install, build, manifest)
 
 
 def manifest_of(one: Assigned, pick: Pick, catalog: Catalog, org: str) -> str:

@@ -12,7 +12,7 @@ from torchsmith.artifact.report import Report
 from torchsmith.build.schedule import Schedule, Task
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.runs import gpu_code_runs
-from torchsmith.edge.words import grouped
+from torchsmith.edge.words import counted, grouped
 from torchsmith.host.cover import FleetPlan
 from torchsmith.nix.graph import Graph
 from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
@@ -60,16 +60,9 @@ def schedule_picture(schedule: Schedule, tasks: Sequence[Task], farm: str) -> Pi
     """A simulated run, a lane each builder."""
     known = {task.key: task for task in tasks}
     systems = sorted({task.system for task in tasks})
-    spans = [
-        DrawnJob(
-            one.slot,
-            one.start,
-            one.end,
-            known[one.key].name,
-            COLOURS[systems.index(known[one.key].system) % len(COLOURS)],
-        )
-        for one in schedule.placed
-    ]
+    colours = {system: COLOURS[at % len(COLOURS)] for at, system in enumerate(systems)}
+    placed = [(one, known[one.key]) for one in schedule.placed]
+    spans = [DrawnJob(one.slot, one.start, one.end, job.name, colours[job.system]) for one, job in placed]
     words = f"{len(spans)} builds on {farm} in {duration(schedule.makespan)}"
     legend = ", ".join(f"{_word(number)}: {system}" for number, system in enumerate(systems))
     return gantt(words, spans, words=f"{words} ({legend})" if len(systems) > 1 else words)
@@ -168,9 +161,7 @@ def findings_picture(document: PageDocument, width: int = WIDTH) -> Picture:
     for one in document.findings:
         counts[one.severity, one.rule, one.title] += len(one.places)
     rows = [
-        BarRow(
-            f"{rule} {title}", count, f"{count} {severity}{'s' if count > 1 else ''}", SEVERITIES[severity]
-        )
+        BarRow(f"{rule} {title}", count, counted(count, severity), SEVERITIES[severity])
         for (severity, rule, title), count in counts.items()
     ]
     return bars("findings by rule", rows[:MOST_ROWS], width)

@@ -82,7 +82,8 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
     if new.version:
         rows.append(f"versions = {_inline(dict.fromkeys(lines, new.version))}")
     pins = ", ".join(sorted({pin_of(workspace, one) for one in good}))
-    source = f"Nix, asked at nixpkgs {pins} for {_asked(good)}"
+    cells = some_of(list(dict.fromkeys(one.cell.variant.cell for one in good)), 3)
+    source = f"Nix, asked at nixpkgs {pins} for {cells}"
     rows.append(f"source = {written(source)}")
     rows.append('unproved = "evaluated there, never compiled"')
     return "\n".join([*rows, *_limits(workspace, new.name, probes, lines)]) + "\n"
@@ -101,10 +102,6 @@ def _gpu_rows(new: NewPackage, good: Iterable[PackageProbe]) -> list[str]:
         return []
     told = [_inline({"by": way.by, "name": way.name, "form": way.form}) for way in ways]
     return [f"gpu_list = {told[0]}" if len(told) == 1 else f"gpu_list = [{', '.join(told)}]"]
-
-
-def _asked(good: Sequence[PackageProbe]) -> str:
-    return some_of(list(dict.fromkeys(one.cell.variant.cell for one in good)), 3)
 
 
 def _limits(

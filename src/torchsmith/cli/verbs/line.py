@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
+from torchsmith.cli.options import (
+    AudioOption,
+    DryRunOption,
+    JsonOption,
+    PairOption,
+    TarballHashOption,
+    VisionOption,
+    WaitOption,
+    WorkspaceOption,
+)
 from torchsmith.cli.params import Argument, Option, group
-from torchsmith.cli.release_options import AudioOption, PairOption, TarballHashOption, VisionOption
 
 EXAMPLE = "torchsmith init builds && torchsmith line list -w builds"
 ADD = "torchsmith line add 2.11 --torch 2.11.0 --from 2.10"

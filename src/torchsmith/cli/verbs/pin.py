@@ -8,10 +8,19 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.cli.nix_options import NixpkgsOption
-from torchsmith.cli.options import AdoptOption, DryRunOption, JsonOption, WaitOption, WorkspaceOption
+from torchsmith.cli.options import (
+    AdoptOption,
+    AudioOption,
+    DryRunOption,
+    JsonOption,
+    PairOption,
+    TarballHashOption,
+    VisionOption,
+    WaitOption,
+    WorkspaceOption,
+)
 from torchsmith.cli.paint import tell, write
 from torchsmith.cli.params import Argument, Option
-from torchsmith.cli.release_options import AudioOption, PairOption, TarballHashOption, VisionOption
 from torchsmith.plan.impact import Effect, summary
 from torchsmith.plan.pin import Proposal
 
