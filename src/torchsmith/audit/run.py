@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -125,6 +124,8 @@ def _judge_all(
     if jobs == 1 or len(work) < WORTH_A_PROCESS:
         yield from ((folder, judge_file(*one, context)) for folder, one in work)
         return
+    from concurrent.futures import ProcessPoolExecutor  # only where many recipes are judged
+
     source = str(workspace.root) if workspace and workspace.root else None
     _context[:] = [context]
     with ProcessPoolExecutor(

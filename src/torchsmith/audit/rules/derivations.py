@@ -4,9 +4,12 @@ names."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from torchsmith.audit.derivations import EvaluatedWorkspace
 from torchsmith.audit.rule import WARNING, Defect, rule
+
+if TYPE_CHECKING:
+    from torchsmith.audit.derivations import EvaluatedWorkspace
 
 
 @rule("TS003", "recipe that Nix does not evaluate", depth="derivations", over="repo")
