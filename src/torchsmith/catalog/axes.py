@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NoReturn, Self, dataclass_transform
 
 Platform = Literal["x86_64-linux", "aarch64-linux"]
@@ -162,6 +163,10 @@ class DriverVersion(Axis):
     parts: tuple[int, ...]
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         # NVIDIA writes the third part with two digits where the second has two: 580.65.06, but 540.4.0.
         width = 2 if len(self.parts) > 2 and self.parts[1] > 9 else 1
         return ".".join(f"{part:0{width if place == 2 else 1}d}" for place, part in enumerate(self.parts))

@@ -74,9 +74,10 @@ def demands(
     found: dict[tuple[object, ...], _Tally] = {}
     groups: dict[tuple[int, ...], int] = {}
     units: dict[Capability, list[_Unit]] = {}
+    place = {cell: index for index, cell in enumerate(cells)}
     for kind, host in _hosts(kinds, catalog):
         if host not in units:
-            units[host] = list(_units(host, cells, catalog, workload))
+            units[host] = list(_units(host, place, catalog, workload))
         tallies = [found.setdefault(unit.key, _Tally(len(found), unit)) for unit in units[host]]
         for tally in tallies:
             tally.machines += kind.count
@@ -119,11 +120,12 @@ def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[Mac
         yield kind, seen[id(kind.facts)]
 
 
-def _units(host: Capability, cells: Sequence[Cell], catalog: Catalog, workload: Workload) -> Iterator[_Unit]:
+def _units(
+    host: Capability, place: Mapping[Cell, int], catalog: Catalog, workload: Workload
+) -> Iterator[_Unit]:
     """A machine GPU by GPU, judged as a whole as pick does: a GPU's candidates are those that use it."""
-    ranking = rank(host, cells, catalog, workload)
+    ranking = rank(host, place, catalog, workload, able=True)
     chosen = choose(host, ranking).variants
-    place = {cell: index for index, cell in enumerate(cells)}
     for sm in host.sms or ():
         picked = next((one.fit for one in chosen if sm in one.gpus), None)
         seen = [_seen_by(fit, sm) for fit in ranking.fits if sm in fit.used]

@@ -20,11 +20,13 @@ class Ranking(msgspec.Struct, frozen=True):
     misses: tuple[Misses, ...]
 
 
-def rank(host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload) -> Ranking:
-    """Judge every cell for a machine and order the answers."""
+def rank(
+    host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload, *, able: bool = False
+) -> Ranking:
+    """Judge every cell for a machine and order the answers; `able`: those that run alone."""
     verdicts = [judge(host, cell, catalog) for cell in cells]
     fits = [verdict for verdict in verdicts if isinstance(verdict, Fits)]
-    misses = [verdict for verdict in verdicts if isinstance(verdict, Misses)]
+    misses = [] if able else [verdict for verdict in verdicts if isinstance(verdict, Misses)]
     fits.sort(key=order(catalog, workload))
     misses.sort(key=lambda miss: _distance(miss, host, catalog, workload))
     return Ranking(tuple(fits), tuple(misses))
