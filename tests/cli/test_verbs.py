@@ -16,6 +16,15 @@ def test_the_version_is_printed_with_and_without_the_short_way(call: Call) -> No
     assert call("--version", "list").out == f"torchsmith {__version__}\n"
 
 
+def test_ctrl_c_says_so(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("torchsmith.worth.cores.busy_shares", interrupted)
+    done = call("compare", "sample", "sample")
+    assert (done.code, done.out, done.err) == (130, "", "interrupted\n")
+
+
 def test_names_are_data_on_stdout(call: Call) -> None:
     result = call("list", "--names", "sm120", "pytorch")
     assert result.out.splitlines() == [

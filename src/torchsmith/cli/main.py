@@ -8,6 +8,7 @@ import sys
 
 from torchsmith.edge.problem import Exit, Lacking, Problem
 
+INTERRUPTED = 130  # what shells say of Ctrl-C
 HELP: tuple[list[str], ...] = (["--help"], ["-h"], [])
 
 
@@ -34,7 +35,7 @@ def run() -> None:
             sys.exit(int(Exit.LACKING))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 def _run(words: list[str]) -> None:
@@ -51,7 +52,10 @@ def _run(words: list[str]) -> None:
         return
     from torchsmith.cli.app import call_typer
 
-    sys.exit(call_typer(words))
+    code = call_typer(words)
+    if code == INTERRUPTED:  # typer has caught it, and said nothing
+        raise KeyboardInterrupt
+    sys.exit(code)
 
 
 def fail(problem: Problem) -> None:

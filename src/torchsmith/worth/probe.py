@@ -19,10 +19,7 @@ from typing import Any
 Tensors = tuple[Any, ...]
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 LINE = 64  # bytes of a cache line, to which torch aligns its tensors
-PAGE = 4096
-BEFORE = 28 * LINE  # how long a store is under way while loads pass it
-LOOKS = 4  # until results come to lie where the last ones did
-ROOM = 256 * PAGE  # in which an input has a place
+FARTHEST = 1 << 20  # bytes of chance before and behind an input
 SAMPLED = 16  # numbers of a reference that are told, so that two builds' references can be compared
 
 
@@ -112,22 +109,19 @@ def keep_memory() -> None:
         libc.mallopt(M_MMAP_MAX, 0)
 
 
-def kept_apart(torch: Any, action: Callable[..., Any], values: Tensors, looks: int) -> Tensors:
-    """Copies of the inputs that do not lie a little before a result, pages aside: there a processor has loads
-    wait for stores that only look like theirs. Malloc's choice is chance for a process's life; here pages and
-    lines are drawn for every turn."""
-    rooms = [torch.empty(getattr(value, "nbytes", 0) + ROOM, dtype=torch.uint8) for value in values]
-    results = {action(*values).data_ptr() for _ in range(looks)}  # and there they will be again
-    lines = range(0, PAGE, LINE)
-    free = [line for line in lines if all((one - line) % PAGE > BEFORE for one in results)] or lines
-    copies = []
-    for value, room in zip(values, rooms, strict=True):
-        if hasattr(value, "nbytes"):
-            start = (random.choice(free) - room.data_ptr()) % PAGE + random.randrange(0, ROOM - PAGE, PAGE)
-            place = room[start : start + value.nbytes]
-            value = place.view(value.dtype).view(value.shape).copy_(value)
-        copies.append(value)
-    return tuple(copies)
+def scattered(torch: Any, values: Tensors) -> Tensors:
+    """Copies of the inputs in pages and lines of chance. Where tensors as large as a core's cache lie can
+    double an operation's time, and without this malloc chooses once for a process's life."""
+
+    def copied(value: Any) -> Any:
+        if not hasattr(value, "nbytes"):
+            return value
+        before, behind = (LINE * random.randrange(FARTHEST // LINE) for _ in range(2))
+        room = torch.empty(value.nbytes + before + behind, dtype=torch.uint8)
+        place = room[before : value.nbytes + before]
+        return place.view(value.dtype).view(value.shape).copy_(value)
+
+    return tuple(map(copied, values))
 
 
 class Measured:
@@ -190,7 +184,7 @@ class Measured:
         """Seconds for one call, as the mean of `count` after one that is not counted."""
         values, action, _ = self.operations[f"{device} {name}"]
         if device == "cpu":
-            values = kept_apart(self.torch, action, values, min(count, LOOKS))
+            values = scattered(self.torch, values)
         clock = time.thread_time_ns if cpu_clock else time.perf_counter_ns
         finish = self.torch.cuda.synchronize if device != "cpu" else int
         action(*values)

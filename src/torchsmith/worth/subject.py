@@ -25,6 +25,9 @@ START = (
     "import os, sys; os.sched_setaffinity(0, map(int, sys.argv[2].split(','))); path = sys.argv[1];"
     " exec(compile(open(path).read(), path, 'exec'))"
 )
+KEEP_MEMORY = {
+    "MIMALLOC_PURGE_DELAY": "-1"
+}  # for a torch with an allocator of its own; see the probe for malloc
 MOST_SAID = 1 << 20  # of one answer
 LAST_WORDS = 2000
 
@@ -73,7 +76,8 @@ class BuildProcess:
         if of.bytecode:
             environment.pop("PYTHONDONTWRITEBYTECODE", None)
             environment["PYTHONPYCACHEPREFIX"] = of.bytecode
-        environment |= {"OMP_NUM_THREADS": str(len(pinned)), "MKL_NUM_THREADS": str(len(pinned)), **of.extra}
+        threads = str(len(pinned))
+        environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, **KEEP_MEMORY, **of.extra}
         words = ",".join(map(str, pinned))
         argv = [str(of.interpreter.python), "-s", "-c", START, str(of.probe), words]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process

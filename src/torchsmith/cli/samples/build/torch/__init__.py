@@ -27,7 +27,7 @@ class Agreeable:
     def __add__(self, other):
         return self
 
-    __mul__ = __sub__ = __rsub__ = __truediv__ = __floordiv__ = __mod__ = __getitem__ = __add__
+    __mul__ = __sub__ = __truediv__ = __floordiv__ = __mod__ = __getitem__ = __add__
     __gt__ = __lt__
 
 
