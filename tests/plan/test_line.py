@@ -96,3 +96,32 @@ def test_an_evaluation_settles_what_only_the_workspace_claims(workspace: Path) -
     assert name not in warned
     (workspace / ".torchsmith/evaluated").write_text(f"{name} 2.29 0182a36\n")  # at another nixpkgs
     assert all(cell.warnings for cell in open_workspace(workspace).matrix.cells)
+
+
+OWN = {
+    "gpus": """[sm129]
+generation = "Later"
+title = "X1"
+parts = ["X1"]
+platforms = ["x86_64-linux"]
+min_driver = "600"
+source = "us"
+""",
+    "cuda": """["13.0"]
+targets.add = ["129"]
+""",
+}
+
+
+def test_a_fact_written_by_hand_is_a_claim_until_an_evaluation(workspace: Path) -> None:
+    (workspace / "catalog").mkdir()
+    for name, text in OWN.items():
+        (workspace / f"catalog/{name}.toml").write_text(text)
+    toml = workspace / "torchsmith.toml"
+    toml.write_text(toml.read_text().replace('"sm120"', '"sm120", "sm129"'))
+    opened = open_workspace(workspace)
+    warned = [cell.name for cell in opened.matrix.cells if cell.warnings]
+    assert warned
+    assert all("sm129" in name for name in warned)  # what is as it was is no claim of the workspace
+    assert remember(workspace, opened.matrix.cells, opened.catalog, warned) == len(warned)
+    assert not [cell for cell in open_workspace(workspace).matrix.cells if cell.warnings]

@@ -120,6 +120,7 @@ class Pin(Entry, frozen=True, kw_only=True):
     limits: Mapping[str, Limit] = {}
 
 
+CLAIM = "only this workspace says so: torchsmith eval proves a cell"
 LineStyle = Literal["pinned", "catalog", "nightly"]
 
 

@@ -132,6 +132,16 @@ class Catalog:
         return [*self._needed[package.needs], package]
 
     @cached_property
+    def own(self) -> frozenset[tuple[str, str]]:
+        """Entries that only a workspace has and that builds rest on, by file and name."""
+        return frozenset(
+            (file, name)
+            for layer in self.layers[1:]
+            for file in ("lines", "pins", "cuda", "gpus")
+            for name in _tables(layer, file).keys() - _tables(self.layers[0], file).keys()
+        )
+
+    @cached_property
     def gpus(self) -> dict[Sm, Gpu]:
         rows = self._rows("gpus", Gpu)
         return {gpu.sm: gpu for gpu in sorted(rows.values(), key=lambda gpu: gpu.sm)}

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
+from torchsmith.catalog.facts import CLAIM
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.edge.problem import by_name, did_you_mean
@@ -70,6 +71,12 @@ def _decisions(catalog: Catalog) -> dict[tuple[object, ...], Decision]:
     return {}
 
 
+def claim(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> str:
+    """What nobody proved of a build, in words: what its line says, or that only a workspace has its facts."""
+    of = {"lines": line.name, "pins": build.pin, "cuda": str(variant.cuda), "gpus": str(variant.sm)}
+    return build.unproved or (CLAIM if catalog.own and not catalog.own.isdisjoint(of.items()) else "")
+
+
 def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
     """The decision as far as it is the same for all instruction sets of a platform."""
     unknown = tuple(_unknown(variant, catalog))
@@ -95,7 +102,7 @@ def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
         reasons.extend(_pin(variant, catalog, chosen, build))
     if reasons or build is None:
         return Rejected(tuple(reasons))
-    unproved = [Reason("unproved", build.unproved)] if build.unproved else []
+    unproved = [Reason("unproved", words)] if (words := claim(variant, catalog, chosen, build)) else []
     for one in stack:
         unproved.extend(_torch_fits(one, catalog, chosen, build))
     return Accepted(chosen, tuple(unproved))

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.catalog import Catalog, Line, LineBuild, builtin_catalog
+from torchsmith.catalog.facts import CLAIM
 from torchsmith.edge.problem import Exists, Invalid
 from torchsmith.matrix.cells import find_line
 from torchsmith.plan.pin import (
@@ -28,7 +29,6 @@ from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.run import carry_out
 
-CLAIM = "only this workspace says so: torchsmith eval proves a cell"
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from torchsmith.catalog import Catalog, LineBuild
 from torchsmith.edge.files import write_atomic
 from torchsmith.matrix import Cell, Reason
+from torchsmith.matrix.cells import claim
 
 KEPT = ".torchsmith/evaluated"
 
@@ -26,7 +27,7 @@ def remember(root: Path, cells: Iterable[Cell], catalog: Catalog, evaluated: Col
     new = {
         f"{cell.name} {cell.line} {build.pin}"
         for cell in cells
-        if cell.name in evaluated and (build := _claimed(cell, catalog))
+        if cell.name in evaluated and (build := _build(cell, catalog)) and _claimed(cell, catalog)
     } - before
     if new:
         write_atomic(root / KEPT, "".join(f"{one}\n" for one in sorted(before | new)))
@@ -39,14 +40,19 @@ def settled(cells: Sequence[Cell], catalog: Catalog, known: frozenset[str]) -> t
 
 
 def _settled(cell: Cell, catalog: Catalog, known: frozenset[str]) -> Cell:
-    build = _claimed(cell, catalog)
-    if build is None or f"{cell.name} {cell.line} {build.pin}" not in known:
+    build, words = _build(cell, catalog), _claimed(cell, catalog)
+    if build is None or not words or f"{cell.name} {cell.line} {build.pin}" not in known:
         return cell
-    answered = Reason("unproved", build.unproved)
+    answered = Reason("unproved", words)
     return Cell(cell.variant, cell.line, tuple(one for one in cell.warnings if one != answered))
 
 
-def _claimed(cell: Cell, catalog: Catalog) -> LineBuild | None:
-    """How a cell is built, where only this workspace says that it can be so."""
-    build = catalog.lines[cell.line].build_for(cell.variant.cuda)
-    return build if build and build.claimed else None
+def _build(cell: Cell, catalog: Catalog) -> LineBuild | None:
+    return catalog.lines[cell.line].build_for(cell.variant.cuda)
+
+
+def _claimed(cell: Cell, catalog: Catalog) -> str:
+    """What is not proved of a cell, where only this workspace says that it can be built; else nothing."""
+    build = _build(cell, catalog)
+    words = claim(cell.variant, catalog, catalog.lines[cell.line], build) if build else ""
+    return words if build and (build.claimed or not build.unproved) else ""
