@@ -20,7 +20,7 @@ from tests.cli.conftest import Call
 from torchsmith.build.plan import Means
 from torchsmith.build.start import BuildRequest, resumed
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli.verified import verified_by
+from torchsmith.cli.verified import why_unverified
 from torchsmith.record import open_record
 
 pytestmark = pytest.mark.needs("nix")
@@ -57,9 +57,11 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
     output = next(line.strip() for line in status.out.splitlines() if line.strip().endswith(f"{CELL}-2.10.0"))
     assert Path(output).is_dir()
     assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(output)
-    why_not = verified_by(open_record(place.root), builtin_catalog())
-    assert why_not(place.torch) == "", "what was built keeps the promise of its name"
-    assert why_not(place.vision)
+    record = open_record(place.root)
+    assert why_unverified(record, builtin_catalog(), place.torch) == "", (
+        "what was built keeps the promise of its name"
+    )
+    assert why_unverified(record, builtin_catalog(), place.vision)
     assert place.torch in call(*place.words("history")).out
     assert "pythonImportsCheck: " in call(*place.words("log", place.torch)).out
     wrong = call(*place.words("log", place.torch + "x"))
@@ -207,7 +209,7 @@ def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
     assert noted is not None, "whoever built it"
     assert Path(noted.outputs[0]).is_dir()
     assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(noted.outputs[0])
-    assert verified_by(open_record(place.root), builtin_catalog())(place.torch) == ""
+    assert why_unverified(open_record(place.root), builtin_catalog(), place.torch) == ""
 
 
 def served(cache: Path) -> str:
@@ -382,7 +384,7 @@ def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_em
         assert noted is not None
         assert str(link.resolve()) == noted.outputs[0]
         assert link.resolve().is_dir()
-        assert verified_by(record, builtin_catalog())(name) == ""
+        assert why_unverified(record, builtin_catalog(), name) == ""
     subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
     assert all((place.root / ".torchsmith/results" / name).exists() for name in (place.torch, place.vision))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.cli.next_step import command, next_step
 from torchsmith.cli.paint import paint, tell, write
-from torchsmith.cli.verified import looked_at
+from torchsmith.cli.verified import look_at
 from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking
 from torchsmith.edge.words import some_of
 from torchsmith.nix.evaluate import exit_of
@@ -57,7 +58,7 @@ def prepared(request: BuildRequest, workspace: Workspace, record: Record) -> Pre
             record,
             tell=lambda result: status.update(f"evaluated {result.name}"),
             isas=lambda builder: ask_isas(builder, workspace.catalog),
-            look=looked_at(workspace.catalog) if request.verify else None,
+            look=partial(look_at, workspace.catalog) if request.verify else None,
         )
 
 

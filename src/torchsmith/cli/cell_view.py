@@ -19,14 +19,11 @@ def print_description(cell: Description) -> None:
 
 
 def _rows(cell: Description) -> list[tuple[str, str]]:
+    releases = [f"{name} {version}" for name, version in cell.versions.items() if version]
     rows = [
         ("package", f"{cell.package} {cell.versions[cell.package]}"),
         ("pname", cell.pname),
-        (
-            "line",
-            f"{cell.line}: "
-            + ", ".join(f"{name} {version}" for name, version in cell.versions.items() if version),
-        ),
+        ("line", f"{cell.line}: {', '.join(releases)}"),
         ("python", cell.python),
     ]
     if cell.gpu:

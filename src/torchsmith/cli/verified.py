@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -25,20 +25,16 @@ from torchsmith.workspace.journal import STATE
 from torchsmith.workspace.load import Workspace
 
 
-def verified_by(record: Record, catalog: Catalog) -> Callable[[str], str]:
+def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
     """Why a package's last build does not count as verified; empty where it does."""
-
-    def why(name: str) -> str:
-        built = record.built(name)
-        if built is None or not built.outputs:
-            return "it was not built here; torchsmith build builds it"
-        verdict = record.verdict(built.outputs[0])
-        if verdict is None or verdict.derivation != built.derivation:
-            verdict = judge(name, Path(built.outputs[0]), catalog, built.derivation)
-            record.note_verdict(verdict)
-        return "" if verdict.ok else f"its build is not right: {verdict.detail}"
-
-    return why
+    built = record.built(name)
+    if built is None or not built.outputs:
+        return "it was not built here; torchsmith build builds it"
+    verdict = record.verdict(built.outputs[0])
+    if verdict is None or verdict.derivation != built.derivation:
+        verdict = judge(name, Path(built.outputs[0]), catalog, built.derivation)
+        record.note_verdict(verdict)
+    return "" if verdict.ok else f"its build is not right: {verdict.detail}"
 
 
 def judge(name: str, output: Path, catalog: Catalog, derivation: str = "") -> VerificationRow:
@@ -57,29 +53,21 @@ def verdict_of(report: Report, name: str, output: str, derivation: str) -> Verif
     return VerificationRow(output=output, name=name, ok=report.verified, detail=wrong, derivation=derivation)
 
 
-def looked_at(catalog: Catalog) -> Callable[[str, str], VerificationRow | None]:
-    """Verifies the build of a recipe; None where its name promises nothing."""
-
-    def look(name: str, output: str) -> VerificationRow | None:
-        told = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
-        return judge(name, Path(output), catalog) if told else None
-
-    return look
+def look_at(catalog: Catalog, name: str, output: str) -> VerificationRow | None:
+    """Verify the build of a recipe; None where its name promises nothing."""
+    told = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
+    return judge(name, Path(output), catalog) if told else None
 
 
 def changed_since(
-    record: Record, workspace: Workspace, trees: Mapping[str, Path]
-) -> Callable[[Sequence[RecipeFile]], dict[str, str]]:
+    record: Record, workspace: Workspace, trees: Mapping[str, Path], recipes: Sequence[RecipeFile]
+) -> dict[str, str]:
     """Why recipes are not what was built: another derivation, or for Flox' own recipes another text."""
-
-    def why(recipes: Sequence[RecipeFile]) -> dict[str, str]:
-        built = {recipe.name: record.built(recipe.name) for recipe in recipes}
-        alone = [one for one in recipes if (was := built[one.name]) and was.derivation]
-        now = _derivations(alone, workspace, trees)
-        reasons = {one.name: _difference(one, built[one.name], now.get(one.name, "")) for one in recipes}
-        return {name: f"{why}; build and verify it again" for name, why in reasons.items() if why}
-
-    return why
+    built = {recipe.name: record.built(recipe.name) for recipe in recipes}
+    alone = [one for one in recipes if (was := built[one.name]) and was.derivation]
+    now = _derivations(alone, workspace, trees)
+    reasons = {one.name: _difference(one, built[one.name], now.get(one.name, "")) for one in recipes}
+    return {name: f"{why}; build and verify it again" for name, why in reasons.items() if why}
 
 
 def _difference(recipe: RecipeFile, was: Built | None, now: str) -> str:

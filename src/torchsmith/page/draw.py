@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -17,6 +17,7 @@ LETTER = 7.0  # the width of a letter at 12 pixels, widely counted
 BOLD = 8.0
 ROW = 22
 WIDTH, NARROW = 760, 350  # of pictures, and on a phone
+Place = Callable[[float, float], tuple[float, float]]  # where a point of an axis lies in a picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +228,7 @@ def curve(
     return Picture(title, width, height, Markup("".join(parts)))
 
 
-def _lines(series: Sequence[Series], place: object, bottom: float) -> Iterator[Markup]:
-    assert callable(place)
+def _lines(series: Sequence[Series], place: Place, bottom: float) -> Iterator[Markup]:
     taken: list[float] = []
     for number, one in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
@@ -240,9 +240,8 @@ def _lines(series: Sequence[Series], place: object, bottom: float) -> Iterator[M
             path += f"H{x:.1f}V{y:.1f}" if one.steps else f"L{x:.1f} {y:.1f}"
         yield line(path, f"l{colour}")
         for (x, y), (at, value) in zip(spots, one.points, strict=True):
-            yield tag(
-                "circle", tag("title", f"{one.name}: {value:,.0f} at {at:g}"), cx=x, cy=y, r=3, class_=colour
-            )
+            title = tag("title", f"{one.name}: {value:,.0f} at {at:g}")
+            yield tag("circle", title, cx=x, cy=y, r=3, class_=colour)
         x, y = spots[-1]
         while any(abs(y - other) < 13 for other in taken):
             y += 13 if y < bottom - 13 else -40
@@ -280,12 +279,8 @@ def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture
         if link.user in ys and key in zs:
             y, z, middle = ys[link.user] - 4, zs[key] - 4, (left + right) / 2
             colour = COLOURS[kinds.index(link.kind) % len(COLOURS)]
-            parts.append(
-                line(
-                    f"M{left + 4:.0f} {y}C{middle:.0f} {y} {middle:.0f} {z:.0f} {right - 4:.0f} {z:.0f}",
-                    f"l{colour} thin",
-                )
-            )
+            bend = f"C{middle:.0f} {y} {middle:.0f} {z:.0f} {right - 4:.0f} {z:.0f}"
+            parts.append(line(f"M{left + 4:.0f} {y}{bend}", f"l{colour} thin"))
     counts = Counter((link.kind, link.build) for link in links)
     parts += [write(left - 2, y, clipped(user, left), "end") for user, y in ys.items()]
     for (kind, name), z in zs.items():

@@ -26,11 +26,8 @@ def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
     """Those that have something to show: name, title, content."""
     yield "mine", "Which one is mine?", _mine(catalog)
     if document.runs:
-        yield (
-            "timeline",
-            "Timeline",
-            [scrolled(run_picture(run).inline(), f"Run {run.id}") for run in document.runs],
-        )
+        runs = [scrolled(run_picture(run).inline(), f"Run {run.id}") for run in document.runs]
+        yield "timeline", "Timeline", runs
     if document.findings:
         picture = drawn(partial(findings_picture, document), "Findings by rule")
         yield "findings", "Findings", (picture, _findings(document))

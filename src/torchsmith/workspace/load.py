@@ -180,9 +180,7 @@ def read_as(file: Path, text: str) -> Matrix:
 
 def _shown(file: Path) -> str:
     """A file as a person would name it from where they stand."""
-    if file.is_relative_to(Path.cwd()):
-        return str(file.relative_to(Path.cwd()))
-    return str(file)
+    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 
 
 def _find(path: Path | None) -> Path:
@@ -191,11 +189,8 @@ def _find(path: Path | None) -> Path:
         if not file.is_file():
             raise NotFound(f"there is no {file}", hint="torchsmith init writes one")
         return file.absolute()
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / FILE).is_file():
-            return folder / FILE
-    return DEFAULT
+    files = (folder / FILE for folder in (Path.cwd(), *Path.cwd().parents))
+    return next((file for file in files if file.is_file()), DEFAULT)
 
 
 def parse_settings(source: SettingsFile) -> Settings:

@@ -10,15 +10,14 @@ from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
+PAGE = Path("torchsmith.html")
 
 
 def run(
     folder: Annotated[
         Path | None, Argument("A repository of anybody; else the workspace.", metavar="[FOLDER]")
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", "Where to write the page.", metavar="FILE")] = Path(
-        "torchsmith.html"
-    ),
+    output: Annotated[Path, Option("--output", "-o", "Where to write the page.", metavar="FILE")] = PAGE,
     evaluate: Annotated[bool, Option("--eval", "Ask Nix for derivations and what they share.")] = False,
     fleet: Annotated[Path | None, Option("Draw what variants buy it; see cover.", metavar="FILE")] = None,
     nixpkgs: NixpkgsOption = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -48,7 +49,7 @@ def run(
     from torchsmith.cli.console import answer, say_recovered
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import read_trees
-    from torchsmith.cli.verified import changed_since, verified_by
+    from torchsmith.cli.verified import changed_since, why_unverified
     from torchsmith.edge.problem import Incomplete
     from torchsmith.publish.publish import Publisher
     from torchsmith.workspace.checkout import choose
@@ -61,9 +62,9 @@ def run(
             raise Incomplete("no organisation is named to publish under", hint=hint)
         say_recovered(finish_stopped(opened.home, "publish"))
         chosen = choose(recipes or [], opened, opened.home).recipes
-        verified = verified_by(record, opened.catalog)
+        verified = partial(why_unverified, record, opened.catalog)
         logs = state_folder(opened) / "logs" / "publish"
-        changed = changed_since(record, opened, read_trees(nixpkgs or []))
+        changed = partial(changed_since, record, opened, read_trees(nixpkgs or []))
         publisher = Publisher(require_flox(), org, record, logs, verified, changed, force, push)
         rows = publisher.publish(chosen, dry_run=dry_run)
     answer(PublishDocument(rows), _print_rows, as_json=json)
