@@ -234,7 +234,6 @@ def test_the_last_build_is_the_one_written_down_last_whatever_the_clock_says(tmp
     [
         ("outputs", "x"),
         ("outputs", b"\xff\xfe"),
-        ("targets", None),
         ("attempts", 1e400),
         ("ended", 1e400),
         ("state", "gone"),
@@ -245,10 +244,7 @@ def test_a_damaged_value_is_told_with_its_place_and_cure(column: str, value: obj
     run = record.start_run("nix", [], {})
     record.add_jobs([job(run, "a")])
     record._db.execute("pragma ignore_check_constraints = true")
-    try:
-        record._db.execute(f"update jobs set {column} = ?", (value,))
-    except Problem:
-        return  # SQLite itself refuses it
+    record._db.execute(f"update jobs set {column} = ?", (value,))
     with pytest.raises(Problem) as raised:
         record.jobs(run)
     assert str(record.path) in raised.value.message

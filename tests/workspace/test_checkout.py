@@ -136,8 +136,9 @@ def test_what_git_ignores_is_no_recipe_and_what_it_does_not_know_is_marked(works
     ],
 )
 def test_what_is_not_there_is_named(words: list[str], kind: type[Problem], workspace: Path) -> None:
-    with pytest.raises(kind, match=" ".join(words).removeprefix("./")):
+    with pytest.raises(kind, match=" ".join(words).removeprefix("./")) as caught:
         names(words, workspace)
+    assert "generate" not in caught.value.hint, "that is for a folder without recipes"
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
