@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from torchsmith.artifact.gpu import words_of
 from torchsmith.artifact.report import Report, Sizes
 
 
@@ -37,7 +38,7 @@ def compare(this: Report, other: Report) -> Comparison:
         SizeRow(part.name.replace("_", " "), getattr(this.sizes, part.name), getattr(other.sizes, part.name))
         for part in fields(Sizes)
     ]
-    here, there = _targets(this), _targets(other)
+    here, there = words_of(this.gpu), words_of(other.gpu)
     served, served_there = _served(this), _served(other)
     return Comparison(
         this=this.path,
@@ -50,10 +51,6 @@ def compare(this: Report, other: Report) -> Comparison:
         gpus_dropped=tuple(name for name in served_there if name not in served),
         differences=tuple(_differences(this, other)),
     )
-
-
-def _targets(report: Report) -> list[str]:
-    return [f"{row.kind} {row.target}" for row in report.gpu]
 
 
 def _served(report: Report) -> list[str]:

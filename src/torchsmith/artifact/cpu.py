@@ -303,11 +303,9 @@ class _Reading:
             {sighting.address for sighting in shared.sightings[feature]}
             for feature in shared.having.keys() - needed
         ]
-        found = callers_of(self.elf, self._judged(), wanted) if wanted else {}
+        judged = (row for row, group in zip(self.rows, self.group, strict=True) if group in JUDGED)
+        found = callers_of(self.elf, judged, wanted) if wanted else {}
         callers = {address: self.functions.name(function) for address, function in found.items()}
         for feature, seen in shared.sightings.items():
             told = [replace(one, caller=callers.get(one.address, "")) for one in seen]
             shared.sightings[feature] = sorted(told, key=lambda one: not one.caller)[:FEW]
-
-    def _judged(self) -> Iterator[Function]:
-        return (row for index, row in enumerate(self.rows) if self.group[index] in JUDGED)

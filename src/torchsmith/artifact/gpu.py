@@ -81,6 +81,11 @@ def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
     return GpuCode(rows, total, sizes.total())
 
 
+def words_of(rows: Iterable[TargetRow]) -> list[str]:
+    """Kinds and targets."""
+    return [f"{row.kind} {row.target}" for row in rows]
+
+
 def launched(containers: Iterable[Container]) -> list[Container]:
     """The containers that the run time loads; what was linked into others is never launched itself."""
     holding = [container for container in containers if container.entries]

@@ -325,12 +325,8 @@ class Probe:
         """Import a package and tell where it came from."""
         module = self.step(f"import {name}", importlib.import_module, name)
         if module is not None:
-            tell(
-                self.out,
-                event="module",
-                file=str(module.__file__),
-                version=str(getattr(module, "__version__", "")),
-            )
+            version = str(getattr(module, "__version__", ""))
+            tell(self.out, event="module", file=str(module.__file__), version=version)
         return module
 
     def facts(self, torch: Any) -> str:

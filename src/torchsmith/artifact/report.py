@@ -10,8 +10,8 @@ from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.cpu_promise import WORDS, combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
-from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services
-from torchsmith.artifact.inspect import Inspection, Library, Progress, inspect, silent
+from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services, words_of
+from torchsmith.artifact.inspect import Inspection, Progress, inspect, silent
 from torchsmith.artifact.linking import Need
 from torchsmith.artifact.verdict import judge
 from torchsmith.catalog import Catalog
@@ -138,13 +138,11 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         cpu=_cpu_summary(seen, catalog),
         sizes=Sizes(code.size, own - code.size, bundled, seen.other_bytes),
         libraries={library.name: library.size for library in seen.libraries},
-        gpu_by_library={library.name: _gpu_words(library) for library in seen.own if library.containers},
+        gpu_by_library={
+            one.name: words_of(gpu_code([one.containers]).rows) for one in seen.own if one.containers
+        },
         needs=tuple(seen.needs),
     )
-
-
-def _gpu_words(library: Library) -> list[str]:
-    return [f"{row.kind} {row.target}" for row in gpu_code([library.containers]).rows]
 
 
 def _possible(platforms: Iterable[str], machine: ElfMachine | None) -> bool:

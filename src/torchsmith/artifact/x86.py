@@ -140,20 +140,23 @@ def _operand(code: bytes, at: int) -> int:
     return OPERAND_BASE5[code[at]] if code[at + 1] & 7 == 5 else OPERAND[code[at]]
 
 
+def _rest(code: bytes, at: int, table: int, opcode: int, *, operand: bool = True) -> tuple[int, int]:
+    """Where an instruction ends, from the end of its opcode, and whether an operand is in memory."""
+    memory = 0
+    if operand:
+        memory = int(code[at] < 0xC0)
+        at += _operand(code, at)
+    return at + (table == 3 or (table == 1 and opcode in ONE_BYTE2)), memory
+
+
 def _two_byte(code: bytes, at: int, size16: int, repeat: int, rex: int) -> tuple[int, Instruction | None]:
     table, opcode = 1, code[at]
     if opcode == 0x38 or opcode == 0x3A:
         table = 2 if opcode == 0x38 else 3
         at += 1
         opcode = code[at]
-    at += 1
-    memory = 0
-    if table > 1 or opcode not in NO_MODRM2:
-        memory = int(code[at] < 0xC0)
-        at += _operand(code, at)
-    if table == 3 or (table == 1 and opcode in ONE_BYTE2):
-        at += 1
-    elif table == 1 and 0x80 <= opcode < 0x90:
+    at, memory = _rest(code, at + 1, table, opcode, operand=table > 1 or opcode not in NO_MODRM2)
+    if table == 1 and 0x80 <= opcode < 0x90:
         at += 4
     return at, Instruction(LEGACY, table, opcode, PP[repeat or size16], rex >> 3 & 1, 0, memory)
 
@@ -169,13 +172,7 @@ def _vex(code: bytes, at: int) -> tuple[int, Instruction | None]:
         if table not in (1, 2, 3):
             return at, None
     opcode = code[at]
-    at += 1
-    memory = 0
-    if not (table == 1 and opcode == 0x77):
-        memory = int(code[at] < 0xC0)
-        at += _operand(code, at)
-    if table == 3 or (table == 1 and opcode in ONE_BYTE2):
-        at += 1
+    at, memory = _rest(code, at + 1, table, opcode, operand=table != 1 or opcode != 0x77)
     return at, Instruction(VEX, table, opcode, last & 3, wide, last >> 2 & 1, memory)
 
 
@@ -183,11 +180,7 @@ def _evex(code: bytes, at: int) -> tuple[int, Instruction | None]:
     table, second, third, opcode = code[at + 1] & 7, code[at + 2], code[at + 3], code[at + 4]
     if code[at + 1] & 8 or not second & 4 or table not in (1, 2, 3, 5, 6):
         return at, None
-    at += 5
-    memory = int(code[at] < 0xC0)
+    at, memory = _rest(code, at + 5, table, opcode)
     rounding = third & 0x10 and not memory  # then the length bits hold the rounding mode
-    at += _operand(code, at)
-    if table == 3 or (table == 1 and opcode in ONE_BYTE2):
-        at += 1
     length = 2 if rounding else third >> 5 & 3
     return at, Instruction(EVEX, table, opcode, second & 3, second >> 7, length, memory)

@@ -46,6 +46,11 @@ class Context:
         """The rules of one depth over one kind of thing that are chosen."""
         return (one for one in rules_of(depth, over) if self.choice.wants(one.id))
 
+    def findings(self, over: Over, where: Where, *things: object) -> Iterator[Finding]:
+        """What rules over the text of other things than recipes have to say."""
+        for rule in self.rules("text", over):
+            yield from (finding_of(rule, defect, where, "") for defect in rule.check(*things))
+
     @cached_property
     def forms(self) -> Normalizer:
         return Normalizer(self.catalog)

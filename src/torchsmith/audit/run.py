@@ -163,7 +163,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
         text = read_text(path)
     except Problem as problem:
         return Judged(tuple(_unread(problem, shown, context)))
-    found = list(_file_findings(path, shown, text, context))
+    found = list(context.findings("file", Where(shown), path, text))
     if not is_recipe or len(text) > LARGEST:
         return Judged(tuple(found))
     name = package_name(path)
@@ -222,13 +222,7 @@ def _fact_findings(problem: Contradiction, choice: RuleSelection) -> Iterator[Fi
 
 def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:
     where = Where(shown, problem.where.line, problem.where.column) if problem.where else Where(shown)
-    for rule in context.rules("text", "unread"):
-        yield from (finding_of(rule, defect, where, "") for defect in rule.check(problem))
-
-
-def _file_findings(path: Path, shown: str, text: str, context: Context) -> Iterator[Finding]:
-    for rule in context.rules("text", "file"):
-        yield from (finding_of(rule, defect, Where(shown), "") for defect in rule.check(path, text))
+    return context.findings("unread", where, problem)
 
 
 def _repo_findings(

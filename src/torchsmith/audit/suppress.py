@@ -45,12 +45,8 @@ class RuleSelection:
 
     def also(self, settings: AuditSettings) -> RuleSelection:
         """With what torchsmith.toml says; what was chosen by hand comes first."""
-        written = (
-            *settings.select,
-            *settings.ignore,
-            *(one for ids in settings.per_path.values() for one in ids),
-        )
-        _check(written)
+        in_paths = [one for ids in settings.per_path.values() for one in ids]
+        _check((*settings.select, *settings.ignore, *in_paths))
         return replace(
             self,
             select=self.select or settings.select,

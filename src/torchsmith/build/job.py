@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from torchsmith.record import Work
+
+
+class JobName(TypedDict):
+    """How events name a job."""
+
+    job: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,10 @@ class Job:
     def derivation(self) -> str:
         """That makes it; empty where Flox builds it, and tells none."""
         return self.key if self.key.endswith(".drv") else ""
+
+    @property
+    def told(self) -> JobName:
+        return {"job": self.key, "name": self.name}
 
     @property
     def work(self) -> Work:

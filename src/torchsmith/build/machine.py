@@ -31,7 +31,7 @@ def this_machine(store: Path, scratch: Path) -> Machine:
     store, scratch = _existing(store), _existing(scratch)
     return Machine(
         len(os.sched_getaffinity(0)),
-        min(_memory(), _container_memory()) / GIB,
+        min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _container_memory()) / GIB,
         shutil.disk_usage(store).free / GIB,
         shutil.disk_usage(scratch).free / GIB,
         store.stat().st_dev == scratch.stat().st_dev,
@@ -42,10 +42,6 @@ def _existing(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
-
-
-def _memory() -> float:
-    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def _container_memory() -> float:

@@ -226,15 +226,8 @@ class Run:
         self.attempts[job.key] += 1
         self.running[job.key] = (job, self.clock.monotonic())
         self._keep(lambda: self.record.job_started(self.number, job.key, cores))
-        self._say(
-            JobStarted(
-                job=job.key,
-                name=job.name,
-                cores=cores,
-                attempt=self.attempts[job.key],
-                expected=self.expected[job.key].seconds,
-            )
-        )
+        attempt, expected = self.attempts[job.key], self.expected[job.key].seconds
+        self._say(JobStarted(**job.told, cores=cores, attempt=attempt, expected=expected))
         log = self.log_of(job)
         with contextlib.suppress(OSError):
             log.write_text(f"$ {self.redact(shlex.join(self.backend.command(job, cores)))}\n")
@@ -272,17 +265,8 @@ class Run:
         self.done[job.key] = job
         self._ended_as(job, Attempt(state="done", outputs=outcome.outputs, builder=outcome.builder))
         self._keep(lambda: self.built(job, outcome))
-        self._say(
-            JobEnded(
-                job=job.key,
-                name=job.name,
-                state="done",
-                seconds=seconds,
-                outputs=outcome.outputs,
-                builder=outcome.builder,
-                counts=self._counts(),
-            )
-        )
+        built = JobEnded(**job.told, state="done", seconds=seconds, outputs=outcome.outputs)
+        self._say(msgspec.structs.replace(built, builder=outcome.builder, counts=self._counts()))
         self._remark(job, outcome.note)
         if self.after is not None:
             self.following += 1
@@ -304,7 +288,7 @@ class Run:
     def _remark(self, job: Job, words: str) -> None:
         if words:
             self.notes.append(f"{job.name}: {self.redact(words)}")
-            self._say(Remark(job=job.key, name=job.name, words=self.redact(words)))
+            self._say(Remark(**job.told, words=self.redact(words)))
 
     def _failed(self, job: Job, outcome: Outcome, seconds: float) -> None:
         found = diagnose(outcome.said or read_text(self.log_of(job), lenient=True), self.errors)
@@ -317,7 +301,7 @@ class Run:
             self._again(job, found, fewer=fewer)
             return
         self.failed[job.name] = found
-        self._say(JobEnded(job=job.key, name=job.name, state="failed", seconds=seconds, words=found.summary))
+        self._say(JobEnded(**job.told, state="failed", seconds=seconds, words=found.summary))
         self._skip_users(job)
 
     def _again(self, job: Job, found: Diagnosis, *, fewer: bool) -> None:
@@ -329,16 +313,8 @@ class Run:
             rest = self.backoff[step] * random.uniform(0.5, 1.5)  # builders do not all come back at once
             self.not_before[job.key] = self.clock.monotonic() + rest
         self.waiting[job.key] = job
-        self._say(
-            JobRetried(
-                job=job.key,
-                name=job.name,
-                words=found.summary,
-                attempt=self.attempts[job.key] + 1,
-                cores=self.cores[job.key] if fewer else 0,
-                seconds=rest,
-            )
-        )
+        attempt, cores = self.attempts[job.key] + 1, self.cores[job.key] if fewer else 0
+        self._say(JobRetried(**job.told, words=found.summary, attempt=attempt, cores=cores, seconds=rest))
         # What is told again must not be taken for the next attempt's own failure.
         log = self.log_of(job)
         with contextlib.suppress(OSError):
@@ -353,7 +329,7 @@ class Run:
                 self.skipped[job.key] = self.waiting.pop(job.key)
                 ended = Attempt(state="skipped", error=f"needs {failed.name}, which failed")
                 self._ended_as(job, ended)
-                self._say(JobEnded(job=job.key, name=job.name, state="skipped", words=ended.error))
+                self._say(JobEnded(**job.told, state="skipped", words=ended.error))
 
     def _ended_as(self, job: Job, attempt: Attempt) -> None:
         self._keep(lambda: self.record.job_ended(self.number, job.key, attempt))

@@ -19,6 +19,7 @@ from torchsmith.build.schedule import (
 )
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import CannotBuild
+from torchsmith.edge.words import counted
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.graph import Graph
 from torchsmith.record import Past, expect
@@ -56,7 +57,8 @@ def tasks_of(jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past]) -> lis
 def farms(tasks: Sequence[Task], counts: Sequence[int]) -> dict[str, list[Slot]]:
     """So many builders for everything; with ARM cells also so many with ARM builders beside them."""
     systems = frozenset(task.system for task in tasks)
-    found = {_words(count): [Slot(f"builder {i}", systems) for i in range(count)] for count in counts}
+    everywhere = {count: [Slot(f"builder {i}", systems) for i in range(count)] for count in counts}
+    found = {counted(count, "builder"): slots for count, slots in everywhere.items()}
     if systems == {X86, ARM}:
         for count in counts:
             arm = max(1, count // 8)
@@ -64,10 +66,6 @@ def farms(tasks: Sequence[Task], counts: Sequence[int]) -> dict[str, list[Slot]]
             slots += [Slot(f"arm {i}", frozenset((ARM,))) for i in range(arm)]
             found[f"{count} x86 + {arm} ARM"] = slots
     return found
-
-
-def _words(count: int) -> str:
-    return f"{count} builder" if count == 1 else f"{count} builders"
 
 
 def farm_of(builders: Sequence[Builder]) -> list[Slot]:

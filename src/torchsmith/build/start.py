@@ -260,7 +260,8 @@ def prepare(
     rehearsals = None
     if request.rehearse:
         evaluation, rehearsals = choose_rehearsals(nix, evaluation, options)
-    machine = this_machine(_store_of(nix, evaluation.graph.recipes), Path(os.environ.get("TMPDIR", "/tmp")))
+    first = next(iter(evaluation.graph.recipes.values()), "/nix/store/none")
+    machine = this_machine(nix.store_file(first).parent, Path(os.environ.get("TMPDIR", "/tmp")))
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
     plan = as_rehearsals(plan) if request.rehearse else plan
     builders = _builders(request, workspace, nix, plan, isas)
@@ -268,11 +269,6 @@ def prepare(
     return Prepared(
         request, workspace, record, plan, machine, nix, options, builders, sources, look, rehearsals
     )
-
-
-def _store_of(nix: Nix, recipes: Mapping[str, str]) -> Path:
-    first = next(iter(recipes.values()), "/nix/store/none")
-    return nix.store_file(first).parent
 
 
 def _store_options(nix: Nix, request: BuildRequest) -> StoreOptions:

@@ -298,11 +298,8 @@ def _build_faults(
             hint = did_you_mean(build.pin, catalog.pins)
             yield Fault("lines", (*at, "pin"), f"{what} names an unknown pin {build.pin!r}", hint)
         elif cuda and cuda not in pin.cudas:
-            text, hint = (
-                f"{what}: pin {pin.name} has no CUDA {cuda}",
-                f"it has {', '.join(map(str, pin.cudas))}",
-            )
-            yield Fault("lines", (*at, "pin"), text, hint)
+            text, having = f"{what}: pin {pin.name} has no CUDA {cuda}", ", ".join(map(str, pin.cudas))
+            yield Fault("lines", (*at, "pin"), text, f"it has {having}")
         elif pin.torch and line.torch != pin.torch and SOURCE not in build.fixes:
             text = f"{what}: pin {pin.name} has torch {pin.torch}, not {line.torch}"
             hint = f'fixes.add = ["{SOURCE}", "torch-version"] and its hash, or torch = "{pin.torch}"'

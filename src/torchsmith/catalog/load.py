@@ -161,11 +161,10 @@ class Catalog:
         """Release lines; what packages say of their own releases is part of them."""
         rows = self._rows("lines", Line)
         for package in self.packages.values():
+            tables = {"versions": package.versions, "hashes": package.hashes}
             for name, line in rows.items():
-                told = {
-                    field: {package.name: table[name]} for field, table in _told(package) if name in table
-                }
-                merged = {field: {**table, **getattr(line, field)} for field, table in told.items()}
+                told = {field: table[name] for field, table in tables.items() if name in table}
+                merged = {field: {package.name: one, **getattr(line, field)} for field, one in told.items()}
                 rows[name] = msgspec.structs.replace(line, **merged) if merged else line
         return rows
 
@@ -198,10 +197,6 @@ class Catalog:
             value = value.get(key) if isinstance(value, dict) else None
         added = ("add",) if isinstance(value, dict) and value.keys() == {"add"} else ()
         return place(layer.text(file), layer.path(file), (*path, *added))
-
-
-def _told(package: Package) -> tuple[tuple[str, Mapping[str, str]], ...]:
-    return ("versions", package.versions), ("hashes", package.hashes)
 
 
 def _tables(layer: Layer, file: str) -> dict[str, Any]:

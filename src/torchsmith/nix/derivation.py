@@ -7,7 +7,7 @@ never tried against a Nix that writes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,10 +115,7 @@ def show_derivations(nix: Nix, paths: Sequence[str], *, recursive: bool = False)
     if recursive:
         words.append("--recursive")
     found: dict[str, Derivation] = {}
-    for bunch in _bunches(paths):
+    for start in range(0, len(paths), BUNCH):
+        bunch = paths[start : start + BUNCH]
         found |= read_derivations(nix.ask(nix.nix(*words, *bunch), "cannot read derivations").stdout)
     return found
-
-
-def _bunches(paths: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (paths[start : start + BUNCH] for start in range(0, len(paths), BUNCH))

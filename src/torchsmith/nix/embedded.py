@@ -13,11 +13,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -112,7 +112,7 @@ def inlined(syntax: Syntax, path: Path, names: set[str], depth: int = 0) -> str:
     return rewritten(syntax, 0, len(syntax.data), edits)
 
 
-class Evaluator:
+class Evaluator(AbstractContextManager["Evaluator"]):
     """A child process that evaluates recipes one by one; it is replaced after a recipe that would not end."""
 
     def __init__(self, *, seconds: float = 5.0, memory: int = 512 << 20) -> None:
@@ -124,12 +124,7 @@ class Evaluator:
         self.seconds, self.memory = seconds, memory
         self._child: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,12 +72,11 @@ class Preparation:
         work = _Work(self)
         data = read_text(path).encode()
         text: str | None = None
+        plain = PreparedRecipe(name, path, None, reads=(path,), system=system, build_phase=build_phase)
         try:
             syntax = parse(data, str(path))
         except Unreadable:  # Nix may understand it; it is then evaluated as it lies there
-            self.jobs.append(
-                PreparedRecipe(name, path, None, reads=(path,), system=system, build_phase=build_phase)
-            )
+            self.jobs.append(plain)
             return
         work.note(syntax, path)
         given: dict[str, str] | None = {} if _all_defaulted(syntax) else None
@@ -87,14 +86,11 @@ class Preparation:
             work.shares.clear()
         if alone:
             text, work.shares, work.files = None, [], {}
-        found = tuple(dict.fromkeys(work.shares))
+        shares, files = tuple(dict.fromkeys(work.shares)), dict(work.files)
         group = f"packages {system}" if given is None and not alone else ""
         reads, tarballs = tuple(work.reads), tuple(work.tarballs)
-        self.jobs.append(
-            PreparedRecipe(
-                name, path, text, found, dict(work.files), reads, tarballs, system, group, build_phase
-            )
-        )
+        prepared = replace(plain, text=text, shares=shares, files=files, reads=reads, tarballs=tarballs)
+        self.jobs.append(replace(prepared, group=group))
 
 
 class _Work:

@@ -78,6 +78,16 @@ class CellFacts:
         return self.gpu is not None and self.gpu.tegra and self.isa.platform in self.gpu.platforms
 
 
+# A GPU's facts as templates call them, and the table of a shared file.
+GPU_FACTS = {
+    "SM": "name",
+    "capability": "capability",
+    "gpuTitle": "title",
+    "gpuParts": "parts",
+    "driver": "driver",
+}
+
+
 def own_values(facts: CellFacts) -> dict[str, TemplateValue]:
     """What a cell differs in from the others of its group."""
     values: dict[str, TemplateValue] = {
@@ -88,15 +98,10 @@ def own_values(facts: CellFacts) -> dict[str, TemplateValue]:
         "cpuNeeds": cpu_words(facts.isa),
     }
     if facts.gpu is not None:
-        values |= {
-            "SM": f"SM{facts.gpu.sm.number}",
-            "capability": facts.gpu.sm.capability,
-            "gpuTitle": gpu_title(facts.gpu),
-            "gpuParts": facts.gpu.title,
-            "smNumber": str(facts.gpu.sm.number),
-            "driver": driver_words(facts.gpu, facts.variant, facts.catalog),
-            "machines": machine_words(facts.gpu, facts.isa, facts.catalog),
-        }
+        data = gpu_data(facts.gpu, facts.variant, facts.catalog)
+        values |= {called: data[name] for called, name in GPU_FACTS.items()}
+        values["smNumber"] = str(facts.gpu.sm.number)
+        values["machines"] = machine_words(facts.gpu, facts.isa, facts.catalog)
     return values
 
 
@@ -124,14 +129,11 @@ def shared_values(
             | {"machines": _machines(catalog.gpus[sm], cells, catalog, by_system=by_system)}
             for sm in sms
         }
+        words = {"SM": "The cell's GPU", "gpuTitle": "the cell's GPU"}
         values |= {
+            **{one: Expression(f"gpu.{name}", words.get(one, "")) for one, name in GPU_FACTS.items()},
             "gpuTable": table,
-            "SM": Expression("gpu.name", "The cell's GPU"),
-            "capability": Expression("gpu.capability"),
             "smNumber": Expression("sm"),
-            "gpuTitle": Expression("gpu.title", "the cell's GPU"),
-            "gpuParts": Expression("gpu.parts"),
-            "driver": Expression("gpu.driver"),
             "machines": Expression("gpu.machines.${cpu.system}" if by_system else "gpu.machines.${isa}"),
             "cuda.slug": cells[0].variant.cuda.slug if cells[0].variant.cuda else "",
         }
@@ -294,24 +296,15 @@ def _fixes(facts: CellFacts, package: Package) -> list[str]:
     return [name for name in facts.build.fixes if facts.catalog.fixes[name].serves(package)]
 
 
-def gpu_title(gpu: Gpu) -> str:
-    return f"NVIDIA {gpu.generation} (SM{gpu.sm.number})"
-
-
-def driver_words(gpu: Gpu, variant: Variant, catalog: Catalog) -> str:
-    """The oldest driver that knows both the GPU and the CUDA release."""
-    known = [gpu.min_driver] + ([catalog.cuda[variant.cuda].min_driver] if variant.cuda else [])
-    return str(max(known))
-
-
 def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, NixValue]:
-    """A GPU as Nix data."""
+    """A GPU as Nix data; `driver` is the oldest that knows both the GPU and the CUDA release."""
+    drivers = [gpu.min_driver] + ([catalog.cuda[variant.cuda].min_driver] if variant.cuda else [])
     return {
         "name": f"SM{gpu.sm.number}",
         "capability": gpu.sm.capability,
-        "title": gpu_title(gpu),
+        "title": f"NVIDIA {gpu.generation} (SM{gpu.sm.number})",
         "parts": gpu.title,
-        "driver": driver_words(gpu, variant, catalog),
+        "driver": str(max(drivers)),
     }
 
 

@@ -140,14 +140,8 @@ class HashFixer:
         return HashSurvey(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)
 
     def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[EvalResult]:
-        return evaluate(
-            recipes,
-            self.nix,
-            trees=self.trees,
-            addresses=self.workspace.addresses,
-            instantiate=True,
-            twin=twin,
-        )
+        addresses = self.workspace.addresses
+        return evaluate(recipes, self.nix, trees=self.trees, addresses=addresses, instantiate=True, twin=twin)
 
     def _twins(self, recipes: Sequence[RecipeFile], results: Sequence[EvalResult]) -> list[EvalResult]:
         """Recipes of other systems as derivations of this machine's, which can run their downloads."""

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.facts import Patch
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.edge.toml_edit import set_string
 from torchsmith.matrix import Cell
@@ -113,9 +112,8 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[Holder]:
     build = line.build_for(variant.cuda)
     for fix in build.fixes if build else ():
         for name, patch in catalog.fixes[fix].patches.items():
-            yield Holder(
-                folder / "fixes.toml", patch.hash, _patch_marks(patch), path=(fix, "patches", name, "hash")
-            )
+            words = tuple(filter(None, (patch.url, patch.rev, patch.name)))
+            yield Holder(folder / "fixes.toml", patch.hash, words, path=(fix, "patches", name, "hash"))
     if build and build.pin in catalog.pins and catalog.pins[build.pin].sha256:
         pin = catalog.pins[build.pin]
         yield Holder(folder / "pins.toml", pin.sha256, (pin.rev,), path=(pin.name, "sha256"))
@@ -132,10 +130,6 @@ def _in_template(path: str, catalog: Catalog) -> Iterator[Holder]:
         yield from _places(read_text_as_recipe(catalog.templates[path].encode(), Path(path)))
     except Unreadable:
         return
-
-
-def _patch_marks(patch: Patch) -> tuple[str, ...]:
-    return tuple(filter(None, (patch.url, patch.rev, patch.name)))
 
 
 def _settings(workspace: Workspace) -> Iterator[Holder]:

@@ -11,7 +11,7 @@ from torchsmith.catalog import Line, LineBuild, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
 from torchsmith.nix.hashes import to_sri
-from torchsmith.recipe.read import FetchedSource, Said, Value
+from torchsmith.recipe.read import FetchedSource
 
 GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
 FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
@@ -174,12 +174,9 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
     if package and rev and isinstance(rev.value, str) and not variant.flavor and "$" not in rev.value:
         right = _right_tag(package, line)
         if rev.value != right and line.torch:
-            fix = rewrite(rev.span, right) if "${" not in _text(subject, rev) else None
+            text = subject.whole.syntax.data[rev.span.start : rev.span.end]
+            fix = rewrite(rev.span, right) if b"${" not in text else None
             yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
-
-
-def _text(subject: Subject, said: Said[Value]) -> str:
-    return subject.whole.syntax.data[said.span.start : said.span.end].decode()
 
 
 @rule("TS906", "torch without its submodules")

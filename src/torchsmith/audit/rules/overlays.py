@@ -21,11 +21,8 @@ ORDER = ("cudaPackages", "magma", "torch")
 
 def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
     """What the overlays change, in order."""
-    return [
-        (package.rpartition(".")[2], overlay)
-        for overlay in subject.body.overlays
-        for package in overlay.packages
-    ]
+    overlays = subject.body.overlays
+    return [(package.rpartition(".")[2], one) for one in overlays for package in one.packages]
 
 
 def _needed(subject: Subject) -> Iterator[Fix]:

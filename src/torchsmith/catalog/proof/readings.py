@@ -18,14 +18,6 @@ from torchsmith.edge.files import cache_dir
 from torchsmith.edge.problem import Failed, Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.edge.process import find, run
 
-COMPILERS: dict[Platform, str] = {
-    "x86_64-linux": "x86_64-linux-gnu-gcc",
-    "aarch64-linux": "aarch64-linux-gnu-gcc",
-}
-COMPILER_PACKAGES: dict[Platform, str] = {
-    "x86_64-linux": "gcc-x86-64-linux-gnu",
-    "aarch64-linux": "gcc-aarch64-linux-gnu",
-}
 # Macros that gcc changes with the flags without saying anything about instructions.
 NOISE = re.compile(r"__(FP_FAST_|FLT_EVAL_METHOD|BIGGEST_ALIGNMENT|GCC_IEC_559|LONG_DOUBLE|SEG_)")
 
@@ -126,9 +118,10 @@ def download_wheel(requirement: str, folder: Path, *options: str) -> Path:
 @cache
 def gcc_macros(platform: Platform, flags: tuple[str, ...]) -> frozenset[str] | Absent:
     """The macros that flags add to gcc's baseline."""
-    compiler = COMPILERS[platform]
+    compiler = f"{platform}-gnu-gcc"
     if find(compiler) is None:
-        return Absent(f"{compiler} is not installed (apt-get install {COMPILER_PACKAGES[platform]})")
+        package = f"gcc-{platform.replace('_', '-')}-gnu"
+        return Absent(f"{compiler} is not installed (apt-get install {package})")
     if not flags:
         return _defined(compiler, ())
     base, flagged = gcc_macros(platform, ()), _defined(compiler, flags)

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 SETS = ("attrset_expression", "rec_attrset_expression")
 # By the kind of an expression, the part of it that is its value.
-ENDS = {
-    **dict.fromkeys(
-        ("function_expression", "let_expression", "with_expression", "assert_expression"), "body"
-    ),
+BODIES = ("function_expression", "let_expression", "with_expression", "assert_expression")
+ENDS = dict.fromkeys(BODIES, "body") | {
     "parenthesized_expression": "expression",
     "binary_expression": "right",
 }
