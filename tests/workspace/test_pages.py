@@ -28,6 +28,12 @@ def test_the_example_is_a_cell_that_many_can_use(profile: str, example: str, tmp
     assert not cell.warnings
 
 
+def test_a_gpu_that_needs_a_newer_driver_than_its_cuda_is_told(tmp_path: Path) -> None:
+    cells = tuple(f"pytorch-python313-cuda12_8-{sm}-avx2" for sm in ("sm90", "sm120"))
+    rows = re.findall(r"^\| `(\w+)` \| NVIDIA driver (\S+)", readme(tmp_path, "real", cells), re.M)
+    assert rows == [("cuda12_8", "525.60.13"), ("sm120", "570")]
+
+
 def test_pages_of_cpu_builds_speak_of_no_gpu(tmp_path: Path) -> None:
     text = readme(tmp_path, "real", ("pytorch-python313-cpu-avx2", "pytorch-python313-cpu-avx512"))
     assert not re.search("libcuda|GPU architecture|`sm`", text)

@@ -140,6 +140,14 @@ def _choice(cells: Sequence[Cell], catalog: Catalog) -> str:
     rows = [
         [f"`cuda{cuda.slug}`", f"NVIDIA driver {catalog.cuda[cuda].min_driver} or newer"] for cuda in cudas
     ]
+    # A driver that runs an older CUDA need not know a newer GPU.
+    enough = min((catalog.cuda[cuda].min_driver for cuda in cudas), default=None)
+    gpus = [catalog.gpus[sm] for sm in sorted({cell.variant.sm for cell in cells if cell.variant.sm})]
+    rows += [
+        [f"`{gpu.sm}`", f"NVIDIA driver {gpu.min_driver} or newer"]
+        for gpu in gpus
+        if enough is not None and gpu.min_driver > enough
+    ]
     rows += [
         [
             f"`{isa.name}`",
