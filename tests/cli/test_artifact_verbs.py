@@ -17,7 +17,7 @@ def test_a_build_that_keeps_its_promise_exits_0(call: Call, tmp_path: Path) -> N
     result = call("verify", str(standin.build(tmp_path)), "--variant", NAME)
     assert result.code == 0
     assert f"{NAME} promises" in result.out
-    assert "✓ gpu: sm120 " in result.out
+    assert "✓ gpu: " in result.out
 
 
 def test_the_promise_in_the_paths_name_is_checked_without_being_asked_for(call: Call, tmp_path: Path) -> None:

@@ -156,13 +156,13 @@ def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
         "create": 0,
     }
     log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
-    assert log[::-1] == [
-        "By hand",
-        "Clean up: delete 2 files",
-        "GPU on x86: create 35 files",
-        "GPU on ARM: create 1, rewrite 2, replace 1 files",
-        "CPU only: create 4 files",
-        log[0],
+    assert [re.findall(r"\w+ \d+", subject.partition(": ")[2]) for subject in log[::-1]] == [
+        [],  # what was there
+        ["delete 2"],
+        ["create 35"],
+        ["create 1", "rewrite 2", "replace 1"],
+        ["create 4"],
+        ["create 8"],
     ]
     assert log[0] == "Everything else: create 8 files"
     assert (drifted / "build-pytorch/README.md").read_text() == "# build-pytorch\n\n6 variants.\n"
