@@ -100,7 +100,7 @@ def test_a_link_to_itself_is_a_message(tmp_path: Path) -> None:
     loop.symlink_to(loop)
     ended = verify(loop)
     assert ended.code == 2
-    assert os.strerror(errno.ELOOP) in ended.text
+    assert os.strerror(errno.ELOOP) in " ".join(ended.text.split())
 
 
 @pytest.mark.parametrize(("size", "code"), [(1 << 20, 1), (150 << 10, 0)])  # by its ratio a bomb, and not
