@@ -89,18 +89,26 @@ def test_what_nix_refuses_is_left_out_with_its_own_error(root: Path, nix_here: P
 
 @pytest.mark.needs("nix")
 def test_removing_gives_back_what_was_there(root: Path, nix_here: Path, call: Call) -> None:
+    settings = root / "torchsmith.toml"
+    settings.write_bytes(settings.read_bytes().replace(b"\n", b"\r\n"))
+    (root / "catalog").mkdir()
+    (root / "catalog/pins.toml").write_bytes(b'"6a030d5".unproved = "ours" # \r\n')
     assert call("generate", "-w", str(root)).code == 0
     before = files(root)
     sort = ("cudasort", "--gpu-list", "variable:CUDASORT_ARCHS:90")
     assert call("package", "add", *sort, "-w", str(root)).code == 0
     assert (root / f"build-cudasort/.flox/pkgs/cudasort-{CELL}.nix").exists()
+    for name in ("torchsmith.toml", "catalog/pins.toml"):
+        text = (root / name).read_bytes()
+        assert text != before[name]
+        assert text.count(b"\n") == text.count(b"\r\n")
     assert call("package", "remove", "cudasort", "-w", str(root)).code == 0
     after = files(root)
     assert {path for path in after if "build-cudasort" in path} <= {
         f"build-cudasort/.flox/{name}" for name in ("env.json", "env/manifest.toml", ".gitignore")
     }
-    settings = after.pop("torchsmith.toml").decode()
-    assert settings.replace('packages = ["pytorch", "torchvision", "torchaudio"]\n', "") == TOML
+    left = after.pop("torchsmith.toml").decode().replace("\r\n", "\n")
+    assert left.replace('packages = ["pytorch", "torchvision", "torchaudio"]\n', "") == TOML
     before.pop("torchsmith.toml")
     assert {path: text for path, text in after.items() if "cudasort" not in path} == before
 

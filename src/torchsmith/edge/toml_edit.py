@@ -23,18 +23,32 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
     found = _value(root, wanted)
     if found is not None:
         return (data[: found.start_byte] + written(value).encode() + data[found.end_byte :]).decode()
-    tables = [node for node in root.children if node.type == "table"]
-    table = next((node for node in tables if keys_of(head_of(node)) == wanted[:-1]), None)
     line = f"{plain_key(wanted[-1])} = {written(value)}\n"
-    if table is None:
-        if _value(root, wanted[:-1]) is not None:
-            raise Invalid(
-                f"cannot add {wanted[-1]} to an inline table", hint=f"write {line.strip()} there by hand"
-            )
-        head = f"[{'.'.join(map(plain_key, wanted[:-1]))}]\n" if wanted[:-1] else ""
-        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-        return f"{text}{gap}{head}{line}"
-    return _line_below(data, last_of(table), line)
+    for node in (root, *(node for node in root.children if node.type == "table")):
+        prefix = () if node is root else keys_of(head_of(node))
+        if prefix == wanted[:-1]:
+            return _line_in(text, node, line)
+        for pair in pairs_of(node):  # a.b = 1 makes a table too, and [a] may not follow it
+            own = keys_of(pair.children[0])[:-1]
+            if own and prefix + own == wanted[:-1]:
+                return _line_below(data, pair, f"{'.'.join(map(plain_key, own))}.{line}")
+    if _value(root, wanted[:-1]) is not None:
+        table = ".".join(map(plain_key, wanted[:-1]))
+        raise Invalid(
+            f"cannot add {wanted[-1]} to {table}: it is no table with lines of its own",
+            hint=f"write it as [{table}], and {line.strip()} below",
+            path=wanted[:-1],
+        )
+    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+    return f"{text}{gap}[{'.'.join(map(plain_key, wanted[:-1]))}]\n{line}"
+
+
+def _line_in(text: str, table: Node, line: str) -> str:
+    """The text with a line at the end of a table; what stands before all tables is one too."""
+    if table.type == "table":
+        return _line_below(text.encode(), last_of(table), line)
+    pairs = pairs_of(table)
+    return _line_below(text.encode(), pairs[-1], line) if pairs else line + (f"\n{text}" if text else "")
 
 
 def _line_below(data: bytes, node: Node, line: str) -> str:
@@ -50,59 +64,63 @@ def set_list(text: str, key: str, values: Sequence[str]) -> str:
     root = parsed(data)
     found = _value(root, (key,))
     if found is None or found.type != "array":
-        line = f"{key} = {written(values)}\n"
-        pairs = pairs_of(root)
-        return _line_below(data, pairs[-1], line) if pairs else line + (f"\n{text}" if text else "")
+        return _line_in(text, root, f"{key} = {written(values)}\n")
     elements = elements_of(found)
     held = [tomllib.loads(f"key = {child.text.decode()}")["key"] for child in elements if child.text]
     for child, value in reversed([*zip(elements, held, strict=True)]):
         if value not in values:
-            data = _without(data, child, found)
+            data = _without(data, child)
     added = "".join(f", {written(value)}" for value in values if value not in held)
     return _appended(data, key, added).decode() if added else data.decode()
 
 
 def drop_tables(text: str, name: str) -> str:
     """The text without a table, the tables below it, and the comments that stand right above them."""
-    lines = text.splitlines(keepends=True)
-    gone: set[int] = set()
-    for node in parsed(text.encode()).children:
-        if node.type in TABLES and keys_of(head_of(node))[0] == name:
-            first = node.start_point[0]
-            while first and lines[first - 1].lstrip().startswith("#"):
-                first -= 1
-            if first and not lines[first - 1].strip():
-                first -= 1
-            gone |= set(range(first, last_of(node).end_point[0] + 1))
-        elif node.type == "pair" and keys_of(node.children[0])[0] == name:
-            gone |= set(range(node.start_point[0], node.end_point[0] + 1))
-    return "".join(line for number, line in enumerate(lines) if number not in gone)
+    nodes = parsed(text.encode()).children
+    heads = {"pair": lambda node: node.children[0]} | dict.fromkeys(TABLES, head_of)
+    return _cut(
+        text, [node for node in nodes if node.type in heads and keys_of(heads[node.type](node))[0] == name]
+    )
+
+
+def _cut(text: str, gone: Sequence[Node]) -> str:
+    """The text without the lines of some nodes, and without the comments right above a table."""
+    lines = re.split(r"(?<=\n)", text)
+    numbers: set[int] = set()
+    for node in gone:
+        first = node.start_point[0]
+        while first and node.type in TABLES and lines[first - 1].lstrip().startswith("#"):
+            first -= 1
+        if first and node.type in TABLES and not lines[first - 1].strip():
+            first -= 1
+        numbers |= set(range(first, last_of(node).end_point[0] + 1))
+    return "".join(line for number, line in enumerate(lines) if number not in numbers)
 
 
 def drop_key(text: str, path: Sequence[str]) -> str:
     """The text without the line of a value, and without its table where nothing else is in it."""
     wanted = tuple(path)
-    data = text.encode()
-    for node in parsed(data).children:
-        if node.type != "table" or keys_of(head_of(node)) != wanted[:-1]:
-            continue
+    root = parsed(text.encode())
+    for node in (root, *(node for node in root.children if node.type == "table")):
+        prefix = () if node is root else keys_of(head_of(node))
         pairs = pairs_of(node)
-        for pair in (pair for pair in pairs if keys_of(pair.children[0]) == wanted[-1:]):
-            if len(pairs) == 1:
-                return drop_tables(text, wanted[0])
-            end = data.find(b"\n", pair.end_byte) + 1 or len(data)
-            return (data[: pair.start_byte] + data[end:]).decode()
+        for pair in (pair for pair in pairs if prefix + keys_of(pair.children[0]) == wanted):
+            return _cut(text, [node if prefix and len(pairs) == 1 else pair])
     return text
 
 
-def _without(data: bytes, element: Node, array: Node) -> bytes:
+def _without(data: bytes, element: Node) -> bytes:
     """An array without one of its elements and the comma after it, else before it."""
-    start, end = element.start_byte, element.end_byte
-    tail = re.match(rb"\s*,[ \t]*", data[end : array.end_byte])
-    if tail:
-        return data[:start] + data[end + tail.end() :]
-    head = re.search(rb",\s*$", data[array.start_byte : start])
-    return data[: array.start_byte + head.start() if head else start] + data[end:]
+    after, before = element.next_sibling, element.prev_sibling
+    while after is not None and after.type == "comment":
+        after = after.next_sibling
+    while before is not None and before.type == "comment":
+        before = before.prev_sibling
+    if after is not None and after.type == ",":
+        tail = re.match(rb"[ \t]*", data[after.end_byte :])
+        return data[: element.start_byte] + data[after.end_byte + (tail.end() if tail else 0) :]
+    comma = before is not None and before.type == ","
+    return data[: before.start_byte if before and comma else element.start_byte] + data[element.end_byte :]
 
 
 def _appended(data: bytes, key: str, added: str) -> bytes:

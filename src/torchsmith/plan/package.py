@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +21,11 @@ from torchsmith.edge.problem import (
     Invalid,
     NotFound,
     NotKnown,
+    Problem,
     did_you_mean,
     nearest,
 )
+from torchsmith.edge.toml import place
 from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.plan.package_entry import NewPackage, entry_text
@@ -187,7 +190,10 @@ def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[Packag
     texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
     held = _text(workspace.home, PINS)
     for pin, version in pins.items():
-        held = set_string(held, (pin, new.name), version)
+        try:
+            held = set_string(held, (pin, new.name), version)
+        except Problem as problem:
+            raise problem.at(place(held, PINS, problem.path)) from None
     texts[PINS] = held
     texts[FILE] = set_list(workspace.source.text, "packages", [*_asked(workspace), new.name])
     return texts
@@ -219,6 +225,8 @@ def _change(
 
 def _edit(root: Path, name: str, text: str) -> Change:
     before = _text(root, name) if (root / name).exists() else None
+    if "\r\n" in (before or ""):
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     if (before or "") == text:
         return Change("keep", name, "", before, before)
     if not text.strip() or text == HEAD:
@@ -235,7 +243,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     if opened.catalog.packages[name].is_torch:
         raise Conflict("torch is what everything here is built around; it stays")
     users = [one.name for one in opened.catalog.packages.values() if name in one.needs]
-    own = f"\n[{name}" in f"\n{_text(root, PACKAGES)}"
+    own = name in tomllib.loads(_text(root, PACKAGES))
     if own and users:
         where = opened.catalog.place("packages", (users[0], "needs"))
         raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)

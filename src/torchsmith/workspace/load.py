@@ -243,8 +243,9 @@ class _Resolver(msgspec.Struct, frozen=True):
         known = default_profiles()
         if name in known:
             return known[name], at
-        choices = [*self.settings.profiles, *known]
-        raise NotKnown(f"unknown profile {name!r}", hint=did_you_mean(name, choices), path=at)
+        choices = dict.fromkeys((*self.settings.profiles, *known))
+        asked = () if self.source.shipped else at  # no file of the user's is at fault
+        raise NotKnown(f"unknown profile {name!r}", hint=did_you_mean(name, choices), path=asked)
 
     def _spec(
         self,
