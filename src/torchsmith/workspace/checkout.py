@@ -164,7 +164,9 @@ def discover(
     """The repositories at or below paths, and what words pick there; a Problem where there is no recipe."""
     found = _checkout(paths, workspace)
     if not found.recipes:
-        named = f"there is no {words[0]}, and " if words else "there is "
+        word = words[0] if words else ""
+        wrong = f"{word} is no recipe" if word and Path(word).exists() else f"there is no {word}"
+        named = f"{wrong}, and " if word else "there is "
         raise NotFound(
             f"{named}no recipe in {', '.join(map(str, paths))}",
             hint="torchsmith generate writes them; recipes are .nix files below .flox/pkgs",
