@@ -127,3 +127,22 @@ def test_a_matrix_that_leaves_everything_out_is_exit_1_and_says_where_to_look(
     assert result.code == 1
     assert "--left-out" in result.err
     assert call("list", "--left-out").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["init", "new", "--line", "2.9"],
+        ["init", "--from", "new", "--cell", "pytorch-python313-cpu-avx2"],
+        ["init", "--from", "new", "--profile", "wide"],
+        ["graph", "--format", "dot", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_options_that_exclude_each_other_are_refused(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(*words)
+    assert (result.code, result.error) == (2, "conflict")
+    assert not any(tmp_path.iterdir())

@@ -23,6 +23,7 @@ from torchsmith.cli.by_name import SHOWN, next_steps
 from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.cli.next_step import command, next_step
+from torchsmith.cli.nix_options import tree_words
 from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.verified import look_at
 from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking
@@ -152,7 +153,7 @@ def show_simulation(
 
 def _say_next(request: BuildRequest) -> None:
     """After a plan comes the build."""
-    trees = [str(tree) if rev == "default" else f"{rev}={tree}" for rev, tree in request.trees.items()]
+    trees = tree_words(request.trees)
     next_step("build", *request.selectors, workspace=request.workspace, nixpkgs=trees)
 
 

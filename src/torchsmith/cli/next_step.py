@@ -11,19 +11,20 @@ from torchsmith.cli.paint import paint, tell, width
 from torchsmith.edge.words import shell_word
 
 
-def command(*words: str, workspace: Path | None = None) -> str:
+def command(*words: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None) -> str:
     """A command of ours as a person can copy it; no workspace is named where it is this folder."""
     here = workspace is None or workspace.absolute() == Path.cwd()
     where = [] if here else ["-w", str(workspace)]
-    return " ".join(map(shell_word, ("torchsmith", *words, *where)))
+    given = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
+    trees = [word for tree in given for word in ("--nixpkgs", tree)]
+    return " ".join(map(shell_word, ("torchsmith", *words, *trees, *where)))
 
 
 def next_step(
     *words: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None, why: str = ""
 ) -> None:
     """`next: torchsmith WORDS -w WORKSPACE`, on stderr, with the nixpkgs that was named."""
-    given = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
-    said = command(*words, *(word for tree in given for word in ("--nixpkgs", tree)), workspace=workspace)
+    said = command(*words, workspace=workspace, nixpkgs=nixpkgs)
     sys.stdout.flush()  # what it follows comes first, also where both go into one file
     aside = f"   # {why}" if why else ""
     room = width(sys.stderr)

@@ -26,6 +26,8 @@ from torchsmith.cli.build_run import exit_of_run, prepared
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
+from torchsmith.cli.next_step import command
+from torchsmith.cli.nix_options import tree_words
 from torchsmith.cli.paint import write
 from torchsmith.cli.remaining import duration
 from torchsmith.edge.problem import Exit, Lacking
@@ -82,7 +84,7 @@ def rehearse(
     planned = {name.removeprefix(PREFIX): path for name, path in graph.recipes.items()}
     broken = {one.name: one.why for one in ready.plan.broken}
     if dry_run:
-        _print_planned(ready, planned, chosen, as_json=as_json, broken=broken)
+        _print_planned(ready, planned, chosen, request, as_json=as_json, broken=broken)
         return exit_of(broken.values())
     finished = _run(ready, as_json=as_json)
     failed = {name.removeprefix(PREFIX): found for name, found in finished.failed.items()}
@@ -121,7 +123,13 @@ def _refuse_waiting(chosen: Rehearsals) -> None:
 
 
 def _print_planned(
-    ready: Prepared, planned: dict[str, str], chosen: Rehearsals, *, as_json: bool, broken: dict[str, str]
+    ready: Prepared,
+    planned: dict[str, str],
+    chosen: Rehearsals,
+    request: BuildRequest,
+    *,
+    as_json: bool,
+    broken: dict[str, str],
 ) -> None:
     if as_json:
         print_json(RehearseDocument([], {}, dict(chosen.waiting), broken, planned))
@@ -136,7 +144,9 @@ def _print_planned(
     if planned:
         name = next(iter(planned))
         write("what differs:")
-        write(f"  torchsmith diff-drv {name} {PREFIX}{name}", whole=True)
+        where, trees = request.workspace, tree_words(request.trees)
+        said = command("diff-drv", name, f"{PREFIX}{name}", workspace=where, nixpkgs=trees)
+        write(f"  {said}", whole=True)
 
 
 def _print_waiting(chosen: Rehearsals) -> None:

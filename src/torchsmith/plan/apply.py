@@ -130,4 +130,5 @@ def _message(name: str, changes: Sequence[Change], *, per_file: bool) -> str:
     words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
     told = [one for one in changes if one.kind != "create"]
     body = "\n".join(f"- {one.kind} {Path(one.path).name}: {one.why}" for one in told)
-    return f"{name[0].upper()}{name[1:]}: {words} files\n" + (f"\n{body}\n" if body else "")
+    files = "file" if len(changes) == 1 else "files"
+    return f"{name[0].upper()}{name[1:]}: {words} {files}\n" + (f"\n{body}\n" if body else "")

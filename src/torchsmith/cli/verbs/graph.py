@@ -55,9 +55,11 @@ def run(
     from torchsmith.cli.eval_view import print_failures
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.nix_options import evaluation, open_recipes
-    from torchsmith.edge.problem import NotKnown, did_you_mean
+    from torchsmith.edge.problem import Conflict, NotKnown, did_you_mean
     from torchsmith.nix.evaluate import exit_of
 
+    if format and json:
+        raise Conflict("--format draws and --json does not", hint="leave one of them out")
     if format and format not in DRAWINGS:
         raise NotKnown(f"unknown format {format!r}", hint=did_you_mean(format, DRAWINGS))
     opened, chosen = open_recipes(recipes, workspace)

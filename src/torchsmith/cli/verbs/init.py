@@ -45,6 +45,11 @@ def run(
     from torchsmith.edge.problem import Conflict
     from torchsmith.workspace.start import start_workspace
 
+    if existing and (cell or profile != "real"):
+        raise Conflict("--from reads the matrix off recipes; --profile and --cell name another")
+    if line and not existing:
+        hint = f'without --from, write line = "{line}" into torchsmith.toml'
+        raise Conflict("--line is for recipes that --from takes in", hint=hint)
     if existing:
         _take_in([*existing, *(folders or ())], line, force)
         return

@@ -21,11 +21,15 @@ def run(
     """Print the log of a job's last build."""
     from torchsmith.build.start import workspace_record
     from torchsmith.cli.by_name import last_log
+    from torchsmith.cli.paint import warn
     from torchsmith.edge.files import read_text
 
     with workspace_record(workspace, read_only=True) as (_, record):
         if not name:
-            sys.stdout.write("".join(f"{known}\n" for known in record.logged_names()))
+            names = record.logged_names()
+            sys.stdout.write("".join(f"{known}\n" for known in names))
+            if not names:
+                warn("nothing was built in this workspace yet")
             return
         log = last_log(record, name)
     sys.stdout.write(f"{log}\n" if path else read_text(log, lenient=True))
