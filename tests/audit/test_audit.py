@@ -14,6 +14,7 @@ import pytest
 from torchsmith.audit import reports
 from torchsmith.audit.context import Context
 from torchsmith.audit.finding import Finding, FindingFix, Severity
+from torchsmith.audit.form import NormalizedText, Normalizer
 from torchsmith.audit.run import AuditReport, AuditRequest, audit, judge_file
 from torchsmith.audit.suppress import RuleSelection, choose
 from torchsmith.catalog import builtin_catalog
@@ -210,6 +211,24 @@ def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(
             (b.rule, b.where.line, b.message) for b in other.findings
         ]
         assert one.facts == other.facts
+
+
+def test_evaluation_takes_the_forms_that_the_text_rules_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\npackages = ["pytorch"]\n')
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    made: list[str] = []
+    of = Normalizer.of
+
+    def counted(self: Normalizer, name: str, text: str, line: str | None) -> NormalizedText | None:
+        form = of(self, name, text, line)
+        made.extend([name] if form else [])
+        return form
+
+    monkeypatch.setattr(Normalizer, "of", counted)
+    audit(AuditRequest((tmp_path,), values=True, jobs=1))
+    assert len(made) == len(set(made)) > 20
 
 
 def test_a_rule_is_explained_offline(repo: Path) -> None:

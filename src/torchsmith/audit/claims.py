@@ -61,7 +61,10 @@ class Claim:
 
 
 def _longest_first(words: Iterable[str]) -> str:
-    return "|".join(re.escape(word) for word in sorted(set(words), key=len, reverse=True))
+    """Any of the words; a look at the first letter spares most places the rest."""
+    known = sorted(set(words), key=len, reverse=True)
+    letters = "".join(sorted({re.escape(word[:1]) for word in known}))
+    return f"(?=[{letters}])(?:{'|'.join(map(re.escape, known))})" if letters else "(?!)"
 
 
 class Vocabulary:
@@ -94,9 +97,9 @@ class Vocabulary:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """One pattern for every kind of claim; the group that matched is the kind."""
+        """One pattern for every kind of claim; the group that matched is the kind. Each begins a word."""
         return re.compile(
-            rf"(?P<name>\b(?:{_longest_first(self.packages.values())})\d*-python3\d+-[\w.-]*\w)"
+            rf"\b(?=\w)(?:(?P<name>\b(?:{_longest_first(self.packages.values())})\d*-python3\d+-[\w.-]*\w)"
             r"|(?P<rev>\b[0-9a-f]{40}\b)"
             r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
             r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
@@ -111,7 +114,7 @@ class Vocabulary:
             r"(?:[ ]v?(?P<release>\d+\.\d+(?:\.\d+)?)\b)?"
             r"|\bPython:? ?(?P<python>3\.\d+)"
             r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
-            r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux)?|64-bit ARM)\b"
+            r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux)?|64-bit ARM)\b)"
         )
 
 

@@ -27,6 +27,7 @@ class Judged:
     findings: tuple[Finding, ...]
     facts: RecipeFacts | None = None
     silenced: int = 0
+    form: NormalizedText | None = None  # where all recipes of its form are judged alike
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,10 @@ class Normalizer:
         gpus = (
             rf"(?<![\w.])(?:sm_?|compute_?)?(?:{'|'.join(map(re.escape, numbers))})[af]?(?:\+PTX)?(?![\w.])"
         )
-        return re.compile(rf"{gpus}|\b(?:{'|'.join(map(re.escape, self.catalog.isas))})\b|(?<![\w-])-m[a-z]")
+        isas = "|".join(map(re.escape, self.catalog.isas))
+        letters = "".join(sorted({re.escape(isa[:1]) for isa in self.catalog.isas}))
+        # None stands within a word: a look at that and at the first letter spares most places the rest.
+        return re.compile(rf"(?<!\w)(?=[-\dsc{letters}])(?:{gpus}|\b(?:{isas})\b|(?<![\w-])-m[a-z])")
 
     def blank(self, name: str, text: str) -> str:
         """A text without the words that name its own cell."""

@@ -124,6 +124,7 @@ def find_rule(id: str) -> Rule:
     return known[id.upper()]
 
 
+@cache
 def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:
     """The rules of one depth over one kind of thing."""
     return tuple(one for one in all_rules() if one.depth == depth and one.over == over)

@@ -80,17 +80,20 @@ def audit(request: AuditRequest) -> AuditReport:
     findings: list[Finding] = []
     silenced = files = 0
     facts: dict[Path, list[RecipeFacts]] = {}
+    forms: dict[str, NormalizedText] = {}
     for folder, judged in _judge_all(folders, context, request, workspace):
         files += 1
         findings += judged.findings
         silenced += judged.silenced
         if judged.facts:
             facts.setdefault(folder.root, []).append(judged.facts)
+            if judged.form:
+                forms[judged.facts.file] = judged.form
     if request.values is not False:
         from torchsmith.audit.values import value_findings
 
         broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
-        findings += value_findings(folders, context, broken, needed=request.values is True)
+        findings += value_findings(folders, context, broken, forms, needed=request.values is True)
     if request.evaluate:
         from torchsmith.audit.derivations import derivation_findings
 
@@ -179,6 +182,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
     if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
         if len(context.judged) > MOST:
             context.judged.clear()
+        judged = replace(judged, form=form)
         context.judged[form] = (form, judged)
     return judged
 
@@ -199,7 +203,7 @@ def _again(
         line = one.where.line + (more if one.where.line > first.flags_line else 0)
         notes.append(replace(one, where=replace(one.where, file=shown, line=line)))
     facts = known.facts.of(name, shown, catalog) if known.facts else None
-    return Judged((*found, *notes), facts)
+    return Judged((*found, *notes), facts, form=first)
 
 
 def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[Finding] = ()) -> Judged:

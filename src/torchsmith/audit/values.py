@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torchsmith.audit.context import Context, finding
@@ -21,9 +21,14 @@ BATCH = 64  # recipes in memory at a time
 
 
 def value_findings(
-    folders: Sequence[Repository], context: Context, broken: Collection[str], *, needed: bool
+    folders: Sequence[Repository],
+    context: Context,
+    broken: Collection[str],
+    forms: Mapping[str, NormalizedText],
+    *,
+    needed: bool,
 ) -> Iterator[Finding]:
-    """What evaluation finds in recipes that their text gave no reason to doubt.
+    """What evaluation finds in recipes that their text gave no reason to doubt; some forms are known.
 
     Without the evaluator nothing is found, or a Problem says so where it is `needed`.
     """
@@ -36,7 +41,7 @@ def value_findings(
         if (shown := folder.show(recipe.path)) not in broken
     ]
     with Evaluator() as evaluator:
-        first, rest = _one_of_each(wanted, context)
+        first, rest = _one_of_each(wanted, context, forms)
         for start in range(0, len(first), BATCH):
             found = list(_batch(first[start : start + BATCH], context, evaluator))
             yield from found
@@ -49,7 +54,7 @@ def value_findings(
 
 
 def _one_of_each(
-    wanted: Sequence[tuple[str, Path]], context: Context
+    wanted: Sequence[tuple[str, Path]], context: Context, forms: Mapping[str, NormalizedText]
 ) -> tuple[list[tuple[str, Path]], dict[str, list[tuple[str, Path]]]]:
     """One recipe of each form, and the others by it: they are asked only where the first gives reason to."""
     first: list[tuple[str, Path]] = []
@@ -58,9 +63,7 @@ def _one_of_each(
     for shown, path in wanted:
         if path.stat().st_size > LARGEST:
             continue  # said already
-        name = package_name(path)
-        text = read_text(path)
-        form = context.forms.of(name, text, context.lines.get(name)) or context.forms.of_wrapper(name, text)
+        form = forms.get(shown) or _form(path, context)
         known = seen.setdefault(form, shown) if form else shown
         if known == shown:
             first.append((shown, path))
@@ -68,6 +71,11 @@ def _one_of_each(
         else:
             others[known].append((shown, path))
     return first, others
+
+
+def _form(path: Path, context: Context) -> NormalizedText | None:
+    name, text = package_name(path), read_text(path)
+    return context.forms.of(name, text, context.lines.get(name)) or context.forms.of_wrapper(name, text)
 
 
 def _batch(wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Evaluator) -> Iterator[Finding]:
