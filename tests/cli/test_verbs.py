@@ -146,3 +146,15 @@ def test_options_that_exclude_each_other_are_refused(
     result = call(*words)
     assert (result.code, result.error) == (2, "conflict")
     assert not any(tmp_path.iterdir())
+
+
+def test_host_passes_the_machine_that_was_named_on_to_pick(call: Call) -> None:
+    result = call("host", "--gpu", "RTX 4090", "--cpu", "zen4", "--driver", "570")
+    assert result.err.splitlines()[-1].endswith("torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570")
+
+
+def test_no_columns_at_all_means_that_nobody_knows(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    usual = call("show", "nix").err
+    monkeypatch.setenv("COLUMNS", "0")
+    assert call("show", "nix").err == usual

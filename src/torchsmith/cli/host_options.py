@@ -47,6 +47,14 @@ class MachineOptions(msgspec.Struct, frozen=True):
     driver: Annotated[str, Option("The NVIDIA driver's version: 580.65.06.")] = ""
     time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
 
+    def words(self) -> list[str]:
+        """The options that say which machine, to be given again."""
+        named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "time_limit"}
+        many = {name: value if isinstance(value, list) else [value] for name, value in named.items() if value}
+        return [
+            word for name, all in many.items() for one in all for word in (f"--{name.rstrip('_')}", str(one))
+        ]
+
     def facts(self, catalog: Catalog) -> HostFacts:
         """What is known of the machine."""
         from torchsmith.host.gather import gather

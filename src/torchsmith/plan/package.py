@@ -26,7 +26,7 @@ from torchsmith.edge.problem import (
     nearest,
 )
 from torchsmith.edge.toml import place
-from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string
+from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string, written
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.plan.package_entry import NewPackage, entry_text
 from torchsmith.plan.package_probe import PackageProbe, Read, pin_of, probe
@@ -129,11 +129,12 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
         return
     where = catalog.place("packages", (taken.name,))
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
-    hint = (
-        "it is in this workspace; torchsmith package remove takes it out"
-        if taken.name in _asked(workspace)
-        else f'name it in {workspace.source.name}: packages = ["pytorch", "{taken.name}"]'
-    )
+    asked = [*_asked(workspace)]
+    if taken.name not in asked:
+        hint = f"name it in {workspace.source.name}: packages = {written([*asked, taken.name])}"
+    else:
+        removal = "" if taken.is_torch else "; torchsmith package remove takes it out"
+        hint = f"it is in this workspace{removal}"
     raise Exists(f"{new.name if taken.name == new.name else new.attribute} {what}", hint=hint, where=where)
 
 

@@ -25,4 +25,4 @@ def run(*, machine: MachineOptions, workspace: WorkspaceOption = None, json: Jso
         print_json(to_document(facts))
     else:
         print_host(facts, catalog)
-        next_step("pick", *(word for file in machine.from_ or () for word in ("--from", str(file))))
+        next_step("pick", *machine.words(), workspace=workspace)
