@@ -12,7 +12,7 @@ import pytest
 from tests.recipe.conftest import MINI
 from torchsmith.audit.finding import Severity
 from torchsmith.audit.run import AuditRequest, audit
-from torchsmith.catalog import load_catalog
+from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.pin import Move, carry_out, propose
@@ -64,6 +64,15 @@ def test_a_second_move_goes_from_where_the_first_went(workspace: Path) -> None:
     assert not any(NEW in text for text in texts(workspace).values())
     catalog = (workspace / "catalog/lines.toml").read_text()
     assert catalog.count("torchsmith pin: begin") == 1
+
+
+def test_there_and_back_is_where_it_was(workspace: Path) -> None:
+    before = texts(workspace)
+    other = next(pin.rev for pin in builtin_catalog().pins.values() if pin.name == "0182a36")
+    carry_out(workspace, Move("2.10", rev=other))
+    assert texts(workspace) != before
+    carry_out(workspace, Move("2.10", rev=OLD))
+    assert texts(workspace) == before
 
 
 def test_a_new_pin_is_taken_to_have_the_limits_of_the_old_one(workspace: Path) -> None:

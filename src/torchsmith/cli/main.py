@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from torchsmith.edge.problem import Exit, Lacking, Problem
+from torchsmith.edge.problem import Lacking, Problem
 
 INTERRUPTED = 130  # what shells say of Ctrl-C
 HELP: tuple[list[str], ...] = (["--help"], ["-h"], [])
@@ -27,12 +27,8 @@ def run() -> None:
         _drop_output()  # the reader has seen enough
         sys.exit(0)
     except OSError as error:
-        try:
-            place = f"{error.filename}: " if error.filename else ""
-            fail(Lacking(f"{place}{error.strerror or error}"))
-        except OSError:  # it is stdout itself that fails
-            _drop_output()
-            sys.exit(int(Exit.LACKING))
+        place = f"{error.filename}: " if error.filename else ""
+        fail(Lacking(f"{place}{error.strerror or error}"))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
@@ -63,8 +59,12 @@ def fail(problem: Problem) -> None:
     from torchsmith.cli.console import print_problem, print_problem_json
 
     print_problem(problem)
-    if "--json" in sys.argv:
-        print_problem_json(problem)
+    try:
+        if "--json" in sys.argv:
+            print_problem_json(problem)
+        sys.stdout.flush()
+    except OSError:  # it is stdout itself that fails
+        _drop_output()
     sys.exit(int(problem.exit))
 
 

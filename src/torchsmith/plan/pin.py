@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin
+from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.check import SOURCE
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
@@ -140,7 +140,10 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         if not old:
             raise Empty(f"line {line.name} imports no nixpkgs that could be moved")
         pin, made = pin_of(min(old), move, catalog)
-        builds = {name: _build(build, pin, catalog) for name, build in every.items() if build.pin in old}
+        ours = builtin_catalog().lines.get(line.name)
+        shipped = {"cpu": ours.cpu, **ours.cuda} if ours else {}
+        moved = {name: build for name, build in every.items() if build.pin in old}
+        builds = {name: _build(build, pin, catalog, shipped.get(name)) for name, build in moved.items()}
         if made:
             facts["pins"] = {pin: made}
         if pin not in catalog.pins:
@@ -163,11 +166,14 @@ def _has(pin: Pin, cuda: str) -> bool:
     return cuda == "cpu" or cuda in map(str, pin.cudas)
 
 
-def _build(build: LineBuild, pin: str, catalog: Catalog) -> FactTable:
-    """A build at another pin; fixes that a known pin does not need stay behind."""
+def _build(build: LineBuild, pin: str, catalog: Catalog, shipped: LineBuild | None) -> FactTable:
+    """A build at another pin; fixes that a known pin does not need stay behind, those that it needs as
+    torchsmith ships the line come back."""
     if pin not in catalog.pins:
         return {"pin": pin}
-    fixes = [name for name in build.fixes if not catalog.fixes[name].pins or pin in catalog.fixes[name].pins]
+    bound = {name: catalog.fixes[name].pins for name in (*(shipped.fixes if shipped else ()), *build.fixes)}
+    kept = {*build.fixes} | {name for name, pins in bound.items() if pin in pins}
+    fixes = [name for name, pins in bound.items() if name in kept and (not pins or pin in pins)]
     return {"pin": pin, "fixes": fixes} if fixes != list(build.fixes) else {"pin": pin}
 
 
