@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.audit.finding import Severity
+from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.edge.problem import Problem, Refused
 from torchsmith.edge.process import run
 from torchsmith.plan.apply import ApplyRequest, apply_plan
@@ -115,6 +117,17 @@ def test_the_right_recipe_is_kept_however_it_is_written_and_not_where_it_is_wron
     assert verdicts(plan_workspace(drifted)) == expected
     file.write_text(text.replace('"12.0"', '"9.0"'))
     assert verdicts(plan_workspace(drifted)) == expected | {"keep": 0, "rewrite": 3}
+
+
+def test_a_recipe_that_only_evaluation_finds_wrong_is_not_kept(drifted: Path) -> None:
+    file = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
+    text = file.read_text()
+    stated = '[ "x86_64-linux" ]'
+    assert text.count(stated) == 1
+    file.write_text(text.replace(stated, 'map (cpu: cpu + "-linux") [ "aarch64" ]'))
+    errors = audit(AuditRequest((drifted,), jobs=1, values=False)).of(Severity.ERROR)
+    assert not any(one.where.file.endswith(file.name) for one in errors)
+    assert verdicts(plan_workspace(drifted))["keep"] == 0
 
 
 def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:

@@ -43,14 +43,14 @@ def value_findings(
     with Evaluator() as evaluator:
         first, rest = _one_of_each(wanted, context, forms)
         for start in range(0, len(first), BATCH):
-            found = list(_batch(first[start : start + BATCH], context, evaluator))
+            found = list(judge_evaluated(first[start : start + BATCH], context, evaluator))
             yield from found
             doubtful = {one.where.file for one in found if one.severity is not Severity.NOTE}
             again = [
                 one for shown, _ in first[start : start + BATCH] if shown in doubtful for one in rest[shown]
             ]
             for at in range(0, len(again), BATCH):
-                yield from _batch(again[at : at + BATCH], context, evaluator)
+                yield from judge_evaluated(again[at : at + BATCH], context, evaluator)
 
 
 def _one_of_each(
@@ -63,7 +63,7 @@ def _one_of_each(
     for shown, path in wanted:
         if path.stat().st_size > LARGEST:
             continue  # said already
-        form = forms.get(shown) or _form(path, context)
+        form = forms.get(shown) or form_of(path, context)
         known = seen.setdefault(form, shown) if form else shown
         if known == shown:
             first.append((shown, path))
@@ -73,12 +73,16 @@ def _one_of_each(
     return first, others
 
 
-def _form(path: Path, context: Context) -> NormalizedText | None:
+def form_of(path: Path, context: Context) -> NormalizedText | None:
+    """What a recipe has in common with others that one verdict holds for."""
     name, text = package_name(path), read_text(path)
     return context.forms.of(name, text, context.lines.get(name)) or context.forms.of_wrapper(name, text)
 
 
-def _batch(wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Evaluator) -> Iterator[Finding]:
+def judge_evaluated(
+    wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Evaluator
+) -> Iterator[Finding]:
+    """What evaluation finds in recipes, each with the name that it is shown by."""
     subjects: list[Subject] = []
     for shown, path in wanted:
         try:

@@ -3,16 +3,22 @@ replaced or deleted, and why."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from torchsmith.audit.context import Context
-from torchsmith.audit.finding import Severity
+from torchsmith.audit.finding import Finding, Severity
+from torchsmith.audit.form import NormalizedText
+from torchsmith.audit.rule import LARGEST
 from torchsmith.audit.run import judge_file
 from torchsmith.audit.suppress import RuleSelection
+from torchsmith.audit.values import form_of, judge_evaluated
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import package_name, try_read
+from torchsmith.nix.embedded import Evaluator, available
 from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -58,7 +64,8 @@ def plan_workspace(
     root = opened.home
     repos = wanted_of(opened)
     adoption = Adoption.of(adopt, paths, root)
-    changes = reconcile(opened, repos, adopt=adoption, judge=auditor(opened))
+    with auditor(opened) as judge:
+        changes = reconcile(opened, repos, adopt=adoption, judge=judge)
     changes.sort(key=lambda one: PHASES.index(phase_of(one, opened.catalog)))
     return WorkspacePlan(root, opened.catalog, tuple(repos), tuple(changes))
 
@@ -76,18 +83,29 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
     return "GPU on ARM" if isa is not None and isa.platform == "aarch64-linux" else "GPU on x86"
 
 
-def auditor(workspace: Workspace) -> Judge:
-    """The errors of a recipe, the first few of them; empty where there is none."""
+@contextmanager
+def auditor(workspace: Workspace) -> Iterator[Judge]:
+    """The errors of a recipe as audit tells them, the first few of them; empty where there is none."""
     context = Context(
         workspace.catalog,
         RuleSelection().also(workspace.settings.audit),
         {cell.name: cell.line for cell in workspace.matrix.cells},
     )
 
+    right: set[NormalizedText] = set()
+
+    def told(findings: Iterable[Finding]) -> list[str]:
+        return list(dict.fromkeys(one.message for one in findings if one.severity is Severity.ERROR))
+
     def errors(recipe: RecipeFile) -> str:
-        findings = judge_file(recipe.path, recipe.path.name, True, context).findings
-        words = list(dict.fromkeys(one.message for one in findings if one.severity is Severity.ERROR))
+        words = told(judge_file(recipe.path, recipe.path.name, True, context).findings)
+        if not words and evaluator and recipe.path.stat().st_size <= LARGEST:
+            form = form_of(recipe.path, context)
+            if form not in right:
+                words = told(judge_evaluated([(recipe.path.name, recipe.path)], context, evaluator))
+                right.update([form] if form and not words else ())
         more = f", and {len(words) - REASONS} more" if len(words) > REASONS else ""
         return "; ".join(words[:REASONS]) + more
 
-    return errors
+    with Evaluator() if available() else nullcontext() as evaluator:
+        yield errors
