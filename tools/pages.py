@@ -133,8 +133,9 @@ number of its `format`: a new field leaves it as it is, a field that goes or mea
 `build --json` prints an object a line, an event each, without a format; `sbom --json` prints CycloneDX,
 whose `specVersion` is its format. With `--json` an error is a document
 too, `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and stderr has it in words: the
-[code](exit-codes.md#kinds-of-errors) stays as it is, the words may change. What nobody knows
-is null or left out."""
+[code](exit-codes.md#kinds-of-errors) stays as it is, the words may change. A verb that fails after
+its answer, as where a drawing cannot be written, leaves the answer alone on stdout. What nobody knows is null
+or left out."""
 
 
 def _type_section(name: str, schema: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+import torchsmith.cli.console
 import torchsmith.cli.main
 from torchsmith.__main__ import main
 from torchsmith.edge.problem import Problem
@@ -39,6 +40,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
     def run(*args: str) -> Result:
         told.clear()
+        torchsmith.cli.console.ANSWERED.set(False)
         monkeypatch.setattr(sys, "argv", ["torchsmith", *args])
         code = 0
         try:

@@ -80,3 +80,11 @@ def test_the_codes_of_errors_stay_as_they_are() -> None:
         failed incomplete invalid lacking not-elf not-found not-known refused template-error too-large
         unreadable usage"""
     assert sorted(kind.code() for kind in kinds()) == codes.split()
+
+
+def test_an_answer_that_was_printed_is_not_followed_by_a_second_document(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "there.toml").write_text("")
+    result = call("cover", "sample", "--json", "--write", str(tmp_path / "there.toml"))
+    assert (result.code, result.error) == (2, "exists")
+    assert json.loads(result.out)["format"] == 1
+    assert "there.toml" in result.err

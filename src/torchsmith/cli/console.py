@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Container
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from torchsmith.cli.paint import paint, tell
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WIDE = 1000
+ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has printed its document
 
 
 def _width(stream: TextIO) -> int | None:
@@ -50,6 +52,7 @@ def print_json(document: object, kind: type | None = None, *, format: int | None
         document = {"format": format, **msgspec.to_builtins(document, enc_hook=str)}
     text = msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2)
     sys.stdout.write(text.decode() + "\n")
+    ANSWERED.set(True)
 
 
 def plain_table(*columns: str, right: Container[str] = (), wrapped: Container[str] = ()) -> Table:
@@ -79,7 +82,9 @@ def print_problem(problem: Problem) -> None:
 
 
 def print_problem_json(problem: Problem) -> None:
-    """The same as a document."""
+    """The same as a document, where none was printed: two in a row are no JSON."""
+    if ANSWERED.get():
+        return
     where = str(problem.where) if problem.where else None
     words = {"message": problem.message, "hint": problem.hint, "where": where}
     print_json({"error": {"code": problem.code(), **words, "exit": int(problem.exit)}})
