@@ -401,6 +401,8 @@ def test_values_say_which_flags_and_version_come_out(workspace: Path) -> None:
     edit(file, "${toString cpuFlags}", '${toString (builtins.filter (x: x != "-mfma") cpuFlags)}')
     edit(file, 'version = "2.10.0";', 'version = builtins.substring 0 9 "2.9.1";')
     assert {"TS521", "TS721"} <= set(found(workspace / "build-pytorch", values=True))
+    file.write_text(f"{file.read_text()}# torchsmith: ignore-file TS521\n")
+    assert {"TS521", "TS721"} & set(found(workspace / "build-pytorch", values=True)) == {"TS721"}
 
 
 @pytest.mark.needs("nix")

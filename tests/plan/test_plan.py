@@ -128,6 +128,9 @@ def test_a_recipe_that_only_evaluation_finds_wrong_is_not_kept(drifted: Path) ->
     errors = audit(AuditRequest((drifted,), jobs=1, values=False)).of(Severity.ERROR)
     assert not any(one.where.file.endswith(file.name) for one in errors)
     assert verdicts(plan_workspace(drifted))["keep"] == 0
+    settings = drifted / "torchsmith.toml"
+    settings.write_text(f'{settings.read_text()}[audit]\nper_path = {{ "*sm120*" = ["TS522"] }}\n')
+    assert verdicts(plan_workspace(drifted))["keep"] == 1
 
 
 def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:

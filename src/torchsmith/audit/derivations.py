@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torchsmith.audit.context import Context, finding_of
 from torchsmith.audit.finding import Finding
+from torchsmith.audit.suppress import unmuted
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
 from torchsmith.matrix import Variant
@@ -69,7 +70,9 @@ def derivation_findings(
         built = _built(mine, shown, torch, context.catalog)
         for rule in context.rules("derivations", "repo"):
             for defect in rule.check(built):
-                yield finding_of(rule, defect, Where(defect.file or folder.shown), "")
+                found = finding_of(rule, defect, Where(defect.file or folder.shown), "")
+                recipe = recipes.get(defect.file)
+                yield from unmuted([found], recipe.text or "" if recipe else "")
 
 
 def _built(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from torchsmith.audit.claims import OF_A_CELL, vocabulary
+from torchsmith.audit.suppress import MARK
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa
 from torchsmith.matrix import Accepted, Variant, assess, try_read
 from torchsmith.recipe.header import LINE
@@ -48,7 +49,7 @@ class Normalizer:
 
     def of(self, name: str, text: str, line: str | None) -> NormalizedText | None:
         """The form of a recipe; None where it must be judged on its own."""
-        if "./" in text or "torchsmith: ignore" in text:  # other files, and what a person says of this one
+        if "./" in text or MARK in text:  # other files, and what a person says of this one
             return None
         known = self._cell(name)
         if known is None or not known[0]:
@@ -72,7 +73,9 @@ class Normalizer:
         """The form of a recipe that passes its cell to another file; None where it is no such."""
         variant = Variant.try_parse(name, self.catalog)
         isa = self.catalog.isas.get(variant.isa) if variant else None
-        if variant is None or isa is None or not WRAPPER.search(text) or len(text) > LONGEST_WRAPPER:
+        if variant is None or isa is None or len(text) > LONGEST_WRAPPER:
+            return None
+        if MARK in text or not WRAPPER.search(text):
             return None
         code = COMMENT.sub("", text).replace(variant.name, "\0").replace(f'"{isa.name}"', '"\0"')
         if variant.sm:

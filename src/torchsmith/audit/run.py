@@ -13,7 +13,7 @@ from torchsmith.audit.finding import Finding, Severity, SortKey
 from torchsmith.audit.form import MOST, NormalizedText
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
 from torchsmith.audit.rule import LARGEST, rules_of
-from torchsmith.audit.suppress import RuleSelection, muted
+from torchsmith.audit.suppress import RuleSelection, unmuted
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.edge.files import read_text
@@ -212,8 +212,7 @@ def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[F
     findings = [*found]
     for rule in context.rules("text", "recipe"):
         findings += (finding(rule, defect, subject) for defect in rule.defects(subject))
-    comments = [(one.span.line, one.value) for one in recipe.comments if "torchsmith: ignore" in one.value]
-    kept = [one for one in findings if not muted(one, comments)]
+    kept = unmuted(findings, recipe.syntax.data.decode())
     return Judged(tuple(kept), facts_of(subject, context.forms), len(findings) - len(kept))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -13,7 +13,8 @@ from torchsmith.edge.files import read_text, write_atomic
 from torchsmith.edge.problem import Invalid, NotKnown, did_you_mean
 from torchsmith.workspace.settings import AuditSettings
 
-IGNORE = re.compile(r"torchsmith: ignore(-file)?((?:[ ,]+TS\d{3,4})*)")
+MARK = "torchsmith: ignore"
+IGNORE = re.compile(rf"{MARK}(-file)?((?:[ ,]+TS\d{{3,4}})*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +81,21 @@ def _check(words: Sequence[str]) -> None:
             raise NotKnown(f"no rule is called {word}", hint=hint)
 
 
-def muted(finding: Finding, comments: Sequence[tuple[int, str]]) -> bool:
-    """Whether a comment in the file says to leave the finding out: on its line, the line above, or for the
-    file."""
-    for line, text in comments:
-        found = IGNORE.search(text)
-        if found is None:
-            continue
-        ids = re.findall(r"TS\d{3,4}", found[2])
-        if ids and finding.rule not in ids:
-            continue
-        if found[1] or finding.where.line in (line, line + 1):
-            return True
-    return False
+def unmuted(findings: Iterable[Finding], text: str) -> list[Finding]:
+    """Without those that a comment in their file says to leave out: on their line, the line above, or for the
+    whole file."""
+    lines = enumerate(text.split("\n"), start=1) if MARK in text else ()
+    marks = [(number, found) for number, line in lines for found in IGNORE.finditer(line)]
+
+    def muted(finding: Finding) -> bool:
+        for number, found in marks:
+            ids = re.findall(r"TS\d{3,4}", found[2])
+            here = found[1] or finding.where.line in (number, number + 1)
+            if here and (not ids or finding.rule in ids):
+                return True
+        return False
+
+    return [one for one in findings if not muted(one)]
 
 
 def read_baseline(path: Path) -> frozenset[str]:

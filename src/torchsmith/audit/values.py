@@ -10,6 +10,7 @@ from torchsmith.audit.finding import Finding, Severity
 from torchsmith.audit.form import NormalizedText
 from torchsmith.audit.rule import LARGEST
 from torchsmith.audit.subject import Subject
+from torchsmith.audit.suppress import unmuted
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix.variant import package_name
@@ -95,7 +96,7 @@ def judge_evaluated(
         for one in subjects
     ]
     for subject, values in zip(subjects, evaluator.values_of(questions), strict=True):
-        yield from judge_values(subject, values, context)
+        yield from unmuted(judge_values(subject, values, context), subject.recipe.syntax.data.decode())
 
 
 def judge_values(subject: Subject, values: Values | NoValues, context: Context) -> Iterator[Finding]:

@@ -95,14 +95,16 @@ def auditor(workspace: Workspace) -> Iterator[Judge]:
     right: set[NormalizedText] = set()
 
     def told(findings: Iterable[Finding]) -> list[str]:
-        return list(dict.fromkeys(one.message for one in findings if one.severity is Severity.ERROR))
+        kept, _ = context.choice.keep([one for one in findings if one.severity is Severity.ERROR])
+        return list(dict.fromkeys(one.message for one in kept))
 
     def errors(recipe: RecipeFile) -> str:
-        words = told(judge_file(recipe.path, recipe.path.name, True, context).findings)
+        shown = recipe.path.relative_to(workspace.home).as_posix()
+        words = told(judge_file(recipe.path, shown, True, context).findings)
         if not words and evaluator and recipe.path.stat().st_size <= LARGEST:
             form = form_of(recipe.path, context)
             if form not in right:
-                words = told(judge_evaluated([(recipe.path.name, recipe.path)], context, evaluator))
+                words = told(judge_evaluated([(shown, recipe.path)], context, evaluator))
                 right.update([form] if form and not words else ())
         more = f", and {len(words) - REASONS} more" if len(words) > REASONS else ""
         return "; ".join(words[:REASONS]) + more
