@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from torchsmith.edge.problem import Invalid
@@ -24,8 +24,7 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
     if found is not None:
         return (data[: found.start_byte] + written(value).encode() + data[found.end_byte :]).decode()
     line = f"{plain_key(wanted[-1])} = {written(value)}\n"
-    for node in (root, *(node for node in root.children if node.type == "table")):
-        prefix = () if node is root else keys_of(head_of(node))
+    for prefix, node in _tables(root):
         if prefix == wanted[:-1]:
             return _line_in(text, node, line)
         for pair in pairs_of(node):  # a.b = 1 makes a table too, and [a] may not follow it
@@ -43,8 +42,14 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
     return f"{text}{gap}[{'.'.join(map(plain_key, wanted[:-1]))}]\n{line}"
 
 
+def _tables(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Tables by their heads; what stands before all of them is one too."""
+    yield (), root
+    yield from ((keys_of(head_of(node)), node) for node in root.children if node.type == "table")
+
+
 def _line_in(text: str, table: Node, line: str) -> str:
-    """The text with a line at the end of a table; what stands before all tables is one too."""
+    """The text with a line at the end of a table."""
     if table.type == "table":
         return _line_below(text.encode(), last_of(table), line)
     pairs = pairs_of(table)
@@ -100,9 +105,7 @@ def _cut(text: str, gone: Sequence[Node]) -> str:
 def drop_key(text: str, path: Sequence[str]) -> str:
     """The text without the line of a value, and without its table where nothing else is in it."""
     wanted = tuple(path)
-    root = parsed(text.encode())
-    for node in (root, *(node for node in root.children if node.type == "table")):
-        prefix = () if node is root else keys_of(head_of(node))
+    for prefix, node in _tables(parsed(text.encode())):
         pairs = pairs_of(node)
         for pair in (pair for pair in pairs if prefix + keys_of(pair.children[0]) == wanted):
             return _cut(text, [node if prefix and len(pairs) == 1 else pair])
@@ -111,16 +114,13 @@ def drop_key(text: str, path: Sequence[str]) -> str:
 
 def _without(data: bytes, element: Node) -> bytes:
     """An array without one of its elements and the comma after it, else before it."""
-    after, before = element.next_sibling, element.prev_sibling
-    while after is not None and after.type == "comment":
-        after = after.next_sibling
-    while before is not None and before.type == "comment":
-        before = before.prev_sibling
-    if after is not None and after.type == ",":
-        tail = re.match(rb"[ \t]*", data[after.end_byte :])
-        return data[: element.start_byte] + data[after.end_byte + (tail.end() if tail else 0) :]
-    comma = before is not None and before.type == ","
-    return data[: before.start_byte if before and comma else element.start_byte] + data[element.end_byte :]
+    around = [child for child in element.parent.children if child.type != "comment"] if element.parent else []
+    at = around.index(element)
+    before, after = around[at - 1], around[at + 1]
+    if after.type == ",":
+        rest = data[after.end_byte :]
+        return data[: element.start_byte] + rest.lstrip(b" \t")
+    return data[: (before if before.type == "," else element).start_byte] + data[element.end_byte :]
 
 
 def _appended(data: bytes, key: str, added: str) -> bytes:
