@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
+from playwright.sync_api import Page
 
 from tests.host.machines import Known, corpus
 from torchsmith.catalog import Catalog
@@ -76,13 +77,13 @@ def by_command_line(asked: Asked) -> dict[str, Any]:
 
 
 SCRIPT = mine_script()
-# The answer of the script, with the same keys.
+# The answer of the script, with the same keys; as text, which Playwright passes on many times faster than values.
 ASK = (
-    "(given) => { "
+    "(text) => { "
     + SCRIPT
     + """
-  const kept = {};
-  return given.machines.map(({ reports, profile, workload }) => {
+  const given = JSON.parse(text), kept = {};
+  const asked = ({ reports, profile, workload }) => {
     kept[profile] = kept[profile] || whichIsMine(given.rules[profile]);
     try {
       const answer = kept[profile].answer(reports, workload);
@@ -93,17 +94,20 @@ ASK = (
       if (!(error instanceof kept[profile].Unread)) throw error;
       return { unread: error.message.split(" (")[0] };
     }
-  });
+  };
+  const odd = (value) => value === undefined || (typeof value === "number" && !Number.isFinite(value));
+  return JSON.stringify(given.machines.map(asked), (_, value) => odd(value) ? String(value) : value);
 }"""
 )
 
 
-def question(machines: Sequence[Asked]) -> dict[str, Any]:
-    """What the script is given."""
+def by_script(page: Page, machines: Sequence[Asked]) -> list[Any]:
+    """What the page's script says."""
     told = [{"reports": one.reports, "profile": one.profile, "workload": one.workload} for one in machines]
     profiles = {one.profile for one in machines}
-    given: dict[str, Any] = {"machines": told, "rules": {name: rules(name) for name in profiles}}
-    return given
+    given = {"machines": told, "rules": {name: rules(name) for name in profiles}}
+    answered: list[Any] = json.loads(page.evaluate(ASK, json.dumps(given)))
+    return answered
 
 
 def reports_of(known: Known) -> Reports:

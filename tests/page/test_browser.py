@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.page.agreement import ASK, Asked, by_command_line, question, random_machines, whole_corpus
+from tests.page.agreement import Asked, by_command_line, by_script, random_machines, whole_corpus
 from tests.page.conftest import Open, write_page
 from torchsmith.record import Attempt, JobRow, open_record
 from torchsmith.workspace.run import GenerateRequest, generate
@@ -170,7 +170,7 @@ def answers(browser: Browser, machines: list[Asked]) -> Iterator[tuple[Asked, ob
     page.set_default_timeout(300_000)
     for start in range(0, len(machines), 250):
         part = machines[start : start + 250]
-        yield from zip(part, page.evaluate(ASK, question(part)), strict=True)
+        yield from zip(part, by_script(page, part), strict=True)
     page.close()
 
 

@@ -27,10 +27,11 @@ BAD = (
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A repository whose every text is hostile."""
-    root = tmp_path / "<img src=x onerror=window.pwned=1>"
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a repository whose every text is hostile."""
+    work = tmp_path_factory.mktemp("hostile")
+    root = work / "<img src=x onerror=window.pwned=1>"
     pkgs = root / ".flox/pkgs"
     pkgs.mkdir(parents=True)
     for number, words in enumerate(BAD):
@@ -60,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-q", "-m", BAD[1]], check=True)
-    return root
+    return write_page(root, work / "page.html", whole=False)
 
 
 def innocent(page: Page) -> None:
@@ -75,12 +76,8 @@ def innocent(page: Page) -> None:
 
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("width", [390, 1600])
-def test_hostile_recipes_and_logs_stay_text(
-    open_page: Open, folder: Path, tmp_path: Path, width: int
-) -> None:
-    page = open_page(
-        write_page(folder, tmp_path / "page.html", whole=False), viewport={"width": width, "height": 900}
-    )
+def test_hostile_recipes_and_logs_stay_text(open_page: Open, file: Path, width: int) -> None:
+    page = open_page(file, viewport={"width": width, "height": 900})
     innocent(page)
     for place in range(page.locator("#matrix .c").count()):
         page.evaluate(
@@ -93,8 +90,8 @@ def test_hostile_recipes_and_logs_stay_text(
 
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("words", BAD)
-def test_hostile_reports_stay_text(open_page: Open, folder: Path, tmp_path: Path, words: str) -> None:
-    page = open_page(write_page(folder, tmp_path / "page.html", whole=False))
+def test_hostile_reports_stay_text(open_page: Open, file: Path, words: str) -> None:
+    page = open_page(file)
     page.fill(
         "#report-0", f"Architecture: x86_64\nModel name: Intel {words}\nFlags: fpu sse2 cmov mmx {words}\n"
     )
@@ -114,12 +111,12 @@ def test_no_text_becomes_markup(words: str) -> None:
     assert escape(escape(words)) == escape(words)
 
 
-def test_the_policy_allows_one_script_and_one_style_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+def test_the_policy_allows_one_script_and_one_style_and_nothing_else(file: Path) -> None:
     import base64
     import hashlib
     import re
 
-    text = write_page(folder, tmp_path / "page.html", whole=False).read_text()
+    text = file.read_text()
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy
     told = policy[1].replace("&#39;", "'")
