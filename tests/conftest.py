@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -28,7 +29,16 @@ PARTS = {
 
 
 # What whoever runs the tests has set for git, Nix or torchsmith; in a hook of git, what git has.
-THEIR_OWN = re.compile("GIT_|NIX_(REMOTE|CONFIG|PATH)|TORCHSMITH_NIXPKGS")
+# Without bytecode each of the hundreds of processes that tests start would compile torchsmith again.
+THEIR_OWN = re.compile("GIT_|NIX_(REMOTE|CONFIG|PATH)|TORCHSMITH_NIXPKGS|PYTHONDONTWRITEBYTECODE")
+sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """One more than there are cores, or a quarter more: Nix, browsers and time limits are waited for."""
+    cores = yield
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + max(1, cores // 4)
 
 
 @pytest.fixture(autouse=True, scope="session")

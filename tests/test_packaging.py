@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ import pytest
 from torchsmith import __version__
 
 ROOT = Path(__file__).parent.parent
+
+
+def test_no_folder_of_tests_is_passed_over(pytestconfig: pytest.Config) -> None:
+    files = (ROOT / "tests").rglob("test_*.py")
+    folders = {part for file in files for part in file.relative_to(ROOT).parent.parts}
+    assert "build" in folders
+    skipped = pytestconfig.getini("norecursedirs")
+    assert not [name for name in folders if any(fnmatch(name, pattern) for pattern in skipped)]
 
 
 @pytest.mark.long

@@ -77,7 +77,7 @@ def by_command_line(asked: Asked) -> dict[str, Any]:
 
 
 SCRIPT = mine_script()
-# The answer of the script, with the same keys; as text, which Playwright passes on many times faster than values.
+# The answer of the script, with the same keys; as text, for Playwright takes long over values.
 ASK = (
     "(text) => { "
     + SCRIPT
