@@ -182,7 +182,7 @@ class Catalog:
 
     def _with_versions(self, entry: dict[str, Any]) -> dict[str, Any]:
         """A key that is a package's name says its release: torchvision = "0.25.0"."""
-        named = {key: entry[key] for key in entry if key in self.packages and isinstance(entry[key], str)}
+        named = {key: entry[key] for key in entry if key in self.packages}
         rest = {key: value for key, value in entry.items() if key not in named}
         return rest | {"versions": {**rest.get("versions", {}), **named}}
 
@@ -230,7 +230,8 @@ def _convert(entry: Any, kind: type[E_], key: str, name: str, layer: Layer, file
     except (msgspec.ValidationError, BadValue) as error:
         from torchsmith.edge.toml import validation_problem
 
-        raise validation_problem(error, layer.text(file), layer.path(file), kind, inside=(name,)) from error
+        where = (layer.text(file), layer.path(file))
+        raise validation_problem(error, *where, kind, inside=(name,), decode=_decode) from error
 
 
 @cache  # the same few words stand in hundreds of places

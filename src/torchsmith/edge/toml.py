@@ -7,8 +7,9 @@ import marshal
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Step = str | int
 TABLES = ("table", "table_array_element")
 DEEPEST = 50  # parts of a key, and brackets
+ANY = "..."  # how msgspec calls a key of a mapping
 LONGEST_LIST = 10_000  # a thousand times what anybody ships, and still read in seconds
 
 
@@ -90,14 +92,14 @@ def _deep(text: str, file: str, path: Sequence[Step]) -> Where:
 
 
 def place(text: str, file: str, path: Sequence[Step]) -> Where:
-    """Where the value at `path` stands; the nearest enclosing part when it is absent."""
+    """Where the value at `path` stands; when it is absent, the nearest part that encloses it or begins so."""
     wanted = tuple(path)
-    spots: dict[tuple[Step, ...], tuple[int, int]] = {}
+    best, (row, column) = (0, False), (0, 0)
     for found, node in nodes(parsed(text.encode()), wanted):
-        spots.setdefault(found, node.start_point)
-    while wanted and wanted not in spots:
-        wanted = wanted[:-1]
-    row, column = spots.get(wanted, (0, 0))
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(found, wanted, strict=False)))
+        rank = (shared, found == wanted[:shared])
+        if rank > best:
+            best, (row, column) = rank, node.start_point
     return Where(file, row + 1, column + 1)
 
 
@@ -205,16 +207,23 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
 
 
 def validation_problem(
-    error: Exception, text: str, file: str, kind: type, *, inside: tuple[Step, ...] = ()
+    error: Exception,
+    text: str,
+    file: str,
+    kind: type,
+    *,
+    inside: tuple[Step, ...] = (),
+    decode: Callable[[type, object], object] | None = None,
 ) -> Problem:
     """What msgspec refused, in plain words, with its place and the nearest valid key."""
-    message, path = _split(str(error))
-    inner = reduce(_descend, path, kind)
+    message, steps = _split(str(error))
+    inner = reduce(_descend, steps, kind)
+    table = reduce(_inner, inside, read_table(text, file))
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message)
     if unknown:
         word = unknown[1]
         known = [field.encode_name for one in _structs(inner)[:1] for field in msgspec.structs.fields(one)]
-        where = place(text, file, (*inside, *path, word))
+        where = place(text, file, (*inside, *_refused(table, (*steps, word), Any, decode)))
         return NotKnown(f"unknown key {word}", hint=did_you_mean(word, known), where=where)
     missing = re.fullmatch(r"Object missing required field `(.*)`", message)
     if missing:
@@ -222,6 +231,7 @@ def validation_problem(
     words = [one for one in (inner, *get_args(inner)) if get_origin(one) is Literal]
     choices = [str(word) for one in words for word in get_args(one)]
     hint = f"known: {', '.join(choices)}" if choices and message.startswith("Invalid enum value") else ""
+    path = _refused(table, steps, inner, decode)
     at = ".".join(str(step) for step in path)
     said = message.replace("`", "")
     said = f"{said[:1].lower()}{said[1:]}" + (f" (in {at})" if at else "")
@@ -233,11 +243,35 @@ def _split(message: str) -> tuple[str, tuple[Step, ...]]:
     words, _, tail = message.partition(" - at `")
     steps: list[Step] = []
     for name, index in re.findall(r"\.([^.\[\]`]+)|\[(\d+|\.\.\.)\]", tail):
-        if name:
-            steps.append(name)
-        elif index != "...":
-            steps.append(int(index))
+        steps.append(name or (ANY if index == ANY else int(index)))
     return words, tuple(steps)
+
+
+def _refused(
+    table: Any, steps: Sequence[Step], kind: Any, decode: Callable[[type, object], object] | None
+) -> tuple[Step, ...]:
+    """The path of the value that was refused: msgspec does not name the keys of a mapping. What the table
+    has not itself, because a layer below it has it, is left out."""
+    found: list[tuple[tuple[Step, ...], Any]] = [((), table)]
+    for step in steps:
+        found = [
+            ((*path, key), _inner(value, key)) if _inner(value, key) is not None else (path, value)
+            for path, value in found
+            for key in (value if step == ANY and isinstance(value, dict) else (step,))
+        ]
+    for path, value in found:
+        try:
+            msgspec.convert(value, kind, dec_hook=decode)
+        except (msgspec.ValidationError, ValueError):
+            return path
+    return max((path for path, _ in found), key=len, default=())
+
+
+def _inner(value: Any, step: Step) -> Any:
+    """What a table or a list has at a key or an index."""
+    if isinstance(value, dict):
+        return value.get(str(step))
+    return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
 
 
 def _structs(kind: Any) -> list[type[msgspec.Struct]]:
