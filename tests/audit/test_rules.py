@@ -403,6 +403,7 @@ def test_values_say_which_flags_and_version_come_out(workspace: Path) -> None:
     assert {"TS521", "TS721"} <= set(found(workspace / "build-pytorch", values=True))
     file.write_text(f"{file.read_text()}# torchsmith: ignore-file TS521\n")
     assert {"TS521", "TS721"} & set(found(workspace / "build-pytorch", values=True)) == {"TS721"}
+    assert audit(AuditRequest((file,), jobs=1, values=True)).silenced == 1
 
 
 @pytest.mark.needs("nix")

@@ -3,7 +3,7 @@ place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from torchsmith.audit.form import NormalizedText, Normalizer
 from torchsmith.audit.repo import RecipeFacts
 from torchsmith.audit.rule import Defect, Depth, Over, Rule, rules_of
 from torchsmith.audit.subject import Subject
-from torchsmith.audit.suppress import RuleSelection
+from torchsmith.audit.suppress import RuleSelection, unmuted
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
 from torchsmith.recipe.read import Recipe, Span
@@ -28,6 +28,13 @@ class Judged:
     facts: RecipeFacts | None = None
     silenced: int = 0
     form: NormalizedText | None = None  # where all recipes of its form are judged alike
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding], text: str, facts: RecipeFacts | None = None) -> Judged:
+        """What was found in a text, less what its comments silence, which is counted."""
+        found = list(findings)
+        kept = unmuted(found, text)
+        return cls(tuple(kept), facts, len(found) - len(kept))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.audit.context import Context, finding_of
-from torchsmith.audit.finding import Finding
-from torchsmith.audit.suppress import unmuted
+from torchsmith.audit.context import Context, Judged, finding_of
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
 from torchsmith.matrix import Variant
@@ -48,12 +46,12 @@ class EvaluatedWorkspace:
     catalog: Catalog
 
 
-def derivation_findings(
+def judge_derivations(
     folders: Sequence[Repository],
     context: Context,
     trees: Mapping[str, Path],
     addresses: Sequence[str] = (),
-) -> Iterator[Finding]:
+) -> Iterator[Judged]:
     """What the derivations give away; `addresses` may be downloaded besides nixpkgs."""
     nix = find_nix()
     recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
@@ -72,7 +70,7 @@ def derivation_findings(
             for defect in rule.check(built):
                 found = finding_of(rule, defect, Where(defect.file or folder.shown), "")
                 recipe = recipes.get(defect.file)
-                yield from unmuted([found], recipe.text or "" if recipe else "")
+                yield Judged.of([found], recipe.text or "" if recipe else "")
 
 
 def _built(

@@ -13,7 +13,7 @@ from torchsmith.audit.finding import Finding, Severity, SortKey
 from torchsmith.audit.form import MOST, NormalizedText
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
 from torchsmith.audit.rule import LARGEST, rules_of
-from torchsmith.audit.suppress import RuleSelection, unmuted
+from torchsmith.audit.suppress import RuleSelection
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.edge.files import read_text
@@ -89,16 +89,19 @@ def audit(request: AuditRequest) -> AuditReport:
             facts.setdefault(folder.root, []).append(judged.facts)
             if judged.form:
                 forms[judged.facts.file] = judged.form
+    deeper: list[Judged] = []
     if request.values is not False:
-        from torchsmith.audit.values import value_findings
+        from torchsmith.audit.values import judge_all_evaluated
 
         broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
-        findings += value_findings(folders, context, broken, forms, needed=request.values is True)
+        deeper += judge_all_evaluated(folders, context, broken, forms, needed=request.values is True)
     if request.evaluate:
-        from torchsmith.audit.derivations import derivation_findings
+        from torchsmith.audit.derivations import judge_derivations
 
         addresses = workspace.addresses if workspace else ()
-        findings += derivation_findings(folders, context, request.trees, addresses)
+        deeper += judge_derivations(folders, context, request.trees, addresses)
+    findings += [one for judged in deeper for one in judged.findings]
+    silenced += sum(judged.silenced for judged in deeper)
     findings += _repo_findings(folders, facts, context)
     kept, baseline = choice.keep(_unique(findings))
     recipes = sum(len(folder.recipes) for folder in folders)
@@ -212,8 +215,7 @@ def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[F
     findings = [*found]
     for rule in context.rules("text", "recipe"):
         findings += (finding(rule, defect, subject) for defect in rule.defects(subject))
-    kept = unmuted(findings, recipe.syntax.data.decode())
-    return Judged(tuple(kept), facts_of(subject, context.forms), len(findings) - len(kept))
+    return Judged.of(findings, recipe.syntax.data.decode(), facts_of(subject, context.forms))
 
 
 def _fact_findings(problem: Contradiction, choice: RuleSelection) -> Iterator[Finding]:

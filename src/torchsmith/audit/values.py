@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from torchsmith.audit.context import Context, finding
+from torchsmith.audit.context import Context, Judged, finding
 from torchsmith.audit.finding import Finding, Severity
 from torchsmith.audit.form import NormalizedText
 from torchsmith.audit.rule import LARGEST
 from torchsmith.audit.subject import Subject
-from torchsmith.audit.suppress import unmuted
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix.variant import package_name
@@ -21,14 +20,14 @@ from torchsmith.workspace.checkout import Repository
 BATCH = 64  # recipes in memory at a time
 
 
-def value_findings(
+def judge_all_evaluated(
     folders: Sequence[Repository],
     context: Context,
     broken: Collection[str],
     forms: Mapping[str, NormalizedText],
     *,
     needed: bool,
-) -> Iterator[Finding]:
+) -> Iterator[Judged]:
     """What evaluation finds in recipes that their text gave no reason to doubt; some forms are known.
 
     Without the evaluator nothing is found, or a Problem says so where it is `needed`.
@@ -46,7 +45,12 @@ def value_findings(
         for start in range(0, len(first), BATCH):
             found = list(judge_evaluated(first[start : start + BATCH], context, evaluator))
             yield from found
-            doubtful = {one.where.file for one in found if one.severity is not Severity.NOTE}
+            doubtful = {
+                one.where.file
+                for judged in found
+                for one in judged.findings
+                if one.severity is not Severity.NOTE
+            }
             again = [
                 one for shown, _ in first[start : start + BATCH] if shown in doubtful for one in rest[shown]
             ]
@@ -82,7 +86,7 @@ def form_of(path: Path, context: Context) -> NormalizedText | None:
 
 def judge_evaluated(
     wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Evaluator
-) -> Iterator[Finding]:
+) -> Iterator[Judged]:
     """What evaluation finds in recipes, each with the name that it is shown by."""
     subjects: list[Subject] = []
     for shown, path in wanted:
@@ -96,7 +100,7 @@ def judge_evaluated(
         for one in subjects
     ]
     for subject, values in zip(subjects, evaluator.values_of(questions), strict=True):
-        yield from unmuted(judge_values(subject, values, context), subject.recipe.syntax.data.decode())
+        yield Judged.of(judge_values(subject, values, context), subject.recipe.syntax.data.decode())
 
 
 def judge_values(subject: Subject, values: Values | NoValues, context: Context) -> Iterator[Finding]:

@@ -104,7 +104,8 @@ def auditor(workspace: Workspace) -> Iterator[Judge]:
         if not words and evaluator and recipe.path.stat().st_size <= LARGEST:
             form = form_of(recipe.path, context)
             if form not in right:
-                words = told(judge_evaluated([(shown, recipe.path)], context, evaluator))
+                evaluated = judge_evaluated([(shown, recipe.path)], context, evaluator)
+                words = told(one for judged in evaluated for one in judged.findings)
                 right.update([form] if form and not words else ())
         more = f", and {len(words) - REASONS} more" if len(words) > REASONS else ""
         return "; ".join(words[:REASONS]) + more
