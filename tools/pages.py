@@ -21,6 +21,7 @@ from torchsmith.catalog import Catalog, Pin, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli import (
     artifact_view,
+    audit_view,
     build_plan_view,
     build_run,
     cover_view,
@@ -76,6 +77,7 @@ DOCUMENTS: dict[str, Any] = {
     "cover": cover_view.CoverDocument,
     "generate": generate.GeneratedDocument,
     "audit": AuditDocument,
+    "audit --explain": audit_view.RuleDocument,
     "plan": plan_view.PlanDocument,
     "apply": plan_view.AppliedDocument,
     "align": align.AlignmentDocument,
@@ -130,6 +132,7 @@ def json_page() -> str:
 
 JSON_WORDS = """Data goes to stdout, words for people to stderr. Every document is an object with the
 number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
+It is 1, but 2 of `audit` (`errors` was `error`) and of `diagnose` (`entry` was `error`).
 `build --json` prints an object a line, an event each, without a format; `sbom --json` prints CycloneDX,
 whose `specVersion` is its format. With `--json` an error is a document
 too, `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and stderr has it in words: the

@@ -92,6 +92,6 @@ def telling_lines(catalog: Catalog) -> dict[str, list[str]]:
         log = file.read_text().partition("+++\n")[2]
         told = diagnose(log, catalog.errors.values())
         line = log.splitlines()[told.line_number - 1].strip() if told.line_number else ""
-        if told.error and line and line not in found.setdefault(told.error, []):
-            found[told.error].append(line)
+        if told.entry and line and line not in found.setdefault(told.entry, []):
+            found[told.entry].append(line)
     return found

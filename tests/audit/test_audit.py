@@ -63,7 +63,7 @@ def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path) -> Non
 def test_programs_get_json_and_sarif(repo: Path) -> None:
     table = json.loads(torchsmith(repo, "--json").stdout)
     assert table["recipes"] == 2
-    assert table["error"] == sum(one["severity"] == "error" for one in table["findings"])
+    assert table["errors"] == sum(one["severity"] == "error" for one in table["findings"])
     sarif = json.loads(torchsmith(repo, "--format", "sarif").stdout)
     (told,) = sarif["runs"]
     assert sarif["version"] == "2.1.0"
@@ -111,6 +111,8 @@ def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
 
 
 def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path) -> None:
+    none = torchsmith(repo, "--baseline", "debts.json", "--json")
+    assert (none.code, json.loads(none.stdout)["error"]["code"]) == (2, "not-found")
     assert torchsmith(repo, "--baseline", "debts.json", "--write-baseline").ok
     assert torchsmith(repo, "--baseline", "debts.json").ok
     file = repo / ".flox/pkgs" / CANONICAL

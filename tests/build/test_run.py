@@ -123,7 +123,7 @@ def test_a_compiler_out_of_memory_is_tried_again_with_half_the_cores(tmp_path: P
 def test_a_compiler_out_of_memory_on_one_core_is_not_tried_the_same_way_again(tmp_path: Path) -> None:
     backend = Scripted(lambda *_: OOM)
     finished, _, _ = go([job("a")], tmp_path, backend)
-    assert finished.failed["a"].error == "out-of-memory"
+    assert finished.failed["a"].entry == "out-of-memory"
     assert [cores for _, cores in backend.started] == [8, 4, 2, 1]
 
 
@@ -140,7 +140,7 @@ def test_nothing_is_tried_for_ever(tmp_path: Path) -> None:
     backend = Scripted(lambda *_: "error: unexpected end-of-file")
     finished, record, _ = go([job("a")], tmp_path, backend)
     assert len(backend.started) == ATTEMPTS
-    assert finished.failed["a"].error == "builder-lost"
+    assert finished.failed["a"].entry == "builder-lost"
     assert record.jobs(1)[0].attempts == ATTEMPTS
 
 

@@ -62,7 +62,10 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     record.job_started(run, "k", 1)
     record.job_ended(run, "k", Attempt(state="failed", error="memory"))
     record.close()
-    assert json.loads(call(*words).out)["error"] == "out-of-memory"
+    told = json.loads(call(*words).out)
+    assert (told["format"], told["entry"]) == (2, "out-of-memory")
+    log.write_text("\n")
+    assert call(*words).error == "empty"
     log.unlink()
     assert call(*words).code == 3
 

@@ -57,8 +57,8 @@ def verdict(path: Path) -> dict[str, str]:
 def test_a_log_gets_its_verdict(path: Path) -> None:
     due = verdict(path)
     found = diagnose(path.read_text().partition("+++\n")[2], ERRORS.values())
-    assert (found.error, found.policy, found.sure) == (due["error"], due["policy"], due["sure"])
-    assert found.kind == (ERRORS[found.error].kind if found.error else due["kind"])
+    assert (found.entry, found.policy, found.sure) == (due["error"], due["policy"], due["sure"])
+    assert found.kind == (ERRORS[found.entry].kind if found.entry else due["kind"])
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -67,7 +67,7 @@ def test_a_known_error_is_found_among_thousands_of_lines(name: str) -> None:
     log = "\n".join([*noise, SAMPLES[name], "ninja: build stopped: subcommand failed."])
     found = diagnose(log, ERRORS.values())
     known = ERRORS[name]
-    assert (found.error, found.kind, found.policy) == (name, known.kind, known.policy)
+    assert (found.entry, found.kind, found.policy) == (name, known.kind, known.policy)
     assert SAMPLES[name] in found.lines
     assert found.line_number == 6001
     assert found.cure == known.cure
@@ -79,7 +79,7 @@ def test_what_stands_far_from_the_end_is_a_guess_and_no_reason_to_build_again() 
         [SAMPLES["out-of-memory"], *steps, "error: builder for '/nix/store/x.drv' failed with exit code 1"]
     )
     found = diagnose(log, ERRORS.values())
-    assert (found.error, found.policy, found.sure) == ("out-of-memory", "stop", "guess")
+    assert (found.entry, found.policy, found.sure) == ("out-of-memory", "stop", "guess")
 
 
 def test_only_what_is_certain_to_pass_is_tried_again() -> None:
@@ -94,7 +94,7 @@ def test_only_what_is_certain_to_pass_is_tried_again() -> None:
 def test_a_compile_error_that_nobody_described_is_told_from_everything_else() -> None:
     log = "[1/2] Building a.o\nFAILED: a.o\na.cpp:3:1: error: expected ';'\nninja: build stopped\n"
     found = diagnose(log, ERRORS.values())
-    assert (found.error, found.kind, found.policy) == ("", "compile", "stop")
+    assert (found.entry, found.kind, found.policy) == ("", "compile", "stop")
     assert "a.cpp:3:1: error: expected ';'" in found.lines
 
 
@@ -105,7 +105,7 @@ def test_nix_own_last_words_are_not_taken_for_a_compile_error() -> None:
 
 def test_colours_do_not_hide_an_error() -> None:
     log = "a.cpp: \x1b[01;31m\x1b[Kfatal error: \x1b[m\x1b[Kcuda/std/limits: No such file or directory"
-    assert diagnose(log, ERRORS.values()).error == "cccl-headers"
+    assert diagnose(log, ERRORS.values()).entry == "cccl-headers"
 
 
 @given(st.text())

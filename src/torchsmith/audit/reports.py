@@ -43,9 +43,9 @@ class AuditDocument(msgspec.Struct, frozen=True):
     recipes: int
     files: int
     silenced: int
-    error: int
-    warning: int
-    note: int
+    errors: int
+    warnings: int
+    notes: int
     findings: list[FindingRow]
 
 
@@ -67,8 +67,8 @@ def as_json(report: AuditReport) -> str:
         )
         for one in report.findings
     ]
-    counts = {severity.value: len(report.of(severity)) for severity in Severity}
-    document = AuditDocument(1, report.recipes, report.files, report.silenced, **counts, findings=rows)
+    counts = {f"{severity.value}s": len(report.of(severity)) for severity in Severity}
+    document = AuditDocument(2, report.recipes, report.files, report.silenced, **counts, findings=rows)
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from torchsmith.audit.finding import Finding
 from torchsmith.edge.files import read_text, write_atomic
-from torchsmith.edge.problem import Invalid, NotKnown, did_you_mean
+from torchsmith.edge.problem import Invalid, NotFound, NotKnown, did_you_mean
 from torchsmith.workspace.settings import AuditSettings
 
 MARK = "torchsmith: ignore"
@@ -67,7 +67,9 @@ def choose(
         return tuple(word for part in parts for word in re.split(r"[\s,]+", part) if word)
 
     _check((*split(select), *split(ignore)))
-    known = read_baseline(baseline) if baseline and baseline.exists() else frozenset()
+    if baseline and not baseline.exists():
+        raise NotFound(f"there is no {baseline}", hint="--write-baseline writes today's findings there")
+    known = read_baseline(baseline) if baseline else frozenset()
     return RuleSelection(split(select), split(ignore), known, line=line)
 
 

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from torchsmith.audit import fix, reports
-from torchsmith.audit.finding import Finding
+from torchsmith.audit.finding import Finding, Severity, Sure
 from torchsmith.audit.rule import find_rule
 from torchsmith.audit.run import AuditReport
-from torchsmith.cli.console import out, plain_table, say_recovered
+from torchsmith.cli.console import answer, out, plain_table, say_recovered
 from torchsmith.cli.next_step import next_step
 from torchsmith.cli.paint import paint, quote, tell, write
 from torchsmith.edge.words import some_of
@@ -112,13 +114,31 @@ def _print_rules(report: AuditReport) -> None:
     write()
 
 
-def explain(name: str) -> None:
+class RuleDocument(msgspec.Struct, frozen=True):
+    """What a rule is about."""
+
+    id: str
+    title: str
+    severity: Severity
+    sure: Sure
+    depth: str
+    group: str
+    documentation: str
+
+
+def explain(name: str, *, as_json: bool) -> None:
     """A rule's page."""
     rule = find_rule(name)
+    about = " ".join(rule.documentation.split())
+    page = RuleDocument(rule.id, rule.title, rule.worst, rule.sure, rule.depth, rule.group, about)
+    answer(page, _print_rule, as_json=as_json)
+
+
+def _print_rule(rule: RuleDocument) -> None:
     write(f"{rule.id} {rule.title}", "bold")
-    write(f"{rule.worst.value}, {rule.sure.value}, looks at {rule.depth}, about {rule.group}", "dim")
+    write(f"{rule.severity.value}, {rule.sure.value}, looks at {rule.depth}, about {rule.group}", "dim")
     write()
-    write(" ".join(rule.documentation.split()), hang=0)
+    write(rule.documentation, hang=0)
 
 
 def print_fixes(report: AuditReport, *, written: bool, workspace: Path | None = None) -> None:

@@ -12,7 +12,7 @@ POLICIES = {
     "retry-fewer-jobs": "torchsmith tries it again with half the compilers",
     "stop": "trying again would not help",
 }
-SURE = {"certain": "", "likely": "likely", "guess": "a guess: it stands far from the end, or nothing does"}
+SURE = {"certain": "", "likely": "likely", "guess": "a guess: nothing near the end says why"}
 
 
 def print_diagnosis(found: Diagnosis, name: str = "", line: Printer = write) -> None:

@@ -54,7 +54,7 @@ class Diagnosis:
     cause: str
     cure: str
     lines: tuple[str, ...]
-    error: str = ""  # the catalog's entry; empty where no entry matches
+    entry: str = ""  # of the catalog; empty where none matches
     line_number: int = 0  # of the telling line, counted from 1; 0 where there is none
     sure: Certainty = "certain"
 

@@ -67,7 +67,7 @@ def run(
     from torchsmith.workspace.checkout import split, workspace_folder, workspace_of
 
     if explain is not None:
-        view.explain(explain)
+        view.explain(explain, as_json=json or format is Format.JSON)
         return
     if write_baseline and baseline is None:
         raise Incomplete("--write-baseline needs --baseline FILE, where to write")

@@ -30,20 +30,26 @@ def run(
     code is 1 when no known error matches. Each verdict says how sure it is.
     """
     from torchsmith.cli.by_name import is_name, log_named
-    from torchsmith.cli.console import answer
+    from torchsmith.cli.console import print_json
     from torchsmith.cli.diagnosis_view import print_diagnosis
     from torchsmith.cli.next_step import next_step
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import read_text
+    from torchsmith.edge.problem import Empty
     from torchsmith.repair.diagnose import diagnose
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
     log = or_sample(log, "build.log")
     text = sys.stdin.read() if str(log) == "-" else read_text(log_named(log, opened), lenient=True)
+    if not text.strip():
+        raise Empty(f"{'standard input' if str(log) == '-' else log} is empty: it says nothing of a failure")
     found = diagnose(text, opened.catalog.errors.values())
-    answer(found, print_diagnosis, as_json=json)
-    if not found.error:
+    if json:
+        print_json(found, format=2)
+    else:
+        print_diagnosis(found)
+    if not found.entry:
         raise SystemExit(1)
     if not json and opened.root is not None and is_name(log):
         next_step("build", "--resume", workspace=workspace, why="once it is mended")
