@@ -9,7 +9,6 @@ import pytest
 
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli.plan_view import SHOWN
 
 OTHER_HANDS = Path(__file__).parents[1] / "audit/other-hands"
 RIGHT = "pytorch-python313-cuda12_9-sm90-avx2"
@@ -129,7 +128,7 @@ def test_apply_without_a_committer_writes_nothing(
     assert after == before
 
 
-def test_a_plan_of_many_that_stay_is_short(
+def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -139,6 +138,7 @@ def test_a_plan_of_many_that_stay_is_short(
     for recipe in theirs:  # right, and somebody else's
         recipe.write_text(recipe.read_text().partition("\n")[2])
     lines = call("plan").out.splitlines()
-    kept = [line for line in lines if line.startswith("  keep")]
-    assert len(kept) == SHOWN < len(theirs)
-    assert [line for line in lines if line.strip().startswith(f"… and {len(theirs) - SHOWN} ")]
+    [kept] = [line for line in lines if line.startswith("  keep")]
+    assert kept.endswith(f" and {len(theirs) - 1} more")
+    every = [line.split() for line in call("plan", "--verbose").out.splitlines()]
+    assert sorted(words[1] for words in every if words[0] == "keep") == sorted(map(str, theirs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import print_json, say_recovered
+from torchsmith.cli.next_step import next_step
 from torchsmith.cli.paint import paint, tell, write
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.plan.apply import Applied
@@ -18,30 +20,37 @@ from torchsmith.workspace.journal import Commit
 from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
 
 STYLES = {"keep": "dim", "create": "green", "rewrite": "cyan", "replace": "magenta", "delete": "red"}
-SHOWN = 6  # new files of one phase that are listed one by one
+FIGURES = re.compile(r"\d+(?:\.\d+)*")
 
 
-def print_plan(plan: WorkspacePlan) -> None:
-    """Phase by phase; files with their reason, which those that have it in common share; many are counted."""
+def print_plan(plan: WorkspacePlan, workspace: Path | None = None, *, verbose: bool = False) -> None:
+    """Phase by phase: what is done, to how many files, and why; with `verbose` to which."""
+    more = False
     for phase in PHASES:
         actions = [one for one in plan.changes if plan.phase(one) == phase and not _silent(one)]
         if not actions:
             continue
         write(f"{phase[0].upper()}{phase[1:]}", "bold")
-        alike = grouped(((one.kind, "" if one.kind == "create" else _why(one)), one.path) for one in actions)
-        for (kind, why), paths in sorted(alike.items(), key=lambda group: group[0][0] == "create"):
-            shown = paths if kind not in ("create", "keep") else paths[:SHOWN]
-            for path in shown:
-                write(paint(f"  {kind:8}", STYLES[kind]) + path)
-            if len(paths) > len(shown):
-                write(f"          … and {len(paths) - len(shown)} more to {kind}", "dim")
-            if why:
-                write(f"          {why}", "dim", hang=0)
+        alike = grouped(((one.kind, _why(one) if verbose else _kind_of_why(one)), one) for one in actions)
+        for (kind, _), changes in alike.items():
+            names = [one.path for one in changes]
+            more = more or (not verbose and len(names) > 1)
+            for name in names if verbose else [some_of(names)]:
+                write(paint(f"  {kind:8}", STYLES[kind]) + name)
+            if kind != "create":
+                write(f"          {_why(changes[0])}", "dim", hang=0)
     write(_counts(plan))
+    if more:
+        next_step("plan", "--verbose", workspace=workspace, why="every file")
 
 
 def _why(change: Change) -> str:
     return f"{change.why}{'  (left: --adopt takes it)' if change.left else ''}"
+
+
+def _kind_of_why(change: Change) -> str:
+    """A reason without the cell that it is told of: many recipes have the same fault, each in its figures."""
+    return FIGURES.sub("", _why(change).replace(change.path, "")) if change.kind != "create" else ""
 
 
 def _silent(change: Change) -> bool:

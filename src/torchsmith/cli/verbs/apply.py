@@ -37,7 +37,7 @@ def run(
     named = tuple(paths or ())
     if dry_run:
         plan = plan_workspace(workspace, profile, adopt=adopt, paths=named)
-        view.print_plan_json(plan) if json else view.print_plan(plan)
+        view.print_plan_json(plan) if json else view.print_plan(plan, workspace)
         if not json and any(one.kind != "keep" for one in plan.changes):
             next_step("apply", workspace=workspace)
         return

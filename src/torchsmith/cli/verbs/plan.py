@@ -14,9 +14,10 @@ def run(
     workspace: WorkspaceOption = None,
     profile: ProfileOption = None,
     check: Annotated[bool, Option("Exit 1 when there is anything to do.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", "Every file, and every reason.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Say for every file whether to keep, create, rewrite, replace or delete it, and why.
+    """Say which files to keep, create, rewrite, replace or delete, and why; alike ones are counted.
 
     Recipes that are not torchsmith's are judged as [bold]audit[/bold] judges them: kept where they are
     wanted and without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
@@ -29,7 +30,7 @@ def run(
     if json:
         view.print_plan_json(plan)
     else:
-        view.print_plan(plan)
+        view.print_plan(plan, workspace, verbose=verbose)
         if plan.pending and not check:
             next_step("apply", workspace=workspace)
     if check and plan.pending:
