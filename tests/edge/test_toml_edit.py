@@ -59,6 +59,17 @@ def test_what_ends_a_line_elsewhere_ends_none_in_toml(mark: str) -> None:
     assert drop_tables(text, "x") == f'# a{mark}b\n\n[z]\nq = "{mark}"\n'
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_element_on_its_own_line_goes_with_its_comment(end: str) -> None:
+    lines = ["packages = [", '  "a", # one', "  'b', # two", '  "c" # three', "]", ""]
+    kept = set_list(end.join(lines), "packages", ["a"])
+    assert kept == end.join([*lines[:2], *lines[4:]])
+
+
+def test_many_elements_go_at_once() -> None:
+    assert set_list('packages = ["a", "b", "c"]\n', "packages", ["a"]) == 'packages = ["a"]\n'
+
+
 @pytest.mark.parametrize("left", ["a", "b"])
 def test_an_element_goes_with_its_comma_wherever_that_stands(left: str) -> None:
     text = 'packages = [\n "a" # one\n ,\n "b" # two\n]\n'

@@ -13,7 +13,7 @@ from tests.recipe.conftest import MINI
 from torchsmith.audit.finding import Severity
 from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.catalog import builtin_catalog, load_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Conflict, Problem
 from torchsmith.edge.process import run
 from torchsmith.plan.pin import Move, carry_out, propose
 from torchsmith.workspace.run import GenerateRequest, generate
@@ -133,8 +133,15 @@ def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> N
 def test_a_file_with_an_entry_of_its_own_is_not_overwritten(workspace: Path) -> None:
     (workspace / "catalog").mkdir()
     (workspace / "catalog/lines.toml").write_text('["2.10".cuda."13.0"]\npin = "6a030d5"\n')
-    with pytest.raises(Problem, match=r"catalog/lines\.toml"):
+    with pytest.raises(Conflict) as problem:
         propose(workspace, Move("2.10", rev=NEW))
+    assert str(problem.value.where).endswith("catalog/lines.toml:1:2")
+
+
+def test_what_is_there_already_is_not_written_again(workspace: Path) -> None:
+    carry_out(workspace, Move("2.10", rev=NEW))
+    again = carry_out(workspace, Move("2.10", rev=NEW))
+    assert (again.facts, again.edits, again.recipes) == ({}, (), [])
 
 
 @pytest.mark.needs("nix")

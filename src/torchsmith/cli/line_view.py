@@ -65,7 +65,10 @@ def print_added(added: AddedLine, workspace: Path | None, *, written: bool, as_j
         write(f"hashes that nobody knows yet: {', '.join(added.to_learn)}")
     if not written:
         return
-    write(f'line = "{line.name}" in a [[matrix]] of torchsmith.toml asks for it; then:')
+    write(
+        f'line = "{line.name}" in a [[matrix]] of torchsmith.toml asks for it, with prefix = true'
+        " where another line has the same cell; then:"
+    )
     next_step("generate", workspace=workspace)
     if added.to_learn:
         next_step("fix-hashes", workspace=workspace, why="learns the hashes")

@@ -70,13 +70,16 @@ def set_list(text: str, key: str, values: Sequence[str]) -> str:
     found = _value(root, (key,))
     if found is None or found.type != "array":
         return _line_in(text, root, f"{key} = {written(values)}\n")
-    elements = elements_of(found)
-    held = [tomllib.loads(f"key = {child.text.decode()}")["key"] for child in elements if child.text]
-    for child, value in reversed([*zip(elements, held, strict=True)]):
+    held = [_held(child) for child in elements_of(found)]
+    for value in held:
         if value not in values:
-            data = _without(data, child)
+            data = _without(data, key, value)
     added = "".join(f", {written(value)}" for value in values if value not in held)
     return _appended(data, key, added).decode() if added else data.decode()
+
+
+def _held(element: Node) -> str:
+    return str(tomllib.loads(f"key = {(element.text or b'').decode()}")["key"])
 
 
 def drop_tables(text: str, name: str) -> str:
@@ -112,14 +115,23 @@ def drop_key(text: str, path: Sequence[str]) -> str:
     return text
 
 
-def _without(data: bytes, element: Node) -> bytes:
+OWN_LINE = re.compile(rb"[ \t]*(,?)[ \t]*(?:#[^\n]*)?\r?\n")  # after an element
+
+
+def _without(data: bytes, key: str, value: str) -> bytes:
     """An array without one of its elements and the comma after it, else before it."""
-    around = [child for child in element.parent.children if child.type != "comment"] if element.parent else []
+    array = _value(parsed(data), (key,))
+    assert array is not None
+    element = next(child for child in elements_of(array) if _held(child) == value)
+    around = [child for child in array.children if child.type != "comment"]
     at = around.index(element)
     before, after = around[at - 1], around[at + 1]
+    start = data.rfind(b"\n", 0, element.start_byte) + 1
+    rest = OWN_LINE.match(data, element.end_byte)
+    if rest and not data[start : element.start_byte].strip() and (rest[1] or after.type != ","):
+        return data[:start] + data[rest.end() :]  # with the comment on its line
     if after.type == ",":
-        rest = data[after.end_byte :]
-        return data[: element.start_byte] + rest.lstrip(b" \t")
+        return data[: element.start_byte] + data[after.end_byte :].lstrip(b" \t")
     return data[: (before if before.type == "," else element).start_byte] + data[element.end_byte :]
 
 

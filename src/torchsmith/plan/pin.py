@@ -14,6 +14,7 @@ from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin, buil
 from torchsmith.catalog.check import SOURCE
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
+from torchsmith.edge.toml import nodes, parsed, place
 from torchsmith.edge.toml_edit import plain_key, written
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
@@ -94,8 +95,8 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     return Proposal(
         opened,
         after,
-        {Path(path).stem: text for path, text in texts.items()},
-        tuple(edits),
+        {Path(one.path).stem: one.after for one in edits if one.after and one.kind != "keep"},
+        tuple(one for one in edits if one.kind != "keep"),
         tuple(repos),
         tuple(reconcile(after, repos, adopt=Adoption(adopt))),
         tuple(to_learn(after.catalog.lines[line.name], after.catalog, used)),
@@ -296,12 +297,18 @@ def laid_over(root: Path, name: str, table: FactTable) -> Change:
     try:
         tomllib.loads(made)
     except tomllib.TOMLDecodeError as error:
-        raise Conflict(
-            f"{path} has an entry of its own for what is to move: {error}",
-            hint="take it out, then move again",
-        ) from error
-    kind: ChangeKind = "create" if text is None else "rewrite"
+        by_hand = before + "\n" * rest.count("\n", 0, len(block)) + after
+        raise _twice(by_hand, str(path), _toml(merged)) from error
+    kind: ChangeKind = "create" if text is None else "keep" if text == made else "rewrite"
     return Change(kind, name, "where the line goes", text, made)
+
+
+def _twice(by_hand: str, file: str, block: str) -> Conflict:
+    """What people wrote and the block both have, where people wrote it."""
+    theirs, ours = ([path for path, _ in nodes(parsed(one.encode()), ())] for one in (by_hand, block))
+    path = next((one for one in theirs if one in ours), ours[0][:1])
+    words = f"{'.'.join(map(str, path))} has an entry of its own here, and is to move"
+    return Conflict(words, hint="take it out, then move again", where=place(by_hand, file, path))
 
 
 def _merged(below: FactTable, above: FactTable) -> FactTable:

@@ -21,6 +21,7 @@ from torchsmith.cli.options import (
 )
 from torchsmith.cli.paint import tell, write
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.words import counted
 from torchsmith.plan.impact import Effect, summary
 from torchsmith.plan.pin import Proposal
 
@@ -84,7 +85,8 @@ def run(
     if json:
         recipes, blocked = ([one.path for one in changes] for changes in (proposal.recipes, proposal.blocked))
         facts, to_learn = proposal.facts, proposal.to_learn
-        print_json(PinDocument(not dry_run, facts, recipes, blocked, to_learn, effects))
+        written = not dry_run and bool(facts or recipes)
+        print_json(PinDocument(written, facts, recipes, blocked, to_learn, effects))
     else:
         _print_proposal(proposal, effects, written=not dry_run)
     if dry_run and proposal.blocked:
@@ -105,7 +107,7 @@ def _print_proposal(proposal: Proposal, effects: Sequence[Effect] | None, *, wri
     for one in moved[:SHOWN]:
         write(f"  {one.kind}  {one.path}")
     if len(moved) > SHOWN:
-        write(f"  … and {len(moved) - SHOWN} more recipes")
+        write(f"  … and {counted(len(moved) - SHOWN, 'more recipe')}")
     for one in proposal.blocked:
         write(f"  blocked  {one.path}: {one.why}")
     if proposal.to_learn:
@@ -115,4 +117,7 @@ def _print_proposal(proposal: Proposal, effects: Sequence[Effect] | None, *, wri
             write(f"  {effect.kind}  {effect.name}: {effect.after}")
     if effects is not None:
         write(f"by evaluation: {summary(effects)}")
-    tell(f"{len(moved)} recipes {'moved' if written else 'would move'}")
+    if not moved and not proposal.facts:
+        tell("nothing to write: the line is there already")
+        return
+    tell(f"{counted(len(moved), 'recipe')} {'moved' if written else 'would move'}")
