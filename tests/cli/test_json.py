@@ -19,6 +19,7 @@ from tools.pages import DOCUMENTS
 from tools.reference import kinds
 from torchsmith.cli.panels import VERBS
 
+BY_HAND = Path(__file__).parents[1] / "plan/by-hand/pytorch-python313-cuda13_0-sm110-armv9.nix"
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 
 
@@ -48,7 +49,9 @@ def test_every_verb_with_json_is_described(verb: str) -> None:
         ("cover", ["sample", "--curve", "2"]),
         ("generate", ["--dry-run"]),
         ("plan", []),
-        ("audit", ["."]),
+        ("audit", [str(BY_HAND)]),
+        ("audit --explain", ["--explain", "TS401"]),
+        ("page", ["-o", "page.html"]),
         ("status", []),
         ("history", []),
     ],
@@ -59,11 +62,12 @@ def test_a_document_holds_what_its_type_says(
     assert call("init", str(tmp_path)).code == 0
     monkeypatch.chdir(tmp_path)
     data = json.loads(call(document.split()[0], "--json", *words).out)
-    assert data["format"] == 1
+    assert data["format"] == (2 if document == "audit" else 1)
     _, types = msgspec.json.schema_components([DOCUMENTS[document]], schema_hook=lambda _: {"type": "string"})
     fields = types[DOCUMENTS[document].__name__]["properties"].keys()
     assert data.keys() - {"format", "torchsmith-host"} <= fields
     assert data.keys() & fields
+    assert "page" not in document or Path("page.html").is_file()
 
 
 def test_an_error_is_a_document_too(tmp_path: Path) -> None:
@@ -83,8 +87,39 @@ def test_the_codes_of_errors_stay_as_they_are() -> None:
 
 
 def test_an_answer_that_was_printed_is_not_followed_by_a_second_document(tmp_path: Path, call: Call) -> None:
-    (tmp_path / "there.toml").write_text("")
-    result = call("cover", "sample", "--json", "--write", str(tmp_path / "there.toml"))
-    assert (result.code, result.error) == (2, "exists")
-    assert json.loads(result.out)["format"] == 1
-    assert "there.toml" in result.err
+    (tmp_path / "file").write_text("")
+    result = call("cover", "sample", "--json", "--write", str(tmp_path / "file/below.toml"))
+    assert (result.code, result.error) == (3, "cannot-write")
+    assert json.loads(result.out)["plan"]
+    assert "below.toml" in result.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cover", "sample", "--write", "there"),
+        ("cover", "sample", "--svg", "there"),
+        ("cover", "sample", "--svg", "."),
+        ("verify", "sample", "--svg", "there"),
+        ("pick", "--cpu", "zen4", "--create", "there"),
+        ("page", "-p", "seed", "-o", "there"),
+        ("page", "-p", "seed", "-o", "there/below", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_answer(
+    words: tuple[str, ...], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").write_text("somebody's")
+    result = call(*words)
+    assert result.error in ("exists", "cannot-write")
+    assert not result.out or json.loads(result.out).keys() == {"format", "error"}
+    assert (tmp_path / "there").read_text() == "somebody's"
+
+
+def test_only_errors_are_called_error() -> None:
+    """Programs tell an error from an answer by that key."""
+    documents = [one for verb, one in DOCUMENTS.items() if verb != "build"]
+    _, types = msgspec.json.schema_components(documents, schema_hook=lambda _: {"type": "string"})
+    assert not [one for one in documents if "error" in types[one.__name__]["properties"]]

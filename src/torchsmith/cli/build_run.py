@@ -24,6 +24,7 @@ from torchsmith.cli.console import err, print_json
 from torchsmith.cli.diagnosis_view import print_diagnosis
 from torchsmith.cli.next_step import command, next_step
 from torchsmith.cli.nix_options import tree_words
+from torchsmith.cli.options import check_svg
 from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.verified import look_at
 from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking
@@ -163,6 +164,7 @@ def drawable(svg: Path | None, *, simulate: bool) -> None:
         raise Incomplete(
             "--svg draws what --simulate finds", hint="torchsmith page draws a run of the record"
         )
+    check_svg(svg)
 
 
 def _draw(tasks: Sequence[Task], builders: Sequence[Builder], svg: Path) -> None:

@@ -97,7 +97,17 @@ AdoptedPaths = Annotated[
     Argument("With --adopt: take over these files alone, pages and Flox files too.", metavar="[PATH]..."),
 ]
 AdoptOption = Annotated[bool, Option("Take over recipes that are not torchsmith's.")]
-WaitOption = Annotated[float, Option("Seconds to wait for another run to end.")]
+WaitOption = Annotated[float, Option("Seconds to wait for another run to end.", min=0)]
+
+
+def check_svg(path: Path | None) -> None:
+    """A Problem, before the answer, where a drawing of it could not be written."""
+    from torchsmith.edge.files import check_own
+
+    if path is not None:
+        check_own(path, "<svg")
+
+
 SvgOption = Annotated[Path | None, Option("Draw it, too: an SVG for light and dark.", metavar="FILE")]
 Selectors = Annotated[
     list[str] | None,

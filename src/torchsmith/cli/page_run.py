@@ -8,33 +8,17 @@ from pathlib import Path
 from torchsmith.cli.paint import warn
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import CannotWrite, Exists, NotFound
+from torchsmith.edge.problem import NotFound
 from torchsmith.nix.graph import Graph
 from torchsmith.page.collect import PageRequest
 from torchsmith.page.draw import Picture
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 
-HEAD = 4096  # characters in which the mark of an own file is
-
-
-def write_own(path: Path, text: str, mark: str) -> None:
-    """Write a file, over an older one of ours as well, which has the mark near its beginning."""
-    try:
-        with path.open(errors="replace") as old:
-            ours = mark in old.read(HEAD)
-    except FileNotFoundError:
-        ours = True
-    except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror}") from error
-    if not ours:
-        raise Exists(f"{path} is there and is none of ours", hint="name another file, or move it away")
-    write_atomic(path, text)
-
 
 def write_svg(picture: Picture, path: Path) -> None:
     """A picture as a file."""
-    write_own(path, picture.file(), "<svg")
+    write_atomic(path, picture.file())
     warn(f"written: {path}")
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
 
-from torchsmith.edge.problem import CannotRead, CannotWrite, Invalid, Where
+from torchsmith.edge.problem import CannotRead, CannotWrite, Exists, Invalid, Where
+
+HEAD = 4096  # characters in which the mark of an own file is
 
 
 def read_text(path: Path, *, lenient: bool = False) -> str:
@@ -58,11 +61,21 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
         raise CannotWrite(f"cannot write {path}: {error.strerror}") from error
 
 
-def check_writable(path: Path) -> None:
-    """A Problem before long work whose result could not be written there."""
+def check_own(path: Path, mark: str) -> None:
+    """A Problem, before long work, where its result could not be written, or only over a file that is none
+    of ours: those have the mark near their beginning."""
+    try:
+        with path.open(errors="replace") as old:
+            ours = mark in old.read(HEAD)
+    except FileNotFoundError:
+        ours = True
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror}") from error
+    if not ours:
+        raise Exists(f"{path} is there and is none of ours", hint="name another file, or move it away")
     there = next(one for one in path.absolute().parents if one.exists())
-    if path.is_dir() or not (there.is_dir() and os.access(there, os.W_OK)):
-        raise CannotWrite(f"cannot write {path}")
+    if not os.access(there, os.W_OK):
+        raise CannotWrite(f"cannot write {path}: {os.strerror(errno.EACCES)}")
 
 
 def _draft_held(draft: str) -> int:

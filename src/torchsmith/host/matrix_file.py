@@ -11,6 +11,13 @@ from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.text import matrix_text
 
 
+def check_free(path: Path, *, replace: bool | None = None) -> None:
+    """A Problem where a file is in the way; None: the verb has no option to replace it."""
+    if path.exists() and not replace:
+        hint = "name another file" if replace is None else "--force replaces it"
+        raise Exists(f"{path} is there already", hint=hint)
+
+
 def write_matrix(
     path: Path,
     cells: Sequence[Cell],
@@ -19,11 +26,8 @@ def write_matrix(
     *,
     replace: bool | None = None,
 ) -> None:
-    """Write the file, but not one that would be read as anything else than these cells. One that is there
-    stays unless it may be replaced; None: the verb has no such option."""
-    if path.exists() and not replace:
-        hint = "name another file" if replace is None else "--force replaces it"
-        raise Exists(f"{path} is there already", hint=hint)
+    """Write the file, but not one that would be read as anything else than these cells."""
+    check_free(path, replace=replace)
     if not cells:
         raise Empty("there is no variant to write: nothing is missing, or nothing was chosen")
     text = matrix_text(cells, about)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, WorkspaceOption, check_svg
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith compare sample sample --runs 2 --svg gain.svg"
@@ -36,7 +36,7 @@ def run(
     from torchsmith.cli.console import answer
     from torchsmith.cli.progress import rounds_bar
     from torchsmith.cli.samples import or_sample
-    from torchsmith.edge.files import check_writable, write_atomic
+    from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
     from torchsmith.worth.compare import compare_builds
     from torchsmith.worth.cores import busy_shares, choose
@@ -44,8 +44,7 @@ def run(
     from torchsmith.worth.plot import forest
     from torchsmith.worth.subject import subject, variables
 
-    if svg:
-        check_writable(svg)
+    check_svg(svg)
     opened = open_workspace(workspace)
     subjects = [
         subject(label, build_named(or_sample(path, "build"), opened), opened.catalog, variables(given or []))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from torchsmith.cli.host_options import PackagesOption, WorkloadOption
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption, check_svg
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith cover sample --curve 6"
@@ -46,9 +46,12 @@ def run(
     from torchsmith.edge.problem import by_name
     from torchsmith.host.cover import Cover, Pins, catalog_estimates
     from torchsmith.host.fleet import read_fleet
-    from torchsmith.host.matrix_file import write_matrix
+    from torchsmith.host.matrix_file import check_free, write_matrix
     from torchsmith.workspace.load import open_workspace, read_as
 
+    check_svg(svg)
+    if write is not None:
+        check_free(write, replace=force)
     opened = open_workspace(workspace, profile, alone="wide")
     catalog, cells = opened.catalog, opened.select(selectors or []).cells
     machines = read_fleet(fleet, catalog)

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.cli.nix_options import NixOptions, Recipes
-from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg
 from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Option
 from torchsmith.nix.graph import Graph, graph_of
@@ -62,6 +62,7 @@ def run(
         raise Conflict("--format draws and --json does not", hint="leave one of them out")
     if format and format not in DRAWINGS:
         raise NotKnown(f"unknown format {format!r}", hint=did_you_mean(format, DRAWINGS))
+    check_svg(svg)
     opened, chosen = open_recipes(recipes, workspace)
     tool, evaluate = evaluation(nix, workspace=opened, instantiate=True)
     results = evaluate(chosen)

@@ -17,7 +17,9 @@ def run(
     folder: Annotated[
         Path | None, Argument("A repository of anybody; else the workspace.", metavar="[FOLDER]")
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", "Where to write the page.", metavar="FILE")] = PAGE,
+    output: Annotated[
+        Path | None, Option("--output", "-o", f"Where to write the page; else {PAGE}.", metavar="FILE")
+    ] = None,
     evaluate: Annotated[bool, Option("--eval", "Ask Nix for derivations and what they share.")] = False,
     fleet: Annotated[Path | None, Option("Draw what variants buy it; see cover.", metavar="FILE")] = None,
     nixpkgs: NixpkgsOption = None,
@@ -31,19 +33,22 @@ def run(
     Nothing outside the workspace's folder is read, and nothing is built.
     """
     from torchsmith.cli.console import print_json
-    from torchsmith.cli.page_run import page_request, with_cover, write_own
-    from torchsmith.cli.paint import write
+    from torchsmith.cli.page_run import page_request, with_cover
+    from torchsmith.cli.paint import tell, write
+    from torchsmith.edge.files import check_own, write_atomic
     from torchsmith.page.collect import collect, pickable
+    from torchsmith.page.html import GENERATOR, page
 
+    file = output or (None if json else PAGE)
+    if file is not None:
+        check_own(file, f'content="{GENERATOR} ')
     asked = page_request(folder, workspace, profile, nixpkgs, evaluate)
     if fleet is not None:
         asked = with_cover(asked, fleet)
     document = collect(asked)
+    if file is not None:
+        text = page(document, asked.workspace.catalog, pickable(asked))
+        write_atomic(file, text)
+        (tell if json else write)(f"{file}: {len(document.cells)} cells, {len(text.encode()) / 1024:.0f} KiB")
     if json:
         print_json(document)
-        return
-    from torchsmith.page.html import GENERATOR, page
-
-    text = page(document, asked.workspace.catalog, pickable(asked))
-    write_own(output, text, f'content="{GENERATOR} ')
-    write(f"{output}: {len(document.cells)} cells, {len(text.encode()) / 1024:.0f} KiB")

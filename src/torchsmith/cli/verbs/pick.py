@@ -45,6 +45,10 @@ def run(
     from torchsmith.host.pick import pick
     from torchsmith.workspace.load import open_workspace
 
+    if create is not None:
+        from torchsmith.host.matrix_file import check_free
+
+        check_free(create)
     opened = open_workspace(workspace, profile, alone="wide")
     catalog = opened.catalog
     facts = machine.facts(catalog)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption, check_svg
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
@@ -45,6 +45,7 @@ def run(
     from torchsmith.cli.samples import or_sample
     from torchsmith.workspace.load import open_workspace
 
+    check_svg(svg)
     opened = open_workspace(workspace)
     word, given = path, variant
     named = or_sample(path, "build")
