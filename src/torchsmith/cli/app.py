@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.params import for_typer, reflowed
+from torchsmith.edge.problem import Usage
 
 
 @cache
@@ -78,13 +79,14 @@ def call_typer(words: list[str]) -> int:
     from typer._click.exceptions import ClickException
     from typer.rich_utils import rich_format_error
 
+    if len(words) > 1 and words[0].endswith("-completion"):  # typer would not look at what follows
+        raise Usage(f"{words[0]} takes nothing else", hint="it is for the shell that you are in")
     try:
         code = app(words, prog_name="torchsmith", standalone_mode=False)
     except ClickException as error:
         rich_format_error(error)
         if "--json" in words:
             from torchsmith.cli.console import print_problem_json
-            from torchsmith.edge.problem import Usage
 
             print_problem_json(Usage(reflowed(error.format_message())))
         return error.exit_code

@@ -15,6 +15,8 @@ HELP: tuple[list[str], ...] = (["--help"], ["-h"], [])
 def run() -> None:
     """Run the command line; a traceback is only for a bug of ours."""
     words = sys.argv[1:]
+    if os.environ.get("COLUMNS") == "0":  # what some CI sets: nobody knows
+        del os.environ["COLUMNS"]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was begun is tidied up, as by Ctrl-C
     try:
         try:

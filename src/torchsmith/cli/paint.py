@@ -62,7 +62,7 @@ Printer = Callable[..., None]  # write or tell
 def width(stream: TextIO | None = None) -> int | None:
     """Columns of the terminal; None where nobody watches, and nothing needs to be broken."""
     if os.environ.get("COLUMNS", "").isdigit():
-        return int(os.environ["COLUMNS"]) or NARROW
+        return int(os.environ["COLUMNS"])
     try:
         return os.get_terminal_size((stream or sys.stdout).fileno()).columns or NARROW
     except (OSError, ValueError):
