@@ -39,7 +39,7 @@ weights = st.integers(0, 4).map(float)
 def problems(draw: st.DrawFn) -> tuple[list[Demand], frozenset[int], frozenset[int]]:
     """Demands on a few candidates, some pinned, some ruled out."""
     rows = draw(st.lists(st.tuples(costs, weights), min_size=1, max_size=6))
-    demands = [Demand(Capability(), 1, weight, (f"m{n}",), row) for n, (row, weight) in enumerate(rows)]
+    demands = [Demand(Capability(), row, weight=weight) for row, weight in rows]
     must = draw(st.frozensets(st.integers(0, SIZE - 1), max_size=1))
     banned = draw(st.frozensets(st.integers(0, SIZE - 1), max_size=1)) - must
     return demands, frozenset(range(SIZE)) - banned, must
@@ -75,7 +75,7 @@ def test_the_best_few_are_as_good_as_trying_every_subset(
     count = max(count, len(must))
     # Worst costs differ with what is ruled out; both sides must weigh by the same.
     demands = [
-        Demand(d.host, 1, d.weight, d.kinds, {i: c for i, c in d.costs.items() if i in candidates})
+        Demand(d.host, {i: c for i, c in d.costs.items() if i in candidates}, weight=d.weight)
         for d in demands
     ]
     solution = Programme(demands, candidates, must).best(count)
@@ -107,8 +107,8 @@ def test_the_fewest_are_as_few_as_trying_every_subset(
 
 
 def test_how_much_worse_a_fit_is_decides_between_equally_many() -> None:
-    far = Demand(Capability(), 1, 1.0, ("far",), {0: 0, 2: 9})
-    near = Demand(Capability(), 1, 1.0, ("near",), {1: 0, 2: 2, 3: 1})
+    far = Demand(Capability(), {0: 0, 2: 9}, weight=1.0)
+    near = Demand(Capability(), {1: 0, 2: 2, 3: 1}, weight=1.0)
     assert Programme([far, near], range(4), (2,)).best(2).chosen == (0, 2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from torchsmith.host.resolve import Capability, capability_of, known_isas, resol
 from torchsmith.matrix import Cell
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Demand:
     """One GPU architecture of machines, or their CPUs where they have no GPU, that every candidate serves
     equally. `costs` has an entry for each candidate that serves it, by its place in the list of candidates;
@@ -24,11 +25,21 @@ class Demand:
     """
 
     host: Capability
-    machines: int
-    weight: float
-    kinds: tuple[str, ...]
-    costs: Mapping[int, int]
-    fits: Mapping[int, Fits] = field(default_factory=dict)  # of the same candidates, as pick orders them
+    costs: dict[int, int] = field(default_factory=dict)
+    fits: dict[int, Fits] = field(default_factory=dict)  # of the same candidates, as pick orders them
+    machines: int = 0
+    weight: float = 0.0
+    names: dict[str, None] = field(default_factory=dict)  # of the machines' kinds, each once
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two demands one."""
+        assumed = ((index, cost, self.fits[index].provided) for index, cost in self.costs.items())
+        return self.host, tuple(assumed)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self.names)
 
     @property
     def label(self) -> str:
@@ -52,58 +63,27 @@ class HostGroup:
     demands: tuple[int, ...]  # by place
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """What of a machine one variant can serve, and which candidates do."""
-
-    host: Capability
-    costs: dict[int, int]
-    fits: dict[int, Fits]
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return self.host, tuple(
-            (index, cost, self.fits[index].provided) for index, cost in self.costs.items()
-        )
-
-
 def demands(
     kinds: Iterable[MachineKind], cells: Sequence[Cell], catalog: Catalog, workload: Workload
 ) -> tuple[tuple[Demand, ...], tuple[HostGroup, ...]]:
     """The fleet as demands, in the order of its first machines, and which machines have which."""
-    found: dict[tuple[object, ...], _Tally] = {}
-    groups: dict[tuple[int, ...], int] = {}
-    units: dict[Capability, list[_Unit]] = {}
+    found: dict[tuple[object, ...], tuple[int, Demand]] = {}
+    groups: Counter[tuple[int, ...]] = Counter()
+    by_host: dict[Capability, list[tuple[int, Demand]]] = {}
     place = {cell: index for index, cell in enumerate(cells)}
     for kind, host in _hosts(kinds, catalog):
-        if host not in units:
-            units[host] = list(_units(host, place, catalog, workload))
-        tallies = [found.setdefault(unit.key, _Tally(len(found), unit)) for unit in units[host]]
-        for tally in tallies:
-            tally.machines += kind.count
-            tally.weight += kind.count * kind.weight / len(tallies)
-            tally.kinds[kind.name] = None
-        places = tuple(tally.place for tally in tallies)
-        groups[places] = groups.get(places, 0) + kind.count
+        if host not in by_host:
+            own = _demands_of(host, place, catalog, workload)
+            by_host[host] = [found.setdefault(one.key, (len(found), one)) for one in own]
+        for _, demand in by_host[host]:
+            demand.machines += kind.count
+            demand.weight += kind.count * kind.weight / len(by_host[host])
+            demand.names[kind.name] = None
+        groups[tuple(at for at, _ in by_host[host])] += kind.count
     return (
-        tuple(tally.demand() for tally in found.values()),
+        tuple(demand for _, demand in found.values()),
         tuple(HostGroup(count, places) for places, count in groups.items()),
     )
-
-
-@dataclass(slots=True)
-class _Tally:
-    """A demand while machines are counted."""
-
-    place: int
-    unit: _Unit
-    machines: int = 0
-    weight: float = 0.0
-    kinds: dict[str, None] = field(default_factory=dict)
-
-    def demand(self) -> Demand:
-        unit = self.unit
-        return Demand(unit.host, self.machines, self.weight, tuple(self.kinds), unit.costs, unit.fits)
 
 
 def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[MachineKind, Capability]]:
@@ -120,9 +100,9 @@ def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[Mac
         yield kind, seen[id(kind.facts)]
 
 
-def _units(
+def _demands_of(
     host: Capability, place: Mapping[Cell, int], catalog: Catalog, workload: Workload
-) -> Iterator[_Unit]:
+) -> Iterator[Demand]:
     """A machine GPU by GPU, judged as a whole as pick does: a GPU's candidates are those that use it."""
     ranking = rank(host, place, catalog, workload, able=True)
     chosen = choose(host, ranking).variants
@@ -130,12 +110,12 @@ def _units(
         picked = next((one.fit for one in chosen if sm in one.gpus), None)
         seen = [_seen_by(fit, sm) for fit in ranking.fits if sm in fit.used]
         own = replace(host, sms=(sm,), unknown_gpus=())
-        yield _unit(own, seen, picked, place, catalog, workload)
+        yield _demand(own, seen, picked, place, catalog, workload)
     if host.unknown_gpus:
-        yield _Unit(replace(host, sms=()), {}, {})
+        yield Demand(replace(host, sms=()))
     elif not host.sms:
         picked = chosen[0].fit if chosen else None
-        yield _unit(host, ranking.fits, picked, place, catalog, workload)
+        yield _demand(host, ranking.fits, picked, place, catalog, workload)
 
 
 def _seen_by(fit: Fits, sm: Sm) -> Fits:
@@ -144,14 +124,14 @@ def _seen_by(fit: Fits, sm: Sm) -> Fits:
     return replace(fit, exact=exact, compatible=() if exact else (sm,), idle=())
 
 
-def _unit(
+def _demand(
     host: Capability,
     fits: Iterable[Fits],
     picked: Fits | None,
     place: Mapping[Cell, int],
     catalog: Catalog,
     workload: Workload,
-) -> _Unit:
+) -> Demand:
     """What each candidate costs. One that assumes more of the machine than pick would does not serve it,
     and none costs less than one that pick puts before it."""
     able = [fit for fit in fits if picked is not None and asks_no_more(fit, picked, catalog)]
@@ -164,4 +144,4 @@ def _unit(
         own = workload.lower_isa_cost * steps[fit.variant.isa]
         cost = max(cost, own + (workload.compatible_gpu_cost if fit.compatible else 0))
         costs[place[fit.cell]] = cost
-    return _Unit(host, costs, {place[fit.cell]: fit for fit in able})
+    return Demand(host, costs, {place[fit.cell]: fit for fit in able})

@@ -45,56 +45,42 @@ class Programme:
     """
 
     def __init__(self, demands: Sequence[Demand], candidates: Collection[int], must: Collection[int]) -> None:
-        self.must = frozenset(must)
-        self.columns = _undominated(demands, sorted(candidates), self.must)
-        self.place = {index: column for column, index in enumerate(self.columns)}
-        self._build(_rows(demands, self.place))
-
-    def _build(self, rows: dict[tuple[tuple[int, int], ...], float]) -> None:
+        highspy, _ = _highs()
+        self.columns = _undominated(demands, sorted(candidates), frozenset(must))
         self.served: list[float] = []  # the first objective: weight that is served at all
         self.quality: list[float] = []  # the second: and how well
         self.last: list[bool] = []  # whether a z says that a demand is served at all
+        self.highs: Any = highspy.Highs()
+        for option, value in OPTIONS.items():
+            self.highs.setOptionValue(option, value)
+        for column, index in enumerate(self.columns):
+            self.highs.addVar(float(index in must), 1.0)
+            self.highs.changeColIntegrality(column, highspy.HighsVarType.kInteger)
+        self._add_rows(_rows(demands, {index: column for column, index in enumerate(self.columns)}))
+        self.count_row = self._row(0.0, len(self.columns), dict.fromkeys(range(len(self.columns)), 1.0))
+        weighed = {len(self.columns) + at: weight for at, weight in enumerate(self.served) if weight}
+        self.served_row = self._row(0.0, highspy.kHighsInf, weighed)
+
+    def _add_rows(self, rows: dict[tuple[tuple[int, int], ...], float]) -> None:
+        infinite = _highs()[0].kHighsInf
         worst = 1 + max((cost for row in rows for _, cost in row), default=0)
-        starts, indices, values = [0], [], []
         for row, weight in rows.items():
             tiers = sorted({cost for _, cost in row})
             for cost, worse in zip(tiers, [*tiers[1:], worst], strict=True):
                 z = len(self.columns) + len(self.served)
                 able = [column for column, own in row if own <= cost]
-                indices += [z, *able]
-                values += [1.0, *([-1.0] * len(able))]
-                starts.append(len(indices))
+                self.highs.addVar(0.0, 1.0)
+                self._row(-infinite, 0.0, {z: 1.0, **dict.fromkeys(able, -1.0)})
                 self.last.append(cost == tiers[-1])
                 self.served.append(weight if cost == tiers[-1] else 0.0)
                 self.quality.append(weight * (worse - cost))
-        self._pass(starts, indices, values)
 
-    def _pass(self, starts: list[int], indices: list[int], values: list[float]) -> None:
-        """Columns x then z; rows as built, then the number of variants, then the weight served."""
-        highspy, np = _highs()
-        self.highs: Any = highspy.Highs()
-        for option, value in OPTIONS.items():
-            self.highs.setOptionValue(option, value)
-        x, z, rows = len(self.columns), len(self.served), len(starts) - 1
-        count = list(range(x))
-        weighed = [(x + at, weight) for at, weight in enumerate(self.served) if weight]
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = x + z, rows + 2
-        lp.col_cost_ = np.zeros(x + z)
-        lp.col_lower_ = np.array([float(index in self.must) for index in self.columns] + [0.0] * z)
-        lp.col_upper_ = np.ones(x + z)
-        infinite = highspy.kHighsInf
-        lp.row_lower_ = np.array([-infinite] * rows + [0.0, 0.0])
-        lp.row_upper_ = np.array([0.0] * rows + [float(x), infinite])
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        ends = [len(indices) + x, len(indices) + x + len(weighed)]
-        lp.a_matrix_.start_ = np.array([*starts, *ends], dtype=np.int32)
-        lp.a_matrix_.index_ = np.array([*indices, *count, *(at for at, _ in weighed)], dtype=np.int32)
-        lp.a_matrix_.value_ = np.array([*values, *([1.0] * x), *(weight for _, weight in weighed)])
-        kinds = highspy.HighsVarType
-        lp.integrality_ = [kinds.kInteger] * x + [kinds.kContinuous] * z
-        self.highs.passModel(lp)
-        self.count_row, self.served_row = rows, rows + 1
+    def _row(self, lower: float, upper: float, factors: dict[int, float]) -> int:
+        """A row of the programme by its columns' factors; its number."""
+        _, np = _highs()
+        columns = np.array(list(factors), dtype=np.int32)
+        self.highs.addRow(lower, upper, len(factors), columns, np.array(list(factors.values())))
+        return int(self.highs.getNumRow()) - 1
 
     def fewest(self) -> Solution:
         """As few candidates as serve every demand that any candidate serves, and among those the best."""
@@ -142,7 +128,7 @@ class Programme:
         if status != "Optimal":
             raise Failed(f"the solver ended with {status.lower()}", hint="report this with the inventory")
         values = self.highs.getSolution().col_value
-        chosen = tuple(index for index, column in self.place.items() if values[column] > 0.5)
+        chosen = tuple(index for index, value in zip(self.columns, values, strict=False) if value > 0.5)
         return Solution(chosen, Proof(status, self.highs.getInfo().mip_gap, time.monotonic() - start))
 
 
@@ -151,10 +137,7 @@ def _highs() -> tuple[Any, Any]:
         import highspy
         import numpy
     except ImportError:
-        raise Lacking(
-            "cover needs HiGHS, which is not installed",
-            hint="pip install highspy",
-        ) from None
+        raise Lacking("cover needs HiGHS, which is not installed", hint="pip install highspy") from None
     return highspy, numpy
 
 
