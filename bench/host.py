@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.measure import Row, command, in_turn
 from torchsmith.catalog import Catalog
-from torchsmith.host.cover import Cover, catalog_estimates
+from torchsmith.host.cover import Cover
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import read_fleet
 from torchsmith.host.solve import OPTIONS, Programme
@@ -33,7 +33,7 @@ def rows() -> Iterator[Row]:
 
         def cover() -> Cover:
             fleet = read_fleet(file, catalog)
-            return Cover(fleet, cells, catalog, catalog.workloads["general"], catalog_estimates(catalog))
+            return Cover(fleet, cells, catalog, catalog.workloads["general"])
 
         def ours() -> None:
             asked = cover()

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.edge.process import Finished
-from torchsmith.host.detect import detect
+from torchsmith.host.detect import ThisMachine, detect
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_report import read_report
 
@@ -20,7 +20,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 
 @dataclass
-class Recorded:
+class Recorded(ThisMachine):
     """A machine that is written down: its files, and what its commands would answer. None: it hangs."""
 
     files: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchsmith.edge.problem import Conflict, NotKnown, Problem
-from torchsmith.host.cover import Cover, FleetPlan, Pins, catalog_estimates
+from torchsmith.host.cover import Cover, FleetPlan
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import Fleet, MachineKind, read_fleet
 from torchsmith.host.given import Given
@@ -28,7 +28,6 @@ WIDE = open_workspace(None, "wide")
 CATALOG = WIDE.catalog
 TORCH = [cell for cell in WIDE.matrix.cells if cell.variant.package.is_torch]
 GENERAL = CATALOG.workloads["general"]
-ESTIMATES = catalog_estimates(CATALOG)
 
 SIZE = 5
 costs = st.dictionaries(st.integers(0, SIZE - 1), st.integers(0, 9), max_size=4)
@@ -116,8 +115,8 @@ def fleet(*rows: tuple[str, int, Given]) -> Fleet:
     return Fleet(tuple(MachineKind(name, words.facts(CATALOG, "test"), count) for name, count, words in rows))
 
 
-def cover(machines: Fleet, pins: Pins | None = None) -> Cover:
-    return Cover(machines, WIDE.matrix.cells, CATALOG, GENERAL, ESTIMATES, pins)
+def cover(machines: Fleet, must: Sequence[str] = (), must_not: Sequence[str] = ()) -> Cover:
+    return Cover(machines, WIDE.matrix.cells, CATALOG, GENERAL, must, must_not)
 
 
 MIXED = fleet(
@@ -171,7 +170,7 @@ CELL = "pytorch-python313-cuda13_0-sm120-avx512"
 def test_pins_hold() -> None:
     must = CELL
     banned = "pytorch-python313-cuda12_9-sm80-avx2"
-    plan = cover(MIXED, Pins((must,), (banned,))).fewest()
+    plan = cover(MIXED, (must,), (banned,)).fewest()
     names = [cell.name for cell in plan.cells]
     assert must in names
     assert banned not in names
@@ -179,15 +178,17 @@ def test_pins_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pins", "kind", "hint"),
+    ("must", "must_not", "kind", "hint"),
     [
-        (Pins((CELL.replace("pytorch", "pytroch"),)), NotKnown, f"{CELL}?"),
-        (Pins((CELL,), (CELL,)), Conflict, ""),
+        (CELL.replace("pytorch", "pytroch"), (), NotKnown, f"{CELL}?"),
+        (CELL, (CELL,), Conflict, ""),
     ],
 )
-def test_pins_that_cannot_hold_are_refused(pins: Pins, kind: type[Problem], hint: str) -> None:
-    with pytest.raises(kind, match=pins.must[0]) as caught:
-        cover(MIXED, pins)
+def test_pins_that_cannot_hold_are_refused(
+    must: str, must_not: tuple[str, ...], kind: type[Problem], hint: str
+) -> None:
+    with pytest.raises(kind, match=must) as caught:
+        cover(MIXED, (must,), must_not)
     assert hint in caught.value.hint
 
 

@@ -12,13 +12,12 @@ from itertools import combinations
 import pytest
 
 from torchsmith.catalog import Sm
-from torchsmith.host.cover import Cover, FleetPlan, catalog_estimates
+from torchsmith.host.cover import Cover, FleetPlan
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import Fleet, MachineKind
 from torchsmith.host.given import Given
-from torchsmith.host.judge import Fits
 from torchsmith.host.pick import choose
-from torchsmith.host.rank import rank
+from torchsmith.host.rank import Fits, rank
 from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.matrix import Cell
 from torchsmith.workspace.load import open_workspace
@@ -26,7 +25,6 @@ from torchsmith.workspace.load import open_workspace
 WIDE = open_workspace(None, "wide")
 CATALOG = WIDE.catalog
 TORCH = [cell for cell in WIDE.matrix.cells if cell.variant.package.is_torch]
-ESTIMATES = catalog_estimates(CATALOG)
 DRIVERS = ("470.1", "515", "525.60.13", "535.183.01", "550", "560", "570.124.06", "575", "580.65.06", "590")
 
 FEW = 300
@@ -58,7 +56,7 @@ def candidates(chance: random.Random, most: int) -> list[Cell]:
 
 def plan_for(machines: Sequence[HostFacts], cells: Sequence[Cell], workload: str) -> FleetPlan:
     kinds = tuple(MachineKind(f"m{n}", facts) for n, facts in enumerate(machines))
-    cover = Cover(Fleet(kinds), cells, CATALOG, CATALOG.workloads[workload], ESTIMATES)
+    cover = Cover(Fleet(kinds), cells, CATALOG, CATALOG.workloads[workload])
     return cover.fewest()
 
 

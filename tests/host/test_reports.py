@@ -17,11 +17,10 @@ from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.edge.problem import Empty, Invalid, Problem
 from torchsmith.host.document import read_document, to_document
 from torchsmith.host.facts import HostFacts, merge
-from torchsmith.host.parts import gpu_of_name
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
 from torchsmith.host.read_nvidia import read_nvidia_smi
 from torchsmith.host.read_report import read_report, read_report_file
-from torchsmith.host.resolve import capability_of, known_isas, resolve
+from torchsmith.host.resolve import capability_of, gpu_of_name, known_isas, resolve
 
 CATALOG = builtin_catalog()
 ICELAKE = next(report.text for report in corpus()["icelake-a100"].reports if report.tool == "cpuinfo")

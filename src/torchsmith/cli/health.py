@@ -176,11 +176,10 @@ def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
 
 
 def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
-    from torchsmith.host.gather import gather
-    from torchsmith.host.given import Given
+    from torchsmith.host.given import Given, gather
     from torchsmith.host.resolve import capability_of, known_isas
 
-    facts = gather((), Given(), workspace.catalog, limit=seconds)
+    facts = gather((), Given(), workspace.catalog, seconds)
     host = capability_of(facts)
     isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
     todo = "builds of this matrix do not run here"

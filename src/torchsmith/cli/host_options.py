@@ -57,12 +57,11 @@ class MachineOptions(msgspec.Struct, frozen=True):
 
     def facts(self, catalog: Catalog) -> HostFacts:
         """What is known of the machine."""
-        from torchsmith.host.gather import gather
-        from torchsmith.host.given import Given
+        from torchsmith.host.given import Given, gather
 
         gpus = "; ".join(self.gpu or [])
         given = Given(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
-        return gather(self.from_ or [], given, catalog, limit=self.time_limit)
+        return gather(self.from_ or [], given, catalog, self.time_limit)
 
 
 PackagesOption = Annotated[

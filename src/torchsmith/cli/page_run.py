@@ -64,7 +64,7 @@ CURVE = 12  # plans that are drawn
 
 def with_cover(request: PageRequest, fleet: Path) -> PageRequest:
     """The same with the best plans for a fleet."""
-    from torchsmith.host.cover import Cover, catalog_estimates
+    from torchsmith.host.cover import Cover
     from torchsmith.host.fleet import read_fleet
     from torchsmith.page.collect import pickable
     from torchsmith.page.pictures import cover_points
@@ -72,5 +72,5 @@ def with_cover(request: PageRequest, fleet: Path) -> PageRequest:
     catalog = request.workspace.catalog
     machines = read_fleet(fleet, catalog)
     workload = next(iter(catalog.workloads.values()))
-    cover = Cover(machines, pickable(request), catalog, workload, catalog_estimates(catalog))
+    cover = Cover(machines, pickable(request), catalog, workload)
     return replace(request, cover=cover_points(cover.curve(CURVE), machines.machines))

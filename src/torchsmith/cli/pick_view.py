@@ -14,9 +14,8 @@ from torchsmith.cli.paint import columns, paint, warn, write
 from torchsmith.edge.problem import Incomplete
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command
-from torchsmith.host.judge import Fits
 from torchsmith.host.pick import Assigned, Pick
-from torchsmith.host.rank import why_after
+from torchsmith.host.rank import Fits, why_after
 from torchsmith.host.resolve import known_isas
 from torchsmith.host.stock import stock_wheel
 from torchsmith.matrix import Variant

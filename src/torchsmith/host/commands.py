@@ -32,12 +32,9 @@ IN_A_WORKSPACE = Surroundings(nix=True, flox=False, folder=".")
 def stand_here(root: Path | None, org: str) -> Surroundings:
     """What this machine and folder have."""
     folder = None if root is None else os.path.relpath(root)
-    spare = next(name for name in _spares() if not Path(name).exists())
+    spares = ("mine", *(f"mine-{number}" for number in range(2, 1000)))
+    spare = next(name for name in spares if not Path(name).exists())
     return Surroundings(has_command("nix-build"), has_command("flox"), folder, org, spare)
-
-
-def _spares() -> list[str]:
-    return ["mine", *(f"mine-{number}" for number in range(2, 1000))]
 
 
 def has_command(name: str) -> bool:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from torchsmith.catalog import Catalog, Estimate, Workload
+from torchsmith.catalog import Catalog, Workload
 from torchsmith.edge.problem import Conflict, NotKnown, TooLarge, did_you_mean
 from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
+from torchsmith.host.pick import stack_of
 from torchsmith.host.rank import rank
 from torchsmith.host.solve import Programme, Proof, Solution
-from torchsmith.host.stack import stack_of
-from torchsmith.matrix import Cell, Flavor, Matrix, Variant
-
-EstimateOf = Callable[[Variant], Estimate | None]
+from torchsmith.matrix import Cell, Flavor, Matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +72,11 @@ class FleetPlan:
         return self.machines(lambda all_: len({one.cell is None for one in all_}) == 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Pins:
-    """Variants that must be chosen and variants that must not, by name."""
-
-    must: tuple[str, ...] = ()
-    must_not: tuple[str, ...] = ()
-
-
 class Cover:
-    """A fleet against the candidates of a matrix, ready to be asked."""
+    """A fleet against the candidates of a matrix, ready to be asked.
+
+    `must` and `must_not` name variants that must be chosen, and those that must not.
+    """
 
     def __init__(
         self,
@@ -91,11 +84,10 @@ class Cover:
         cells: Iterable[Cell],
         catalog: Catalog,
         workload: Workload,
-        estimate_of: EstimateOf,
-        pins: Pins | None = None,
+        must: Sequence[str] = (),
+        must_not: Sequence[str] = (),
         packages: Sequence[str] = (),
     ) -> None:
-        pins = pins or Pins()
         everything = list(cells)
         stack = stack_of(packages, everything, catalog)
         wanted = {stack.lead, *stack.beside(catalog)}
@@ -104,17 +96,15 @@ class Cover:
         # A torch and its companions serve the same machines: one package's cells stand for all of them.
         self.cells = sorted(stack.cells(everything), key=_preference)
         self.catalog, self.workload = catalog, workload
-        self.estimate_of = estimate_of
         self.fleet = fleet
         self.demands, self.groups = demands(fleet.kinds, self.cells, catalog, workload)
-        must = self._indices(pins.must)
-        banned = self._indices(pins.must_not)
-        if must & banned:
-            name = self.cells[min(must & banned)].name
+        self.must = self._indices(must)
+        banned = self._indices(must_not)
+        if self.must & banned:
+            name = self.cells[min(self.must & banned)].name
             raise Conflict(f"{name} must be chosen and must not be chosen")
-        self.must = must
         self.allowed = frozenset(range(len(self.cells))) - banned
-        self.programme = Programme(self.demands, self.allowed, must)
+        self.programme = Programme(self.demands, self.allowed, self.must)
 
     def _indices(self, names: Collection[str]) -> frozenset[int]:
         places = {cell.name: index for index, cell in enumerate(self.cells)}
@@ -200,17 +190,16 @@ class Cover:
         return tuple(sorted(kept))
 
     def _bill(self, cells: Sequence[Cell]) -> Bill:
-        hours = store = largest = 0.0
-        unknown: list[str] = []
-        for cell in self.with_companions(cells):
-            estimate = self.estimate_of(cell.variant)
-            if estimate is None:
-                unknown.append(cell.name)
-                continue
-            hours += estimate.hours
-            store += estimate.store_gb
-            largest = max(largest, estimate.build_gb)
-        return Bill(hours, largest, store, tuple(unknown))
+        table = {(row.package, row.gpu): row for row in self.catalog.estimates.values()}
+        every = self.with_companions(cells)
+        found = [table.get((cell.variant.package.name, cell.variant.cuda is not None)) for cell in every]
+        known = [estimate for estimate in found if estimate is not None]
+        return Bill(
+            hours=sum((one.hours for one in known), 0.0),
+            build_gb=max((one.build_gb for one in known), default=0.0),
+            store_gb=sum((one.store_gb for one in known), 0.0),
+            unknown=tuple(cell.name for cell, one in zip(every, found, strict=True) if one is None),
+        )
 
     def with_companions(self, cells: Iterable[Cell]) -> list[Cell]:
         """The cells and the same ones of other packages, where the matrix has them."""
@@ -222,12 +211,6 @@ def _best_of(demand: Demand, chosen: Collection[int]) -> int | None:
     """The candidate that serves a demand at the lowest cost, and among equals the one that pick prefers."""
     able = [index for index in chosen if index in demand.costs]
     return min(able, key=lambda index: (demand.costs[index], demand.place(index)), default=None)
-
-
-def catalog_estimates(catalog: Catalog) -> EstimateOf:
-    """Estimates from the catalog's table, by package and kind of target."""
-    table = {(row.package, row.gpu): row for row in catalog.estimates.values()}
-    return lambda variant: table.get((variant.package.name, variant.cuda is not None))
 
 
 def _preference(cell: Cell) -> tuple[object, ...]:

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Sm, Workload
 from torchsmith.host.fleet import MachineKind
-from torchsmith.host.judge import Fits
 from torchsmith.host.pick import choose
-from torchsmith.host.rank import asks_no_more, order, place_of_isa, rank
+from torchsmith.host.rank import Fits, asks_no_more, order, place_of_isa, rank
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
 from torchsmith.matrix import Cell
 

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from torchsmith.edge.driver import DRIVER_LIBRARIES
 from torchsmith.edge.problem import Problem
@@ -24,44 +23,26 @@ QUERY = "name,compute_cap,driver_version,memory.total,mig.mode.current,pci.bus_i
 OLD_QUERY = "name,driver_version,memory.total,pci.bus_id"  # drivers before 510 know no compute_cap
 
 
-class MachineAccess(Protocol):
-    """What detection may touch, so that a test can be any machine."""
+class ThisMachine:
+    """All that detection may touch of the machine that this runs on, so that a test can be any machine."""
 
     def uname(self) -> tuple[str, str]:
         """The kernel's name and the machine's: Linux, x86_64."""
-
-    def read(self, path: str) -> str | None:
-        """A file's text, or None where it cannot be read."""
-
-    def glob(self, pattern: str) -> list[str]:
-        """Paths that match."""
-
-    def run(self, argv: Sequence[str], limit: float) -> Finished | None:
-        """A command's result, or None where there is no such program."""
-
-    def glibc(self) -> str | None:
-        """The C library's version."""
-
-    def archspec(self) -> str | None:
-        """What archspec calls this CPU, where it is installed."""
-
-
-class ThisMachine:
-    """The machine that this runs on."""
-
-    def uname(self) -> tuple[str, str]:
         return platform.system(), platform.machine()
 
     def read(self, path: str) -> str | None:
+        """A file's text, or None where it cannot be read."""
         try:
             return Path(path).read_bytes().decode(errors="replace")
         except OSError:
             return None
 
     def glob(self, pattern: str) -> list[str]:
+        """Paths that match."""
         return sorted(str(path) for path in Path("/").glob(pattern.lstrip("/")))
 
     def run(self, argv: Sequence[str], limit: float) -> Finished | None:
+        """A command's result, or None where there is no such program."""
         program = find(argv[0])
         if program is None:
             return None
@@ -71,6 +52,7 @@ class ThisMachine:
             return None
 
     def glibc(self) -> str | None:
+        """The C library's version."""
         try:
             text = os.confstr("CS_GNU_LIBC_VERSION")
         except (OSError, ValueError):
@@ -78,6 +60,7 @@ class ThisMachine:
         return text.removeprefix("glibc ") if text else None
 
     def archspec(self) -> str | None:
+        """What archspec calls this CPU, where it is installed."""
         try:
             import archspec.cpu
         except ImportError:
@@ -85,16 +68,17 @@ class ThisMachine:
         return str(archspec.cpu.host().name)
 
 
-def detect(machine: MachineAccess, limit: float = TIME_LIMIT) -> HostFacts:
+def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
     """Everything that this machine says of itself."""
     kernel, word = machine.uname()
     if kernel == "Darwin":
         return _mac(machine, word, limit)
+    memory = _line(machine, "/proc/meminfo", r"^MemTotal:\s+(\d+) kB")
     base = HostFacts(
         system=Fact(system_of_machine(word) if kernel == "Linux" else f"{word}-{kernel}".lower(), "uname"),
-        os=_os(machine),
+        os=_line(machine, "/etc/os-release", r'^PRETTY_NAME="?([^"\n]+)'),
         glibc=said(machine.glibc(), "the C library"),
-        memory_mib=_memory(machine),
+        memory_mib=Fact(int(memory.value) // 1024, memory.source) if memory else None,
     )
     cpuinfo = machine.read("/proc/cpuinfo")
     cpu = read_cpuinfo(cpuinfo) if cpuinfo else HostFacts(notes=(Note("/proc/cpuinfo", "cannot be read"),))
@@ -102,28 +86,23 @@ def detect(machine: MachineAccess, limit: float = TIME_LIMIT) -> HostFacts:
     return merge([base, cpu, named, *_nvidia(machine, limit)])
 
 
-def _mac(machine: MachineAccess, word: str, limit: float) -> HostFacts:
+def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
     done = machine.run(["sysctl", "machdep.cpu", "hw.memsize", "hw.optional"], limit)
     base = HostFacts(system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"))
     return merge([base, read_sysctl(done.stdout) if done else HostFacts(gpus=Fact((), "uname"))])
 
 
-def _os(machine: MachineAccess) -> Fact[str] | None:
-    text = machine.read("/etc/os-release") or ""
-    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', text, re.MULTILINE)
-    return Fact(found[1], "/etc/os-release") if found else None
-
-
-def _memory(machine: MachineAccess) -> Fact[int] | None:
-    found = re.search(r"^MemTotal:\s+(\d+) kB", machine.read("/proc/meminfo") or "", re.MULTILINE)
-    return Fact(int(found[1]) // 1024, "/proc/meminfo") if found else None
+def _line(machine: ThisMachine, path: str, pattern: str) -> Fact[str] | None:
+    """What a line of a file says."""
+    found = re.search(pattern, machine.read(path) or "", re.MULTILINE)
+    return Fact(found[1], path) if found else None
 
 
 # Where a GPU shows itself even when no tool of its driver is there; /dev/dxg is Windows' subsystem for Linux.
 TRACES = ("/proc/driver/nvidia/version", "/dev/nvidia*", "/dev/dxg", *DRIVER_LIBRARIES)
 
 
-def _nvidia(machine: MachineAccess, limit: float) -> list[HostFacts]:
+def _nvidia(machine: ThisMachine, limit: float) -> list[HostFacts]:
     """The driver's own tools first, then its files, then what the PCI bus and the board say."""
     outside = [_driver_files(machine), _board(machine), _pci(machine)]
     seen = merge(outside).gpus is not None or any(machine.glob(path) for path in TRACES)
@@ -139,7 +118,7 @@ def _nvidia(machine: MachineAccess, limit: float) -> list[HostFacts]:
     return parts
 
 
-def _tools(machine: MachineAccess, limit: float) -> HostFacts:
+def _tools(machine: ThisMachine, limit: float) -> HostFacts:
     """NVML in a process of its own, since a wedged driver holds whoever asks it; else nvidia-smi."""
     nvml = machine.run([sys.executable, "-m", "torchsmith.host.nvml"], limit)
     if nvml is not None and nvml.timed_out:
@@ -150,7 +129,7 @@ def _tools(machine: MachineAccess, limit: float) -> HostFacts:
     return merge([_nvidia_smi(machine, limit), said])
 
 
-def _nvidia_smi(machine: MachineAccess, limit: float) -> HostFacts:
+def _nvidia_smi(machine: ThisMachine, limit: float) -> HostFacts:
     for program in ("nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"):
         done = machine.run([program, f"--query-gpu={QUERY}", "--format=csv"], limit)
         if done is not None:
@@ -171,7 +150,7 @@ def _silent(tool: str, limit: float) -> Note:
     return Note(tool, f"did not answer within {limit:g} s and was ended: the driver may hang")
 
 
-def _driver_files(machine: MachineAccess) -> HostFacts:
+def _driver_files(machine: ThisMachine) -> HostFacts:
     """The kernel module's files, which containers show even where they have no tools."""
     text = machine.read("/proc/driver/nvidia/version")
     version = read_driver_file(text) if text else HostFacts()
@@ -182,7 +161,7 @@ def _driver_files(machine: MachineAccess) -> HostFacts:
     return merge([version, HostFacts(gpus=Fact(gpus, "/proc/driver/nvidia/gpus"))])
 
 
-def _board(machine: MachineAccess) -> HostFacts:
+def _board(machine: ThisMachine) -> HostFacts:
     """A Jetson's or DRIVE's name, which is its GPU's as well."""
     source = "/proc/device-tree/model"
     name = (machine.read(source) or "").strip("\0\n ")
@@ -191,7 +170,7 @@ def _board(machine: MachineAccess) -> HostFacts:
     return HostFacts(gpus=Fact((GpuFacts(name=Fact(name, source)),), source))
 
 
-def _pci(machine: MachineAccess) -> HostFacts:
+def _pci(machine: ThisMachine) -> HostFacts:
     """NVIDIA GPUs on the PCI bus, with or without a driver; their names are not there."""
     count = 0
     for path in machine.glob("/sys/bus/pci/devices/*/vendor"):

@@ -178,11 +178,4 @@ def _fill(gpu: GpuFacts, other: GpuFacts, notes: list[Note]) -> GpuFacts:
         used = f"{gpu.sm.source} says {gpu.sm.value}, which is used"
         text = f"says {other.sm.value} for {gpu.label}, but {used}"
         notes.append(Note(other.sm.source, text))
-    return GpuFacts(
-        name=gpu.name or other.name,
-        sm=gpu.sm or other.sm,
-        memory_mib=gpu.memory_mib or other.memory_mib,
-        generation=gpu.generation or other.generation,
-        mig=gpu.mig or other.mig,
-        address=gpu.address or other.address,
-    )
+    return GpuFacts(*(getattr(gpu, name) or getattr(other, name) for name in GpuFacts.__struct_fields__))

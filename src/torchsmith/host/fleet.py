@@ -31,6 +31,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "sm": ("sm", "compute_cap", "capability"),
     "driver": ("driver", "driver_version"),
 }
+COLUMN_WORDS = ", ".join(COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,14 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
         fleet = reader(text, str(path), catalog)
     if not fleet.kinds:
         first = f": {fleet.unread[0].where}: {fleet.unread[0].why}" if fleet.unread else ""
-        raise Empty(f"{path} holds no machine that can be read{first}", hint=f"columns: {_column_words()}")
+        raise Empty(f"{path} holds no machine that can be read{first}", hint=f"columns: {COLUMN_WORDS}")
     return fleet
-
-
-def _column_words() -> str:
-    return ", ".join(COLUMNS)
 
 
 def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     lines = text.splitlines()
     if not lines:
-        raise Empty(f"{name} is empty", hint=f"columns: {_column_words()}")
+        raise Empty(f"{name} is empty", hint=f"columns: {COLUMN_WORDS}")
     delimiter = max(",;\t", key=lines[0].count)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -137,9 +134,9 @@ class _RowReader:
         self.file = name
         self.column = {word: field for field, words in COLUMNS.items() for word in words}
         self.unused = tuple(word for word in header if word and word not in self.column)
-        self.known = {self.column[word] for word in header if word in self.column}
-        if not documents and not self.known & {"cpu", "isa", "features", "gpu", "sm"}:
-            hint = f"columns that describe machines: {_column_words()}"
+        known = {self.column[word] for word in header if word in self.column}
+        if not documents and not known & {"cpu", "isa", "features", "gpu", "sm"}:
+            hint = f"columns that describe machines: {COLUMN_WORDS}"
             raise Empty(f"{name} describes no machine", hint=hint)
         self.kinds: list[MachineKind] = []
         self.unread: list[Unread] = []

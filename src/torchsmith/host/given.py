@@ -1,20 +1,21 @@
-"""Facts as a person states them, in options or in the rows of an inventory: few words, no tool's output."""
+"""Facts as a person states them, in options or in the rows of an inventory, and what they replace."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.edge.problem import Invalid, NotKnown, did_you_mean
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts
-from torchsmith.host.parts import gpu_of_name
+from torchsmith.edge.problem import Invalid, NotKnown, by_name
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, merge, said
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_pci import OTHERS
+from torchsmith.host.resolve import gpu_of_name, resolve
 from torchsmith.matrix.hardware import FEW, find_cpu_by_name, parts_holding, parts_within, typo_of
 
 # Words that name accelerators of others than NVIDIA.
@@ -35,30 +36,42 @@ class Given(msgspec.Struct, frozen=True):
 
     def facts(self, catalog: Catalog, source: str) -> HostFacts:
         """The same as facts; a Problem names the word that nobody knows."""
-        if self.isa and self.isa not in catalog.isas:
-            raise NotKnown(f"unknown instruction set {self.isa!r}", hint=did_you_mean(self.isa, catalog.isas))
+        isa = by_name("instruction set", self.isa, catalog.isas) if self.isa else None
         gpus = self.sm or self.gpu
-        facts = HostFacts(
-            system=Fact(_system(self.system), source) if self.system else None,
-            driver=Fact(_driver(self.driver), source) if self.driver else None,
-            features=self._features(catalog, source),
-            gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
-        )
-        if self.cpu:
-            facts = replace(facts, microarchitecture=Fact(find_cpu_name(self.cpu, catalog), source))
-        if self.isa and facts.system is None:
-            facts = replace(facts, system=Fact(str(catalog.isas[self.isa].platform), source))
-        return facts
-
-    def _features(self, catalog: Catalog, source: str) -> Fact[frozenset[str]] | None:
+        system = _system(self.system) if self.system else str(isa.platform) if isa else ""
+        features = isa.needs if isa else None
         if self.features:
-            return Fact(frozenset(self.features.lower().replace(",", " ").split()), source)
-        if not self.isa:
-            return None
-        return Fact(catalog.isas[self.isa].needs, source)
+            features = frozenset(self.features.lower().replace(",", " ").split())
+        return HostFacts(
+            system=said(system, source),
+            driver=Fact(_driver(self.driver), source) if self.driver else None,
+            features=None if features is None else Fact(features, source),
+            gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
+            microarchitecture=Fact(find_cpu_name(self.cpu, catalog), source) if self.cpu else None,
+        )
 
 
-def replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
+def gather(reports: Sequence[Path], given: Given, catalog: Catalog, limit: float) -> HostFacts:
+    """This machine's resolved facts, or those of reports about another, and what a person says instead.
+
+    A CPU or system given without a report describes another machine than this one. `limit`: seconds to wait
+    for a tool.
+    """
+    stated = given.facts(catalog, "the command line")
+    if reports:
+        from torchsmith.host.read_report import read_report_file
+
+        known = merge(read_report_file(path) for path in reports)
+    elif given.cpu or given.system or given.isa:
+        known = HostFacts()
+    else:
+        from torchsmith.host.detect import ThisMachine, detect
+
+        known = detect(ThisMachine(), limit)
+    return resolve(_replace_facts(known, stated), catalog)
+
+
+def _replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
     """The facts with single ones replaced by what a person said, and a note where that changes one."""
     for field in ("system", "microarchitecture", "features", "driver", "gpus"):
         new, old = getattr(given, field), getattr(facts, field)

@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, product
 
 import msgspec
 
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
+from torchsmith.edge.problem import by_name
 from torchsmith.host.facts import HostFacts
-from torchsmith.host.judge import Fits
-from torchsmith.host.rank import Ranking, rank
+from torchsmith.host.rank import Fits, Ranking, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
-from torchsmith.host.stack import Holds, Stack, stack_of
 from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, LeftOut, Rejected, Target, Variant, assess
+
+Holds = Callable[[Variant], bool]  # whether a matrix has a cell
+
+
+class Stack(msgspec.Struct, frozen=True):
+    """The packages that a person named; the last of them in the order of building stands for all."""
+
+    lead: Package
+    others: tuple[Package, ...] = ()  # wanted in the same cell
+    named: bool = False  # otherwise it is what the matrix has: all of it comes along
+
+    def cells(self, everything: Iterable[Cell]) -> list[Cell]:
+        """The lead's cells where the matrix has all of them."""
+        cells = list(everything)
+        names = {cell.name for cell in cells}
+        own = (cell for cell in cells if cell.variant.package == self.lead)
+        return [cell for cell in own if all(cell.variant.of(one).name in names for one in self.others)]
+
+    def exists(self, variant: Variant, catalog: Catalog, line: str) -> bool:
+        """Whether all of them can be built for a cell of the lead's."""
+        return all(isinstance(assess(variant.of(one), catalog, line), Accepted) for one in self.others)
+
+    def beside(self, catalog: Catalog) -> list[Package]:
+        """What belongs to a cell besides the lead: what is named or needed, else all that there is."""
+        if not self.named:
+            return [one for one in catalog.packages.values() if one != self.lead]
+        found = {one.name: one for one in catalog.below(self.lead)}
+        for other in self.others:
+            found |= {one.name: one for one in catalog.below(other)}
+        return [one for name, one in catalog.packages.items() if name in found and one != self.lead]
+
+    def brought(self, variant: Variant, has: Holds, catalog: Catalog) -> tuple[str, ...]:
+        """What a cell's recipe brings by itself because the matrix has no cell of it."""
+        needed = [one for one in catalog.below(self.lead) if one != self.lead]
+        return tuple(one.title for one in needed if not has(variant.of(one)))
+
+
+def stack_of(names: Sequence[str], cells: Iterable[Cell], catalog: Catalog) -> Stack:
+    """The packages that are named, or the first that a matrix has, which is torch wherever it has any."""
+    if not names:
+        having = {cell.variant.package for cell in cells}
+        return Stack(min(having, key=lambda one: one.order, default=catalog.torch))
+    found = {name: by_name("package", name, catalog.packages) for name in names}
+    # The one with most below it: its recipe brings the others where the matrix has them not.
+    *others, lead = sorted(found.values(), key=lambda one: (len(catalog.below(one)), one.order))
+    return Stack(lead, tuple(others), named=True)
 
 
 class Assigned(msgspec.Struct, frozen=True):
@@ -91,7 +136,14 @@ def pick(
     if has is None:
         has = {cell.variant for cell in everything}.__contains__
     siblings = (one.fit.variant.of(other) for one in choice.variants for other in stack.beside(catalog))
-    wanted = _wanted(host, ranking, choice, own or everything, catalog, workload, stack)
+    python = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
+
+    def possible(packages: Stack) -> tuple[Fits, ...]:
+        """All that could be built for the machine, the best first."""
+        cells = possible_cells(host, python, packages, catalog)
+        return rank(host, cells, catalog, workload, able=True).fits
+
+    wanted = _wanted(host, ranking, choice, lambda: possible(stack))
     brought = (one for chosen in choice.variants for one in stack.brought(chosen.fit.variant, has, catalog))
     return Pick(
         facts,
@@ -104,7 +156,7 @@ def pick(
         brought=tuple(dict.fromkeys(brought)),
         exact=tuple(_exact(ranking, choice)),
         wanted=wanted,
-        barred=() if wanted else _barred(host, choice, own or everything, catalog, workload, stack),
+        barred=() if wanted else _barred(choice, stack, catalog, lambda: possible(Stack(catalog.torch))),
     )
 
 
@@ -155,36 +207,24 @@ def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[Sm, Fits]
                 yield from ((sm, fit) for fit in [fit for fit in ranking.fits if sm in fit.exact][:1])
 
 
-def possible_cells(
-    host: Capability, pythons: Iterable[PythonVersion], stack: Stack, catalog: Catalog
-) -> Iterator[Cell]:
+def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalog: Catalog) -> Iterator[Cell]:
     """Every cell that the catalog can build and that may concern a machine, in a matrix or not."""
     targets: list[Target] = [CpuOnly()]
     targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
-    for python, target, isa in product(pythons, targets, catalog.isas):
+    for target, isa in product(targets, catalog.isas):
         variant = Variant(stack.lead, python, target, isa)
         decision = assess(variant, catalog)
         if isinstance(decision, Accepted) and stack.exists(variant, catalog, decision.line.name):
             yield Cell(variant, decision.line.name, decision.warnings)
 
 
-def _newest(having: Sequence[Cell], catalog: Catalog) -> list[PythonVersion]:
-    return [max((cell.variant.python for cell in having), default=max(catalog.pythons))]
-
-
 def _barred(
-    host: Capability,
-    choice: PickedVariants,
-    having: Sequence[Cell],
-    catalog: Catalog,
-    workload: Workload,
-    stack: Stack,
+    choice: PickedVariants, stack: Stack, catalog: Catalog, of_torch: Callable[[], Sequence[Fits]]
 ) -> tuple[LeftOut, ...]:
     """For what is not served: the cell of torch that would serve it and of which least bars the stack."""
     if stack.lead.is_torch or (choice.variants and not choice.unserved):
         return ()
-    torch = possible_cells(host, _newest(having, catalog), Stack(catalog.torch), catalog)
-    fits = rank(host, torch, catalog, workload).fits
+    fits = of_torch()
     found = []
     for sm in choice.unserved or (None,):
         refused = [
@@ -199,25 +239,14 @@ def _barred(
 
 
 def _wanted(
-    host: Capability,
-    ranking: Ranking,
-    choice: PickedVariants,
-    having: Sequence[Cell],
-    catalog: Catalog,
-    workload: Workload,
-    stack: Stack,
+    host: Capability, ranking: Ranking, choice: PickedVariants, possible: Callable[[], Sequence[Fits]]
 ) -> tuple[Fits, ...]:
     """For every GPU that no variant was compiled for (or for the CPU alone), the best cell that could be."""
-    pythons = _newest(having, catalog)
     served = {sm for fit in ranking.fits for sm in fit.exact}
     lacking = [sm for sm in host.sms or () if sm not in served]
     if not lacking and choice.variants:
         return ()
-    possible = rank(host, possible_cells(host, pythons, stack, catalog), catalog, workload)
-    if not lacking:
-        return possible.fits[:1]
-    best = [next((fit for fit in possible.fits if sm in fit.exact), None) for sm in lacking]
+    fits = possible()
+    best = [next((fit for fit in fits if sm in fit.exact), None) for sm in lacking]
     found = tuple(fit for fit in best if fit is not None)
-    if not found and not choice.variants:
-        return possible.fits[:1]
-    return found
+    return found if found or choice.variants else tuple(fits[:1])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
 
-from torchsmith.catalog import Catalog, Cpu
+from torchsmith.catalog import Catalog, Cpu, Gpu
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.runs import isa_runs
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
-from torchsmith.host.parts import gpu_of_name
 
 CATALOG = "the catalog"
 # Words that only the features of one kind of CPU hold.
@@ -152,6 +152,60 @@ def _resolve_gpu(gpu: GpuFacts, catalog: Catalog, notes: list[Note]) -> GpuFacts
         notes.append(Note(gpu.generation.source if gpu.generation else CATALOG, text))
         return gpu
     return replace(gpu, sm=Fact(named.sm, f"{CATALOG}, by the name {gpu.label}"))
+
+
+@lru_cache(maxsize=4096)
+def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
+    """The architecture of a GPU by its name; None where no part, or parts of two architectures, match.
+
+    A part inside a longer one does not count: RTX PRO 6000 in RTX PRO 6000 Blackwell. Of a name that ends in
+    dots the whole words count, unless the cut one may begin a part of another kind.
+    """
+    cut = re.fullmatch(r"(.*?)([A-Za-z0-9]*)\.{2,}", name, re.DOTALL) if name.endswith("..") else None
+    if cut is None:
+        return _gpu_of_words(_words(name), catalog)
+    words = _words(cut[1])
+    gpu = _gpu_of_words(words, catalog)
+    for part, other in _parts(catalog) if gpu else ():
+        begun = [n for n in range(1, len(part)) if words[-n:] == part[:n]]
+        if other != gpu and any(part[n].startswith(cut[2].lower()) for n in begun):
+            return None
+    return gpu
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """A name word by word, so that A10 is not found in A100 nor L4 in L40S."""
+    return tuple(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+@lru_cache(maxsize=4)
+def _parts(catalog: Catalog) -> list[tuple[tuple[str, ...], Gpu]]:
+    return [(_words(part), gpu) for gpu in catalog.gpus.values() for part in gpu.parts]
+
+
+def _gpu_of_words(words: tuple[str, ...], catalog: Catalog) -> Gpu | None:
+    found = [
+        (range(at, at + len(part)), gpu)
+        for part, gpu in _parts(catalog)
+        for at in range(len(words) - len(part) + 1)
+        if words[at : at + len(part)] == part
+    ]
+    # A virtual GPU has its profile behind its name: RTX6000-8Q, where RTX6000 alone may be three GPUs.
+    found += [
+        (range(at, at + len(part) + 1), gpu)
+        for gpu in catalog.gpus.values()
+        for part in map(_words, gpu.vgpus)
+        for at in range(len(words) - len(part))
+        if words[at : at + len(part)] == part and re.fullmatch(r"\d+[a-z]*", words[at + len(part)])
+    ]
+    whole = {
+        gpu.sm: gpu
+        for spot, gpu in found
+        if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in found)
+    }
+    if not whole:  # rtx4090, as Slurm and people write it
+        whole = {gpu.sm: gpu for part, gpu in _parts(catalog) if "".join(part) == "".join(words)}
+    return next(iter(whole.values())) if len(whole) == 1 else None
 
 
 def _same_generation(said: str, known: str) -> bool:

@@ -15,10 +15,9 @@ from torchsmith.catalog.runs import driver_runs, gpu_code_runs, isa_runs
 from torchsmith.host import read_apple, read_cpu, read_nvidia, read_pci, read_report
 from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
 from torchsmith.host.document import FORMAT, MARK
-from torchsmith.host.pick import possible_cells
+from torchsmith.host.pick import Stack, possible_cells
 from torchsmith.host.rank import HARDEST, HARDNESS, place_of_isa
 from torchsmith.host.resolve import CATALOG, KINDS, Capability
-from torchsmith.host.stack import Stack
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.matrix.cells import UNUSABLE
 from torchsmith.page.patterns import js_pattern
@@ -32,7 +31,7 @@ def pick_rules(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
     having = {cell.variant.package for cell in everything}
     package = min(having, key=lambda one: one.order, default=catalog.torch)
     own = [cell for cell in everything if cell.variant.package == package]
-    pythons = [max((cell.variant.python for cell in own), default=max(catalog.pythons))]
+    python = max((cell.variant.python for cell in own), default=max(catalog.pythons))
     every = Capability(sms=tuple(catalog.gpus))
     return {
         "reports": _reports(),
@@ -64,7 +63,7 @@ def pick_rules(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         "hardness": {**HARDNESS, "": HARDEST},
         "flavors": [flavor.value for flavor in Flavor],
         "cells": [_cell(cell) for cell in own],
-        "possible": [_cell(cell) for cell in possible_cells(every, pythons, Stack(package), catalog)],
+        "possible": [_cell(cell) for cell in possible_cells(every, python, Stack(package), catalog)],
         "companions": _companions(package, own, everything, catalog),
         "commands": _commands(own),
     }

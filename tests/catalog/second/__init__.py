@@ -15,7 +15,7 @@ from torchsmith.catalog import Catalog, Isa, Sm
 from torchsmith.catalog.facts import LineBuild, Pin
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.ranges import in_range
-from torchsmith.host.parts import gpu_of_name
+from torchsmith.host.resolve import gpu_of_name
 
 SECOND: dict[str, Any] = {}
 for _path in sorted(Path(__file__).parent.glob("*.toml")):

@@ -44,7 +44,7 @@ def run(
     from torchsmith.cli import cover_view as view
     from torchsmith.cli.console import print_json
     from torchsmith.edge.problem import by_name
-    from torchsmith.host.cover import Cover, Pins, catalog_estimates
+    from torchsmith.host.cover import Cover
     from torchsmith.host.fleet import read_fleet
     from torchsmith.host.matrix_file import check_free, write_matrix
     from torchsmith.workspace.load import open_workspace, read_as
@@ -55,9 +55,8 @@ def run(
     opened = open_workspace(workspace, profile, alone="wide")
     catalog, cells = opened.catalog, opened.select(selectors or []).cells
     machines = read_fleet(fleet, catalog)
-    pins = Pins(tuple(must or ()), tuple(must_not or ()))
     kind = by_name("workload", workload, catalog.workloads)
-    cover = Cover(machines, cells, catalog, kind, catalog_estimates(catalog), pins, package or ())
+    cover = Cover(machines, cells, catalog, kind, must or (), must_not or (), package or ())
     plan = cover.best(best) if best else cover.fewest()
     plans = cover.curve(curve) if curve else ()
     if json:
