@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from torchsmith.edge.nixtext import in_indented, in_quotes, nix_value
 from torchsmith.edge.process import run
-from torchsmith.recipe.compile import FOLDER, Part, SourceLine, TemplateError, compile_lines
 from torchsmith.recipe.template import (
+    FOLDER,
     Expression,
     Filled,
+    Part,
+    SourceLine,
+    TemplateError,
     TemplateValue,
+    compile_lines,
     partly,
     render,
     template,

@@ -181,9 +181,9 @@ def claims_of(recipe: Recipe, catalog: Catalog, caller: Recipe) -> tuple[PlacedC
         claims = claims_in(said.value, catalog)
         found += [("description", one, _line_of(recipe, said.span, said.value, one.start)) for one in claims]
     for phase in recipe.phases:
-        for line in ECHO.finditer(phase.text):
+        for line in ECHO.finditer(phase.value):
             banner = line[1].replace("(TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)", "")
-            place = _line_of(recipe, phase.span, phase.text, line.start())
+            place = _line_of(recipe, phase.span, phase.value, line.start())
             found += [("banner", claim, place) for claim in claims_in(banner, catalog)]
     return tuple(found)
 

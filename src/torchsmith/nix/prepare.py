@@ -115,7 +115,7 @@ class _Work:
     def prepared(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None, depth: int) -> str:
         """The text of a file with imports shared, nested files prepared and paths made absolute."""
         edits = [
-            Edit(one.start, one.end, f"torchsmithShared.{self._share(one.closed, path)}")
+            Edit(one.span.start, one.span.end, f"torchsmithShared.{self._share(one, path)}")
             for one in shared_imports(syntax, path, given)
         ]
         for node in relative_paths(syntax):
@@ -245,7 +245,7 @@ def original(preparation: Preparation, where: Where, folder: Path) -> Where | No
     if source is None:
         return None
     closed = preparation.shared.get(at.stem)
-    if closed is not None and where.line >= closed.line + closed.body.count("\n") + 1:
+    if closed is not None and where.line >= closed.span.line + closed.body.count("\n") + 1:
         return Where(str(source))  # in a binding that the import needs, whose lines are not its own
     column = where.column - len(SCOPE) if where.line == 1 and closed is None else where.column
     return Where(str(source), where.line, max(column, 1))

@@ -88,7 +88,7 @@ class Session:
         driver = files("torchsmith.nix").joinpath("driver.nix").read_text()
         (self.folder / "driver.nix").write_text(driver)
         for key, closed in self.preparation.shared.items():
-            above = "\n" * (closed.line - 1)  # so that an error names the line in the recipe
+            above = "\n" * (closed.span.line - 1)  # so that an error names the line in the recipe
             (self.folder / f"{key}.nix").write_text(f"{above}{SCOPE}{closed.text}")
         for index, job in enumerate(self.preparation.jobs):
             if job.text is not None:

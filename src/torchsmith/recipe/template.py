@@ -18,22 +18,183 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import cast
+from pathlib import Path
+from typing import Literal, TypeVar, cast
 
 from torchsmith.edge.nixtext import NixValue, in_comment, in_indented, in_quotes, nix_value
-from torchsmith.edge.problem import Where, did_you_mean
-from torchsmith.recipe.compile import (
-    FOLDER,
-    Choice,
-    Hole,
-    Part,
-    SourceLine,
-    State,
-    TemplateError,
-    compile_lines,
-    merged,
-    with_includes,
-)
+from torchsmith.edge.problem import Problem, Where, did_you_mean
+
+FOLDER = Path(__file__).parent / "templates"
+State = Literal["code", "quotes", "indented", "comment"]
+PLACEHOLDER = re.compile(r"@([A-Za-z][A-Za-z0-9_.-]*)@")
+
+
+class TemplateError(Problem):
+    """A template that cannot be read or filled, with the file and line where."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of a template, and where it stands."""
+
+    text: str
+    file: str = ""
+    number: int = 0
+
+    @property
+    def where(self) -> Where | None:
+        return Where(self.file, self.number) if self.file else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hole:
+    """A place to fill, where it stands, and the indentation of its line. One of a kind, so quick to find."""
+
+    name: str
+    state: State
+    indent: str
+    where: Where | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Lines that depend on a value."""
+
+    kind: Literal["fix", "if", "unless", "each"]
+    name: str
+    then: tuple[Part, ...]
+    otherwise: tuple[Part, ...] = ()
+    where: Where | None = None
+
+
+Part = str | Hole | Choice
+
+
+def with_includes(
+    text: str, file: str, indent: str, own: Mapping[str, str], above: tuple[str, ...] = ()
+) -> list[SourceLine]:
+    """Lines with included files in their place: those beside it first, then the package's."""
+    lines: list[SourceLine] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.fullmatch(r"(\s*)#\? include (\S+)\s*", line)
+        if found is None:
+            lines.append(SourceLine(f"{indent}{line}\n" if line.strip() else "\n", file, number))
+            continue
+        name, where = found[2], Where(file, number)
+        if name in (*above, Path(file).name):
+            raise TemplateError(f"{name} includes itself", hint="take the line out", where=where)
+        inner, path = own.get(name), f"{Path(file).parent}/{name}"
+        if inner is None:
+            if not re.fullmatch(r"[A-Za-z0-9_-]+\.nix", name) or not (FOLDER / name).is_file():
+                hint = f"a file beside {Path(file).name}, or a template of torchsmith's"
+                raise TemplateError(f"there is no template {name}", hint=hint, where=where)
+            inner, path = (FOLDER / name).read_text(), name
+        lines += with_includes(inner, path, indent + found[1], own, (*above, Path(file).name))
+    return lines
+
+
+def compile_lines(source: Sequence[SourceLine], *, marked: bool = False) -> tuple[Part, ...]:
+    """The parts of a template; `marked` begins every line with where it stands."""
+    parts, stop = _block(_lexed(source, marked=marked))
+    if stop is not None:
+        words = f"`{stop.text.strip()}` without a beginning"
+        raise TemplateError(words, hint="`#? if NAME` begins one", where=stop.where)
+    return parts
+
+
+TemplateLine = tuple[str, list[Part], SourceLine]  # the directive, or the parts of an ordinary line
+
+
+def _block(lines: Iterator[TemplateLine]) -> tuple[tuple[Part, ...], SourceLine | None]:
+    """Parts up to `#? end` or `#? else`, and that line."""
+    parts: list[Part] = []
+    for directive, content, source in lines:
+        if directive in ("end", "else"):
+            return merged(parts), source
+        parts += [_choice(directive, lines, source)] if directive else content
+    return merged(parts), None
+
+
+def _choice(directive: str, lines: Iterator[TemplateLine], source: SourceLine) -> Choice:
+    kind, _, subject = directive.partition(" ")
+    if kind not in ("fix", "if", "unless", "each") or not subject:
+        hint = "known: fix NAME, if NAME, unless NAME, each NAME, else, end, include FILE"
+        raise TemplateError(f"unknown directive `#? {directive}`", hint=hint, where=source.where)
+    then, stop = _block(lines)
+    otherwise: tuple[Part, ...] = ()
+    if stop is not None and stop.text.strip() == "#? else":
+        otherwise, stop = _block(lines)
+    if stop is None:
+        raise TemplateError(f"`#? {directive}` has no end", hint="`#? end` ends it", where=source.where)
+    return Choice(kind, subject, then, otherwise, source.where)  # type: ignore[arg-type]
+
+
+P = TypeVar("P", Part, str | Hole)
+
+
+def merged(parts: Sequence[P]) -> tuple[P, ...]:
+    """Neighbouring texts as one."""
+    merged: list[P] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(last := merged[-1], str):
+            merged[-1] = last + part
+        else:
+            merged.append(part)
+    return tuple(merged)
+
+
+def _lexed(source: Sequence[SourceLine], *, marked: bool) -> Iterator[TemplateLine]:
+    """Follows Nix through strings, comments and interpolations, to know where each hole stands."""
+    states: list[State] = ["code"]
+    for line in source:
+        found = re.fullmatch(r"\s*#\? (.*?)\s*", line.text)
+        if found:
+            yield found[1], [], line
+        else:
+            mark: list[Part] = [f"\0{line.file}\0{line.number}\0"] if marked else []
+            yield "", mark + _line_parts(line, states), line
+
+
+def _line_parts(source: SourceLine, states: list[State]) -> list[Part]:
+    """The texts and holes of a line that begins in the last of the states, which are kept up to date."""
+    line = source.text
+    indent = line[: len(line) - len(line.lstrip())]
+    parts: list[Part] = []
+    at = start = 0
+    comment = False
+    while at < len(line):
+        hole = PLACEHOLDER.match(line, at)
+        if hole:
+            state = "comment" if comment else states[-1]
+            parts += [line[start:at], Hole(hole[1], state, indent, source.where)]
+            at = start = hole.end()
+            continue
+        comment = comment or (states[-1] == "code" and line[at] == "#")
+        at += 1 if comment else _step(line, at, states)
+    parts.append(line[start:])
+    return [part for part in parts if part != ""]
+
+
+TOKEN = re.compile(r"\$\{|''|.", re.DOTALL)
+OPENS: dict[str, State] = {'"': "quotes", "''": "indented", "{": "code", "${": "code"}
+CLOSES = {"code": "}", "quotes": '"', "indented": "''"}
+# What stands for itself inside a string, though it looks like the end of it or of an interpolation.
+ESCAPED = {"quotes": re.compile(r"\\.", re.DOTALL), "indented": re.compile(r"''['$\\]")}
+
+
+def _step(line: str, at: int, states: list[State]) -> int:
+    """Move over one token; how many characters it had."""
+    state = states[-1]
+    escaped = ESCAPED[state].match(line, at) if state in ESCAPED else None
+    if escaped:
+        return len(escaped[0])
+    token = TOKEN.match(line, at)[0]  # type: ignore[index]
+    if token == CLOSES[state]:
+        if len(states) > 1:
+            states.pop()
+    elif token == "${" or (state == "code" and token in OPENS):
+        states.append(OPENS[token])
+    return len(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +266,10 @@ def _partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str
             else:
                 yield _fill(part, values)
         elif part.kind == "each":
-            for item in _each(part, values):
-                rest = [name for name in later if name not in item]
-                yield from _partly(part.then, {**values, **item}, rest)
+            for item in _items(part.name, part, values):
+                added = item if isinstance(item, Mapping) else {"item": item}
+                rest = [name for name in later if name not in added]
+                yield from _partly(part.then, {**values, **added}, rest)
         else:
             yield from _partly(part.then if _holds(part, values) else part.otherwise, values, later)
 
@@ -143,12 +305,6 @@ def _holds(choice: Choice, values: TemplateValues) -> bool:
     if choice.kind == "fix":
         return choice.name in _items("fixes", choice, values)
     return bool(values.get(choice.name)) is (choice.kind == "if")
-
-
-def _each(choice: Choice, values: TemplateValues) -> Iterator[TemplateValues]:
-    """The values that each item of a list adds."""
-    for item in _items(choice.name, choice, values):
-        yield item if isinstance(item, Mapping) else {"item": item}
 
 
 def _items(

@@ -8,18 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from torchsmith.catalog import (
-    TORCH,
-    Catalog,
-    CudaPackage,
-    CudaVersion,
-    Gpu,
-    Isa,
-    Line,
-    LineBuild,
-    Package,
-    Pin,
-)
+from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Gpu, Isa, Package, Pin
 from torchsmith.catalog.package import GpuList
 from torchsmith.edge.nixtext import NixValue
 from torchsmith.edge.problem import CannotBuild
@@ -35,9 +24,7 @@ class RecipeOptions:
 
     max_jobs: int = 32
     nightly: Mapping[str, SourceFacts] = field(default_factory=dict)  # the sources of packages
-    toolkit: SourceFacts | None = (
-        None  # where build-cudatoolkit is; None: the CUDA recipes lie beside the wrapper
-    )
+    toolkit: SourceFacts | None = None  # build-cudatoolkit; None: its recipes lie beside the wrapper
     ccache: str = ""  # the folder of a compile cache that builds share; empty: none
 
 
@@ -45,16 +32,15 @@ class CellFacts:
     """The catalog's entries that a cell refers to."""
 
     def __init__(self, cell: Cell, catalog: Catalog) -> None:
-        self.variant: Variant = cell.variant
-        self.line: Line = catalog.lines[cell.line]
-        build = self.line.build_for(cell.variant.cuda)
+        variant = self.variant = cell.variant
+        self.line = catalog.lines[cell.line]
+        build = self.line.build_for(variant.cuda)
         if build is None:
-            raise CannotBuild(f"{cell.name}: line {cell.line} is not built for {cell.variant.target}")
-        self.build: LineBuild = build
-        self.isa: Isa = catalog.isas[cell.variant.isa]
-        self.gpu: Gpu | None = catalog.gpus[cell.variant.sm] if cell.variant.sm else None
-        self.pin: Pin | None = catalog.pins.get(build.pin)
-        self.catalog = catalog
+            raise CannotBuild(f"{cell.name}: line {cell.line} is not built for {variant.target}")
+        self.build, self.catalog = build, catalog
+        self.isa = catalog.isas[variant.isa]
+        self.gpu = catalog.gpus[variant.sm] if variant.sm else None
+        self.pin = catalog.pins.get(build.pin)
 
     @property
     def group(self) -> str:
@@ -62,9 +48,7 @@ class CellFacts:
         variant = self.variant
         target = f"cuda{variant.cuda.slug}" if variant.cuda else "cpu"
         line = f"line{self.line.name.replace('.', '_')}"
-        marks = ["jetson"] if self.jetson else []
-        if self.isa.torch_off:
-            marks.append(self.isa.name)
+        marks = ["jetson"] * self.jetson + [self.isa.name] * bool(self.isa.torch_off)
         return "-".join([variant.stem, line, variant.python.slug, target, *marks])
 
     @property
@@ -171,9 +155,9 @@ def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, Templat
     if variant.cuda is not None:
         values["cuda"] = str(variant.cuda)
         values["cudaSet"] = facts.build.cuda_set or facts.catalog.cuda[variant.cuda].attr
-        values["torchOnGpu"] = package.is_torch or package.needs_torch
         forms = {way.form for member in members for way in member.gpu_lists}
-        values["gpuDotted"] = package.is_torch or package.needs_torch or "9.0" in forms
+        with_torch = values["torchOnGpu"] = package.is_torch or package.needs_torch
+        values["gpuDotted"] = with_torch or "9.0" in forms
         values["gpuNumbered"] = bool(forms - {"9.0"})
     for fix in facts.build.fixes:
         for name, patch in facts.catalog.fixes[fix].patches.items():
@@ -340,5 +324,5 @@ def machine_words(gpu: Gpu, isa: Isa, catalog: Catalog) -> str:
     if gpu.cpus:
         titles = [catalog.cpus[name].title for name in gpu.cpus]
         able = any(isa.name in catalog.cpus[name].isas for name in gpu.cpus)
-        return f"{', '.join(titles)}" if able else f"none; this GPU comes only with {', '.join(titles)}"
+        return ("" if able else "none; this GPU comes only with ") + ", ".join(titles)
     return f"{system} with such a GPU"

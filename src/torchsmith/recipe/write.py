@@ -11,16 +11,7 @@ from torchsmith.edge.problem import Invalid, Where
 from torchsmith.edge.words import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.template import (
-    Begun,
-    Filled,
-    TemplateValue,
-    TemplateValues,
-    lines_of,
-    partly,
-    render,
-    template,
-)
+from torchsmith.recipe.template import Begun, Filled, TemplateValue, lines_of, partly, render, template
 from torchsmith.recipe.values import (
     CellFacts,
     RecipeOptions,
@@ -103,7 +94,7 @@ class RecipeWriter:
         body = self._filled[alike].render(self._begun[key], {"cell": variant.cell})
         return with_header(body, about(cell), ".nix")
 
-    def _check(self, facts: CellFacts, values: TemplateValues) -> None:
+    def _check(self, facts: CellFacts, values: dict[str, TemplateValue]) -> None:
         """What a template of the workspace's own makes has to be Nix."""
         if any(self.catalog.template_of(one.name) for one in facts.members):
             check_nix(*lines_of(template(family(facts)), values))

@@ -16,7 +16,7 @@ from torchsmith.matrix.cells import newest_line
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.header import Header, read_header
 from torchsmith.recipe.read import Override, Recipe, read_recipe
-from torchsmith.recipe.read.definitions import without_definitions
+from torchsmith.recipe.read.open import without_definitions
 
 RecipeStyle = Literal["pinned", "catalog", "scratch"]
 How = Literal["name", "workspace", "header", "comment", "told", "text", "unknown"]

@@ -11,8 +11,7 @@ from torchsmith.recipe.read.syntax import parse
 
 
 def closed(text: str, given: dict[str, str] | None = None, file: str = "/w/x.nix") -> list[Closed]:
-    found = shared_imports(parse(text.encode(), file), Path(file), {} if given is None else given)
-    return [one.closed for one in found]
+    return shared_imports(parse(text.encode(), file), Path(file), {} if given is None else given)
 
 
 def tokens(text: str, given: dict[str, str] | None = None) -> list[tuple[str, ...]]:
@@ -79,7 +78,7 @@ def test_unknown_arguments_leave_alone_only_what_depends_on_them() -> None:
         b"{ lib, v ? 1 }: [ (import <nixpkgs> { a = v; }) (import <nixpkgs> { b = 1; }) ]", "x.nix"
     )
     [one] = shared_imports(syntax, Path("/w/x.nix"), None)
-    assert "b = 1" in one.closed.body
+    assert "b = 1" in one.body
 
 
 def test_a_with_inside_the_import_may_bring_its_own_names() -> None:

@@ -243,3 +243,20 @@ def test_columns_count_characters_and_not_bytes() -> None:
     recipe = read('{ note = "ä"; pname = "x"; }')
     [pname] = recipe.strings("pname")
     assert recipe.text[pname.span.column - 1] == "x"
+
+
+def test_names_are_told_where_they_first_stand() -> None:
+    for name in ("torchvision", "shared", "nightly"):
+        starts = [node.start_byte for node in golden(name).syntax.variables]
+        assert starts == sorted(starts)
+
+
+def test_a_value_in_parentheses_has_the_place_of_its_literal() -> None:
+    recipe = read('let hash = ("abc"); in { a = (hash); }')
+    [said] = recipe.bound("a")
+    assert (said.value, at(recipe, said.span.start, said.span.end)) == ("abc", "abc")
+
+
+def test_a_name_that_is_inherited_twice_is_followed() -> None:
+    [said] = read("let v = { w = 1; }; inherit (v) w; in { a = { inherit w; }; }").bound("a")
+    assert said.value == {"w": 1}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchsmith.recipe.read.scope import Free, Meaning, free_names, lookup
-from torchsmith.recipe.read.syntax import Edit, Syntax, edited, parse, part
+from torchsmith.recipe.read.syntax import Edit, Span, Syntax, edited, parse, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -35,7 +36,7 @@ class Closed:
     body: str
     bindings: tuple[tuple[str, str], ...]
     tokens: tuple[str, ...]
-    line: int  # of the body in its file
+    span: Span  # of the body in its file
 
     @property
     def text(self) -> str:
@@ -47,32 +48,18 @@ class Closed:
         return f"({{ {', '.join(names)} }}: {self.body}) (let\n{texts}\nin {{ inherit {' '.join(names)}; }})"
 
 
-@dataclass(frozen=True, slots=True)
-class SharedImport:
-    """An import of a package set that can be taken out of its recipe."""
-
-    closed: Closed
-    start: int
-    end: int
-
-
-def shared_imports(syntax: Syntax, path: Path, given: Mapping[str, str] | None) -> list[SharedImport]:
-    """The outermost imports of a file that close.
+def shared_imports(syntax: Syntax, path: Path, given: Mapping[str, str] | None) -> list[Closed]:
+    """The outermost imports of a file that close, so that they can be taken out of it.
 
     `given` is the Nix text that a caller passes for arguments of the file; None where that is not known, so
     that nothing which depends on an argument can be shared.
     """
-    found: list[SharedImport] = []
+    found: list[Closed] = []
     for node in syntax.calls_with(b"import"):
-        if found and node.end_byte <= found[-1].end:
-            continue
-        if not _is_import(syntax, node):
-            continue
-        try:
-            closed = close(syntax, node, path, given)
-        except Open:
-            continue
-        found.append(SharedImport(closed, node.start_byte, node.end_byte))
+        inside = found and node.end_byte <= found[-1].span.end
+        if not inside and _is_import(syntax, node):
+            with suppress(Open):
+                found.append(close(syntax, node, path, given))
     return found
 
 
@@ -89,12 +76,10 @@ def close(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | Non
     """`node` with the bindings it needs around it; Open where one is not certain."""
     bindings = _Bindings(syntax, path, given)
     bindings.need(node)
-    body = rewritten(syntax, node.start_byte, node.end_byte, _absolute_paths(syntax, node, path))
-    tokens = (
-        *(f"{name}={one}" for name, one in sorted(bindings.tokens.items())),
-        *_tokens(syntax, node, path),
-    )
-    return Closed(body, tuple(sorted(bindings.texts.items())), tokens, syntax.span(node).line)
+    body = _with_absolute_paths(syntax, node, path)
+    needed = (f"{name}={one}" for name, one in sorted(bindings.tokens.items()))
+    tokens = (*needed, *_tokens(syntax, node, path))
+    return Closed(body, tuple(sorted(bindings.texts.items())), tokens, syntax.span(node))
 
 
 class _Bindings:
@@ -136,8 +121,7 @@ class _Bindings:
         if expression is None:
             raise Open(name)
         self.texts[name] = ""  # seen, in case that it needs itself
-        edits = _absolute_paths(self.syntax, expression, self.path)
-        self.texts[name] = rewritten(self.syntax, expression.start_byte, expression.end_byte, edits)
+        self.texts[name] = _with_absolute_paths(self.syntax, expression, self.path)
         self.tokens[name] = "\0".join(_tokens(self.syntax, expression, self.path))
         self.need(expression)
 
@@ -148,30 +132,27 @@ def relative_paths(syntax: Syntax) -> Iterator[Node]:
 
 
 def absolute(syntax: Syntax, node: Node, path: Path) -> str:
-    """The same path from the root. A name that no literal can hold needs `/. + "..."`."""
-    text = syntax.text(node)
-    first = node.children[0]
-    plain = first.type == "path_fragment" and len(node.children) == 1
-    folder = path.parent.resolve()
-    if plain:
-        target = os.path.normpath(folder / text)
-        if PLAIN_PATH.fullmatch(target):
-            return target
-        raise Open(f"{target} cannot be written as a path")
+    """The same path from the root; Open where its folder has a name that no literal can hold."""
+    text, first = syntax.text(node), node.children[0]
     head = syntax.text(first)
-    start = os.path.normpath(folder / head) + ("/" if head.endswith("/") else "")
+    interpolated = len(node.children) > 1
+    start = os.path.normpath(path.parent.resolve() / head)
+    start += "/" if interpolated and head.endswith("/") else ""
     if first.type != "path_fragment" or not PLAIN_PATH.fullmatch(start):
-        raise Open(text)
+        raise Open(f"{text} cannot be written as a path from the root")
     return start + text[len(head) :]
 
 
 def _absolute_paths(syntax: Syntax, node: Node, path: Path) -> list[Edit]:
-    inside = (
-        one
+    return [
+        Edit(one.start_byte, one.end_byte, absolute(syntax, one, path))
         for one in relative_paths(syntax)
         if node.start_byte <= one.start_byte and one.end_byte <= node.end_byte
-    )
-    return [Edit(one.start_byte, one.end_byte, absolute(syntax, one, path)) for one in inside]
+    ]
+
+
+def _with_absolute_paths(syntax: Syntax, node: Node, path: Path) -> str:
+    return rewritten(syntax, node.start_byte, node.end_byte, _absolute_paths(syntax, node, path))
 
 
 def rewritten(syntax: Syntax, start: int, end: int, edits: list[Edit]) -> str:

@@ -6,9 +6,9 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from operator import eq, ge, gt, le, lt, ne
+from operator import ge, gt, le, lt
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 DEPTH = 24  # chains of variables longer than this are left to an evaluator
 IMPORTS = 4  # files that import each other deeper than this are left to an evaluator
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-COMPARED: dict[str, Callable[[Value, Value], bool]] = {"==": eq, "!=": ne}
+PLAIN_WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
 ORDERED: dict[str, Callable[[str | int, str | int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+LOGICAL = {"&&": False, "||": True}  # the value that decides alone
+# What lib's helpers give where their condition does not hold.
+OPTIONAL: dict[str, Callable[[], Value]] = {
+    "optional": list, "optionals": list, "optionalString": str, "optionalAttrs": dict
+}  # fmt: skip
 
 
 class ConstantFolder:
@@ -96,22 +101,24 @@ class ConstantFolder:
 
     def _variable(self, node: Node, depth: int) -> Value:
         name = self.syntax.text(node)
-        if name in ("true", "false", "null"):
-            return {"true": True, "false": False, "null": None}[name]
-        meaning = lookup(self.syntax, node, name)
-        top = meaning.kind == "formal" and meaning.home == self.syntax.root
-        if top and name in self.given:
-            return self.given[name]
-        bound = meaning.expression
-        if meaning.kind in ("let", "rec", "formal") and bound is not None:
-            return self.fold(bound, depth)
-        return self._inherited(meaning.statements, name, depth)
+        return PLAIN_WORDS[name] if name in PLAIN_WORDS else self._meant(node, name, depth)
 
-    def _inherited(self, bound: tuple[Node, ...], name: str, depth: int) -> Value:
-        """`inherit (x) name;`"""
-        if len(bound) != 1 or bound[0].type != "inherit_from":
-            return Unknown(name)
-        value = self.fold(part(bound[0], "expression"), depth)
+    def _meant(self, node: Node, name: str, depth: int) -> Value:
+        """What a name means where a node stands."""
+        meaning = lookup(self.syntax, node, name)
+        if meaning.kind == "formal" and meaning.home == self.syntax.root and name in self.given:
+            return self.given[name]
+        if meaning.expression is not None:
+            return self.fold(meaning.expression, depth)
+        bound = meaning.statements
+        return self.inherited(bound[0], name, depth) if len(bound) == 1 else Unknown(name)
+
+    def inherited(self, statement: Node, name: str, depth: int = 0) -> Value:
+        """What `inherit name;` or `inherit (x) name;` brings."""
+        if statement.type == "inherit":
+            return self._meant(statement, name, depth)
+        source = statement.type == "inherit_from"
+        value = self.fold(part(statement, "expression"), depth) if source else None
         return value[name] if isinstance(value, dict) and name in value else Unknown(name)
 
     def _let(self, node: Node, depth: int) -> Value:
@@ -119,12 +126,12 @@ class ConstantFolder:
 
     def _unary(self, node: Node, depth: int) -> Value:
         value = self.fold(part(node, "argument"), depth)
-        text = self.syntax.text(node)
-        if isinstance(value, bool) and text.startswith("!"):
-            return not value
-        if isinstance(value, int | float) and not isinstance(value, bool) and text.startswith("-"):
-            return -value
-        return Unknown(text)
+        match self.syntax.text(node)[0], value:
+            case "!", bool(condition):
+                return not condition
+            case "-", int(number) | float(number) if not isinstance(value, bool):
+                return -number
+        return Unknown(self.syntax.text(node))
 
     def _has_attr(self, node: Node, depth: int) -> Value:
         value = self.fold(part(node, "expression"), depth)
@@ -156,16 +163,6 @@ class ConstantFolder:
             home[names[-1]] = self.fold(part(one, "expression"), depth)
         return found
 
-    def inherited(self, statement: Node, name: str, depth: int = 0) -> Value:
-        """What `inherit name;` or `inherit (x) name;` brings."""
-        if statement.type == "inherit_from":
-            return self._inherited((statement,), name, depth)
-        meaning = lookup(self.syntax, statement, name)
-        if meaning.kind == "formal" and meaning.home == self.syntax.root and name in self.given:
-            return self.given[name]
-        bound = meaning.expression
-        return self.fold(bound, depth) if bound is not None else Unknown(name)
-
     _rec_attrset = _attrset
 
     def _select(self, node: Node, depth: int) -> Value:
@@ -195,46 +192,51 @@ class ConstantFolder:
         return self.fold(part(node, "consequence" if value else "alternative"), depth)
 
     def _binary(self, node: Node, depth: int) -> Value:
-        a, b = self.fold(part(node, "left"), depth), self.fold(part(node, "right"), depth)
         sign = self.syntax.text(part(node, "operator"))
-        if sign == "+" and isinstance(a, str) and isinstance(b, str):
-            return a + b
-        if sign == "++" and isinstance(a, list) and isinstance(b, list):
-            return a + b
-        if sign == "//" and isinstance(a, dict) and isinstance(b, dict):
-            return a | b
-        known = not isinstance(a, Unknown) and not isinstance(b, Unknown)
-        if sign in COMPARED and known:
-            return COMPARED[sign](a, b)
-        if sign in ORDERED and type(a) is type(b) and isinstance(a, str | int) and isinstance(b, str | int):
-            return ORDERED[sign](a, b)
-        if sign in LOGICAL:
-            return _logical(sign, a, b, self.syntax.text(node))
+        match self.fold(part(node, "left"), depth), sign, self.fold(part(node, "right"), depth):
+            case str(before), "+", str(after):
+                return before + after
+            case list(first), "++", list(second):
+                return first + second
+            case dict(below), "//", dict(above):
+                return below | above
+            case one, "&&" | "||", other if one is LOGICAL[sign] or other is LOGICAL[sign]:
+                return LOGICAL[sign]
+            case bool(), "&&" | "||", bool(last):
+                return last
+            case one, "==" | "!=", other if not isinstance(one, Unknown) and not isinstance(other, Unknown):
+                return (one == other) is (sign == "==")
+            case (str(one), _, str(other)) | (int(one), _, int(other)) if sign in ORDERED:
+                return ORDERED[sign](one, other)
         return Unknown(self.syntax.text(node))
 
     def _apply(self, node: Node, depth: int) -> Value:
         words, arguments = self.call(node)
         if words == "import":
             return self._import(node, arguments, depth)
-        folded = [self.fold(one, depth) for one in arguments]
         name = words.rpartition(".")[2]
-        if name in OPTIONAL and len(folded) == 2:
-            return _optional(name, folded[0], folded[1], self.syntax.text(node))
-        if name == "fromJSON" and folded and isinstance(folded[0], str) and folded[0].isdigit():
-            return int(folded[0])
-        if name == "toString" and len(folded) == 1:
-            return _to_string(folded[0], self.syntax.text(node))
-        if name == "concatStringsSep" and len(folded) == 2:
-            separator, parts = folded
-            texts = _strings(parts)
-            if isinstance(separator, str) and texts is not None:
-                return separator.join(texts)
-        if name == "replaceStrings" and len(folded) == 3:
-            return _replaced(folded[0], folded[1], folded[2], self.syntax.text(node))
-        if name in ("removePrefix", "removeSuffix") and len(folded) == 2:
-            affix, word = folded
-            if isinstance(affix, str) and isinstance(word, str):
-                return word.removeprefix(affix) if name == "removePrefix" else word.removesuffix(affix)
+        match name, *(self.fold(one, depth) for one in arguments):
+            case str(), bool(condition), value if name in OPTIONAL:
+                given: Value = [value] if name == "optional" else value
+                return given if condition else OPTIONAL[name]()
+            case "fromJSON", str(digits), *_ if digits.isdigit():
+                return int(digits)
+            case "toString", bool(value):
+                return "1" if value else ""
+            case "toString", str() | int() as value:
+                return str(value)
+            case "toString", list(parts) if _all_text(parts):
+                return " ".join(parts)
+            case "concatStringsSep", str(separator), list(parts) if _all_text(parts):
+                return separator.join(parts)
+            case "replaceStrings", list(old), list(new), str(word) if _all_text(old) and _all_text(new):
+                if 0 < len(old) <= len(new) and "" not in old:
+                    table = dict(reversed(list(zip(old, new, strict=False))))
+                    return re.sub("|".join(map(re.escape, old)), lambda found: table[found[0]], word)
+            case "removePrefix", str(affix), str(word):
+                return word.removeprefix(affix)
+            case "removeSuffix", str(affix), str(word):
+                return word.removesuffix(affix)
         return Unknown(self.syntax.text(node))
 
     def _import(self, node: Node, arguments: list[Node], depth: int) -> Value:
@@ -295,48 +297,9 @@ def _table(syntax: Syntax, path: Path, imports: int) -> Value:
 _tables: list[tuple[Syntax, Value]] = []
 TABLES = 32  # files that are remembered
 
-LOGICAL = {"&&": False, "||": True}  # the value that decides alone
-# What lib's helpers give where their condition does not hold.
-OPTIONAL: dict[str, Callable[[], Value]] = {
-    "optional": list, "optionals": list, "optionalString": str, "optionalAttrs": dict
-}  # fmt: skip
 
-
-def _logical(sign: str, a: Value, b: Value, text: str) -> Value:
-    if a is LOGICAL[sign] or b is LOGICAL[sign]:
-        return LOGICAL[sign]
-    return b if isinstance(a, bool) and isinstance(b, bool) else Unknown(text)
-
-
-def _optional(name: str, condition: Value, value: Value, text: str) -> Value:
-    if not isinstance(condition, bool):
-        return Unknown(text)
-    if not condition:
-        return OPTIONAL[name]()
-    return [value] if name == "optional" else value
-
-
-def _replaced(old: Value, new: Value, word: Value, text: str) -> Value:
-    words, others = _strings(old), _strings(new)
-    if not isinstance(word, str) or not words or others is None or len(words) > len(others) or "" in words:
-        return Unknown(text)
-    table = dict(reversed(list(zip(words, others, strict=False))))
-    return re.sub("|".join(map(re.escape, words)), lambda found: table[found[0]], word)
-
-
-def _to_string(value: Value, text: str) -> Value:
-    if isinstance(value, bool):
-        return "1" if value else ""
-    if isinstance(value, str | int):
-        return str(value)
-    texts = _strings(value)
-    return Unknown(text) if texts is None else " ".join(texts)
-
-
-def _strings(value: Value) -> list[str] | None:
-    """A list of nothing but strings."""
-    texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-    return texts if isinstance(value, list) and len(texts) == len(value) else None
+def _all_text(values: list[Value]) -> TypeGuard[list[str]]:
+    return all(isinstance(one, str) for one in values)
 
 
 def _escape(text: str) -> str:

@@ -1,16 +1,21 @@
-"""Opening a recipe, and following a wrapper to the file that holds the substance."""
+"""Opening a recipe, following a wrapper to the file that holds the substance, and reading it without the
+packages that it defines itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import TooLarge, Where
 from torchsmith.recipe.read.fold import parsed_file
 from torchsmith.recipe.read.recipe import Recipe
 from torchsmith.recipe.read.said import Unknown, Value
-from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse
+from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse, part
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 MAX_WRAPPERS = 8
 # Asked for the canonical text of a file that the grammar cannot read; None where no Nix is installed.
@@ -58,3 +63,33 @@ def _syntax(path: Path, ask: Asker | None) -> Syntax:
             raise
         plain = parse(told.encode(), str(path))
         return Syntax(plain.data, plain.tree, str(path), exact=False)
+
+
+def without_definitions(recipe: Recipe, names: Collection[str]) -> Recipe:
+    """The recipe as if nixpkgs had the packages that it defines by callPackage; places stay as they are."""
+    data = bytearray(recipe.syntax.data)
+    for node in _definitions(recipe):
+        owner = recipe.owner_of(node).rpartition(".")[2]
+        name = owner if owner in names else next(iter(names))
+        text = bytes(data[node.start_byte : node.end_byte])
+        blank = bytes(byte if byte == 10 else 32 for byte in text)
+        stand_in = f"pkgs.{name}".encode()
+        data[node.start_byte : node.end_byte] = stand_in + blank[len(stand_in) :]
+    if data == recipe.syntax.data:
+        return recipe
+    try:
+        return Recipe(recipe.path, parse(bytes(data), recipe.syntax.file), recipe.given)
+    except Unreadable:
+        return recipe
+
+
+def _definitions(recipe: Recipe) -> Iterator[Node]:
+    """The functions that are called as packages where they stand."""
+    for node in recipe.syntax.calls_with(b"callPackage"):
+        argument = part(node, "argument")
+        if argument.type != "parenthesized_expression":
+            continue
+        called = recipe.syntax.text(part(node, "function")).rpartition(".")[2]
+        inner = part(argument, "expression")
+        if called == "callPackage" and inner.type == "function_expression":
+            yield inner

@@ -12,12 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchsmith.matrix.variant import package_name
-from torchsmith.recipe.read.imports import nixpkgs_imports
-from torchsmith.recipe.read.live import resolved
-from torchsmith.recipe.read.overlays import body_of, override_kind, package_scope
+from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
 from torchsmith.recipe.read.said import (
     Argument,
-    BuildPhase,
     Export,
     FetchedSource,
     FlagList,
@@ -30,8 +27,9 @@ from torchsmith.recipe.read.said import (
     Said,
     Value,
     Wrapper,
+    as_text,
 )
-from torchsmith.recipe.read.scope import formal_nodes, lookup
+from torchsmith.recipe.read.scope import formal_nodes, lookup, resolved
 from torchsmith.recipe.read.syntax import Span, part
 from torchsmith.recipe.read.tree import RecipeTree
 
@@ -137,8 +135,8 @@ class Recipe(RecipeTree):
     def pins(self) -> tuple[RecipePin, ...]:
         found = []
         for source in self.tarballs:
-            url = source.fields.get("url")
-            if url is None or not isinstance(url.value, str):
+            url = as_text(source.fields.get("url"))
+            if url is None:
                 continue
             digits = re.search(r"[0-9a-f]{40}", url.value)
             rev = None
@@ -146,7 +144,7 @@ class Recipe(RecipeTree):
                 at = self.syntax.data.find(digits[0].encode(), url.span.start, url.span.end)
                 place = self.syntax.span_at(at, at + 40) if at >= 0 else url.span
                 rev = Said(digits[0], place)
-            found.append(RecipePin(Said(url.value, url.span), rev, source.hash, source.span))
+            found.append(RecipePin(url, rev, source.hash, source.span))
         return tuple(found)
 
     @cached_property
@@ -174,8 +172,7 @@ class Recipe(RecipeTree):
                 continue
             plain = argument.type == "string_expression"
             fields = {"url": self.said(argument)} if plain else self.fields(argument)
-            stated = next((fields[key] for key in HASHES if key in fields), None)
-            hashed = Said(stated.value, stated.span) if stated and isinstance(stated.value, str) else None
+            hashed = as_text(next((fields[key] for key in HASHES if key in fields), None))
             yield FetchedSource(fetcher, self.owner_of(node), fields, hashed, self.syntax.span(node))
 
     # ---- what is built
@@ -218,8 +215,8 @@ class Recipe(RecipeTree):
         found = []
         for node in filter(self.alive, self.syntax.captures.get("list", ())):
             elements = [one for one in node.named_children if one.type == "string_expression"]
-            flags = [Said(self.folder.fold(one), self._inside(one)) for one in elements]
-            plain = tuple(Said(one.value, one.span) for one in flags if isinstance(one.value, str))
+            flags = (as_text(Said(self.folder.fold(one), self._inside(one))) for one in elements)
+            plain = tuple(filter(None, flags))
             if plain and all(one.value.startswith("-m") for one in plain):
                 name = self.owner_of(node).rpartition(".")[2]
                 found.append(FlagList(name, plain, self.syntax.span(node)))
@@ -253,9 +250,10 @@ class Recipe(RecipeTree):
         return found
 
     @cached_property
-    def phases(self) -> tuple[BuildPhase, ...]:
+    def phases(self) -> tuple[Said[str], ...]:
+        """Shell code of build phases; interpolations are filled in where their values are plain."""
         return tuple(
-            BuildPhase(self.folder.text(node), self.syntax.span(node))
+            Said(self.folder.text(node), self.syntax.span(node))
             for binding in self._bindings
             if PHASE.fullmatch(binding.names[-1] or "")
             for node in filter(self.alive, _strings_in(binding.expression))
@@ -269,7 +267,7 @@ class Recipe(RecipeTree):
             quotes = 1 if self.syntax.data[phase.span.start : phase.span.start + 1] == b'"' else 2
             begin = phase.span.start + quotes
             raw = self.syntax.data[begin : phase.span.end - quotes].decode()
-            told = list(EXPORT.finditer(phase.text))
+            told = list(EXPORT.finditer(phase.value))
             for index, match in enumerate(EXPORT.finditer(raw)):
                 said = told[index] if index < len(told) and told[index][1] == match[1] else match
                 start = begin + len(raw[: match.start(1)].encode())

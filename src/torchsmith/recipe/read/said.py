@@ -29,6 +29,11 @@ class Said(Generic[T]):
     span: Span
 
 
+def as_text(said: Said[Value] | None) -> Said[str] | None:
+    """The same, where it is a string."""
+    return Said(said.value, said.span) if said and isinstance(said.value, str) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """An argument that the recipe takes."""
@@ -116,14 +121,6 @@ class Override:
     kind: OverrideKind
     of: str
     arguments: Mapping[str, Said[Value]]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class BuildPhase:
-    """Shell code of a build phase; interpolations are filled in where their values are plain."""
-
-    text: str
     span: Span
 
 

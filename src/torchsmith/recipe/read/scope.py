@@ -24,6 +24,7 @@ BUILTINS = frozenset(
 
 PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path whose parts can be told by their dots alone
 BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
+STEPS = 8  # variables that stand for each other
 SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset_expression": "rec"}
 
 
@@ -118,6 +119,18 @@ def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
 def bound_to(syntax: Syntax, node: Node) -> Node | None:
     """The expression that a variable is bound to; None for everything else."""
     return lookup(syntax, node, syntax.text(node)).expression if node.type == "variable_expression" else None
+
+
+def resolved(syntax: Syntax, node: Node) -> Node:
+    """What a variable stands for."""
+    for _ in range(STEPS):
+        while node.type == "parenthesized_expression":
+            node = part(node, "expression")
+        bound = bound_to(syntax, node)
+        if bound is None:
+            break
+        node = bound
+    return node
 
 
 def _names(syntax: Syntax, home: Node) -> dict[str, tuple[Node, ...]]:

@@ -85,8 +85,8 @@ class Syntax:
 
     @cached_property
     def captures(self) -> dict[str, list[Node]]:
-        """Nodes by kind, each list in the order of the text."""
-        return {kind: sorted(nodes, key=START) for kind, nodes in captured(self.tree, CAPTURES).items()}
+        """Nodes by kind."""
+        return captured(self.tree, CAPTURES)
 
     def calls_with(self, word: bytes) -> Iterator[Node]:
         """Calls in whose text a word stands, which is much cheaper to ask than what the call is."""
@@ -193,10 +193,11 @@ def _query(text: str) -> Query:
 
 
 def captured(tree: Tree, query: str) -> dict[str, list[Node]]:
-    """The nodes that a query finds, by the names that it gives them."""
+    """The nodes that a query finds, by the names that it gives them, in the order of the text."""
     from tree_sitter import QueryCursor
 
-    return QueryCursor(_query(query)).captures(tree.root_node)
+    found = QueryCursor(_query(query)).captures(tree.root_node)
+    return {name: sorted(nodes, key=START) for name, nodes in found.items()}
 
 
 def parse(data: bytes, file: str) -> Syntax:

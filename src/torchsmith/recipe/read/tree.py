@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from torchsmith.edge.words import grouped
-from torchsmith.recipe.read.fold import ConstantFolder
-from torchsmith.recipe.read.live import dead_parts
-from torchsmith.recipe.read.said import Bound, Said, Value
-from torchsmith.recipe.read.scope import attr_names, bound_to, lookup, names_of, statements
+from torchsmith.recipe.read.fold import OPTIONAL, ConstantFolder
+from torchsmith.recipe.read.said import Bound, Said, Value, as_text
+from torchsmith.recipe.read.scope import attr_names, lookup, names_of, resolved, statements
 from torchsmith.recipe.read.syntax import Span, Syntax, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-MAX_NAMES = 8  # that lead from one to the next
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,19 @@ class RecipeTree:
     @cached_property
     def dead(self) -> tuple[tuple[int, int], ...]:
         """Stretches that known values switch off: the other branch of an `if`, an optional part."""
-        return tuple(dead_parts(self.syntax, self.folder))
+        return tuple(self._dead_parts())
+
+    def _dead_parts(self) -> Iterator[tuple[int, int]]:
+        for node in self.syntax.captures.get("if", ()):
+            value = self.folder.fold(part(node, "condition"))
+            if isinstance(value, bool):
+                other = part(node, "alternative" if value else "consequence")
+                yield other.start_byte, other.end_byte
+        for node in self.syntax.calls_with(b"optional"):
+            words, arguments = self.folder.call(node)
+            known = words.rpartition(".")[2] in OPTIONAL and len(arguments) == 2
+            if known and self.folder.fold(arguments[0]) is False:
+                yield arguments[1].start_byte, arguments[1].end_byte
 
     def alive(self, node: Node) -> bool:
         return not self.dead or not any(start <= node.start_byte < end for start, end in self.dead)
@@ -76,13 +85,8 @@ class RecipeTree:
 
     def strings(self, *names: str) -> tuple[Said[str], ...]:
         """What is bound to these names and is a string, in the order of the text."""
-        found = []
-        for name in names:
-            for binding in self._named(name):
-                said = self.said(binding.expression)
-                if isinstance(said.value, str):
-                    found.append(Said(said.value, said.span))
-        return tuple(sorted(found, key=lambda one: one.span))
+        said = (as_text(self.said(one.expression)) for name in names for one in self._named(name))
+        return tuple(sorted(filter(None, said), key=lambda one: one.span))
 
     def fields(self, node: Node) -> dict[str, Said[Value]]:
         """The statements of a set, by name; an inherited name is looked up."""
@@ -104,10 +108,7 @@ class RecipeTree:
     def said(self, node: Node) -> Said[Value]:
         """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
         value = self.folder.fold(node)
-        literal, seen = node, 0
-        while seen < MAX_NAMES and (bound := bound_to(self.syntax, literal)) is not None:
-            literal, seen = bound, seen + 1
-        return Said(value, self._inside(literal))
+        return Said(value, self._inside(resolved(self.syntax, node)))
 
     def _inside(self, node: Node) -> Span:
         """The span of a literal; without its quotes where it is a plain string."""
