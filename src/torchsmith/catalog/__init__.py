@@ -1,7 +1,6 @@
 """Facts about GPUs, CPUs, CUDA, Python and PyTorch releases: data with sources, loaded into typed values."""
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
-from torchsmith.catalog.entry import Limit
 from torchsmith.catalog.facts import (
     Cpu,
     CudaPackage,
@@ -18,4 +17,4 @@ from torchsmith.catalog.facts import (
 )
 from torchsmith.catalog.layered import load_catalog
 from torchsmith.catalog.load import Catalog, builtin_catalog
-from torchsmith.catalog.package import TORCH, Package
+from torchsmith.catalog.package import TORCH, Limit, Package

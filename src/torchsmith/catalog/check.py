@@ -304,12 +304,7 @@ def _build_faults(
             text = f"{what}: pin {pin.name} has torch {pin.torch}, not {line.torch}"
             hint = f'fixes.add = ["{SOURCE}", "torch-version"] and its hash, or torch = "{pin.torch}"'
             yield Fault("lines", (*at, "pin"), text, hint)
-    yield from _fix_faults(line, cuda, build, catalog)
-
-
-def _fix_faults(line: Line, cuda: CudaVersion | None, build: LineBuild, catalog: Catalog) -> Iterator[Fault]:
-    what = f"{line.name} on {f'CUDA {cuda}' if cuda else 'the CPU'}"
-    at = (line.name, "cuda", str(cuda), "fixes") if cuda else (line.name, "cpu", "fixes")
+    at = (*at, "fixes")
     yield from _unknown("lines", at, f"{what} names an unknown fix", build.fixes, catalog.fixes)
     for name in build.fixes:
         fix = catalog.fixes.get(name)

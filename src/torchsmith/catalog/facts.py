@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
-from torchsmith.catalog.entry import Entry, Limit
-from torchsmith.catalog.package import TORCH, Package
+from torchsmith.catalog.package import TORCH, Entry, Limit, Package
 
 
 class Gpu(Entry, frozen=True, kw_only=True):

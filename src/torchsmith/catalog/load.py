@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from torchsmith.catalog.axes import BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
-from torchsmith.catalog.entry import Entry
-from torchsmith.catalog.facts import (
-    Action,
-    Cpu,
-    CudaPackage,
-    CudaToolkit,
-    Estimate,
-    Feature,
-    Fix,
-    Gpu,
-    Isa,
-    KnownError,
-    Line,
-    LineBuild,
-    Pin,
-    Python,
-    Rehearsal,
-    Wheel,
-    Workload,
-)
-from torchsmith.catalog.package import TORCH, Package
+import torchsmith.catalog.facts as facts
+from torchsmith.catalog.axes import Axis, BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
+from torchsmith.catalog.package import TORCH, Entry, Package
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Invalid, NotKnown, Problem, Where
 from torchsmith.edge.toml import read_kept, read_table
@@ -43,6 +24,7 @@ KINDS = (
 KEYS = {"gpus": "sm", "cuda": "version", "pythons": "version"}  # what an entry is called by; else its name
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
+A_ = TypeVar("A_", bound=Axis)
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -82,21 +64,31 @@ def _table(file: str, kind: type[E_]) -> cached_property[dict[str, E_]]:
     return cached_property(lambda catalog: catalog._rows(file, kind))
 
 
+def _ordered(file: str, kind: type[E_], key: Callable[[E_], A_]) -> cached_property[dict[A_, E_]]:
+    """The entries of a file by a value of theirs, in its order."""
+    return cached_property(
+        lambda catalog: {key(row): row for row in sorted(catalog._rows(file, kind).values(), key=key)}
+    )
+
+
 class Catalog:
     """All facts. Later layers add entries to earlier ones or change single fields of them."""
 
-    actions = _table("actions", Action)
-    cpus = _table("cpus", Cpu)
-    cuda_packages = _table("cudapackages", CudaPackage)
-    errors = _table("errors", KnownError)
-    estimates = _table("estimates", Estimate)
-    features = _table("features", Feature)
-    fixes = _table("fixes", Fix)
-    isas = _table("isas", Isa)
-    pins = _table("pins", Pin)
-    rehearsals = _table("rehearsals", Rehearsal)
-    wheels = _table("wheels", Wheel)
-    workloads = _table("workloads", Workload)
+    actions = _table("actions", facts.Action)
+    cpus = _table("cpus", facts.Cpu)
+    cuda_packages = _table("cudapackages", facts.CudaPackage)
+    errors = _table("errors", facts.KnownError)
+    estimates = _table("estimates", facts.Estimate)
+    features = _table("features", facts.Feature)
+    fixes = _table("fixes", facts.Fix)
+    isas = _table("isas", facts.Isa)
+    pins = _table("pins", facts.Pin)
+    rehearsals = _table("rehearsals", facts.Rehearsal)
+    wheels = _table("wheels", facts.Wheel)
+    workloads = _table("workloads", facts.Workload)
+    gpus = _ordered("gpus", facts.Gpu, lambda gpu: gpu.sm)
+    cuda = _ordered("cuda", facts.CudaToolkit, lambda toolkit: toolkit.version)
+    pythons = _ordered("pythons", facts.Python, lambda python: python.version)
 
     def __init__(self, layers: Sequence[Layer], templates: Mapping[str, str] | None = None) -> None:
         self.layers = tuple(layers)
@@ -117,7 +109,7 @@ class Catalog:
         """The package that is torch itself."""
         return self.packages[TORCH]
 
-    def release_of(self, package: Package, line: Line, build: LineBuild) -> str:
+    def release_of(self, package: Package, line: facts.Line, build: facts.LineBuild) -> str:
         """A package's release in a line: what the line says, or its pin has; empty where neither is known."""
         pin = self.pins.get(build.pin)
         return line.version_of(package.name) or (pin.versions.get(package.name, "") if pin else "")
@@ -142,24 +134,9 @@ class Catalog:
         )
 
     @cached_property
-    def gpus(self) -> dict[Sm, Gpu]:
-        rows = self._rows("gpus", Gpu)
-        return {gpu.sm: gpu for gpu in sorted(rows.values(), key=lambda gpu: gpu.sm)}
-
-    @cached_property
-    def cuda(self) -> dict[CudaVersion, CudaToolkit]:
-        rows = self._rows("cuda", CudaToolkit)
-        return {row.version: row for row in sorted(rows.values(), key=lambda row: row.version)}
-
-    @cached_property
-    def pythons(self) -> dict[PythonVersion, Python]:
-        rows = self._rows("pythons", Python)
-        return {row.version: row for row in sorted(rows.values(), key=lambda row: row.version)}
-
-    @cached_property
-    def lines(self) -> dict[str, Line]:
+    def lines(self) -> dict[str, facts.Line]:
         """Release lines; what packages say of their own releases is part of them."""
-        rows = self._rows("lines", Line)
+        rows = self._rows("lines", facts.Line)
         for package in self.packages.values():
             tables = {"versions": package.versions, "hashes": package.hashes}
             for name, line in rows.items():
@@ -176,7 +153,7 @@ class Catalog:
                 merged[name] = _merge(merged.get(name, {}), entry)
                 origin[name] = layer
         key = KEYS.get(file, "name")
-        if kind in (Line, Pin):
+        if kind in (facts.Line, facts.Pin):
             merged = {name: self._with_versions(entry) for name, entry in merged.items()}
         return {name: _convert(entry, kind, key, name, origin[name], file) for name, entry in merged.items()}
 

@@ -1,4 +1,4 @@
-"""What can be built: torch, what needs it, and what needs CUDA alone, as packages.toml tells it."""
+"""What every fact carries, and what can be built: torch, what needs it, and what needs CUDA alone."""
 
 # No `from __future__ import annotations`: the decoder would have to compile the text of every type.
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, Platform, PythonVersion, Sm
-from torchsmith.catalog.entry import Entry, Limit
+from torchsmith.catalog.ranges import in_range
 
 CPU = "cpu"  # no CUDA release
 TORCH = "pytorch"  # the package that is torch itself
@@ -15,6 +15,30 @@ Folder = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 GitHubName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 GpuForm = Literal["9.0", "90", "90-real"]  # how sm90 is spelled; CMake adds PTX to a plain 90
 ModuleName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every entry names its `source`; `unproved` says what nobody could check, and is empty otherwise."""
+
+    source: str
+    unproved: str = ""
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Cells that cannot be built though their CUDA knows their GPU; an axis left out means all of it."""
+
+    reason: str
+    cuda: str = ""  # a version range such as ">=13"
+    sms: tuple[Sm, ...] = ()
+    platforms: tuple[Platform, ...] = ()
+
+    def holds(self, cuda: CudaVersion, sm: Sm, platform: Platform) -> bool:
+        """Whether a cell is one of those."""
+        return (
+            in_range(str(cuda), self.cuda)
+            and sm in (self.sms or (sm,))
+            and platform in (self.platforms or (platform,))
+        )
 
 
 class SourceRepository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

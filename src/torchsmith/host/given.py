@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
+from torchsmith.catalog.names import FEW, find_cpu_by_name, parts_holding, parts_within, typo_of
 from torchsmith.edge.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, merge, said
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import gpu_of_name, resolve
-from torchsmith.matrix.hardware import FEW, find_cpu_by_name, parts_holding, parts_within, typo_of
 
 # Words that name accelerators of others than NVIDIA.
 OTHER_MAKERS = r"(?i)\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?|tpu|apple|intel|ascend)\b"

@@ -174,33 +174,28 @@ def _package(package: Package, variant: Variant, line: Line | None, catalog: Cat
         hint = f"a build for {near[-1]} runs there" if near else ""
         yield Reason("package-no-sm", f"{package.title} is compiled for {having}, not {target.sm}", hint)
     if not in_range(str(target.version), package.cuda):
-        yield Reason(
-            "package-no-cuda", f"{package.title} is built for CUDA {package.cuda}, not {target.version}"
-        )
+        words = f"{package.title} is built for CUDA {package.cuda}, not {target.version}"
+        yield Reason("package-no-cuda", words)
     if (package.min_sm and target.sm < package.min_sm) or (package.max_sm and target.sm > package.max_sm):
         limits = [f"{package.min_sm} or newer"] if package.min_sm else []
         limits += [f"{package.max_sm} or older"] if package.max_sm else []
         yield Reason("package-no-sm", f"{package.title} needs {' and '.join(limits)}, not {target.sm}")
 
 
-def neighbours(variant: Variant, catalog: Catalog) -> Iterator[Variant]:
+def neighbours(variant: Variant, catalog: Catalog) -> list[Variant]:
     """Cells that differ from this one in a single axis, nearest values first."""
-    for isa in sorted(catalog.isas.values(), key=lambda isa: isa.level, reverse=True):
-        if isa.name != variant.isa:
-            yield replace(variant, isa=isa.name)
+    isas = sorted(catalog.isas.values(), key=lambda isa: isa.level, reverse=True)
+    others = [replace(variant, isa=isa.name) for isa in isas]
     if isinstance(variant.target, Cuda):
         cuda, sm = variant.target.version, variant.target.sm
-        for other in sorted(
-            catalog.cuda, key=lambda c: abs(c.major * 100 + c.minor - cuda.major * 100 - cuda.minor)
-        ):
-            if other != cuda:
-                yield replace(variant, target=Cuda(other, sm))
-        for gpu in sorted(catalog.gpus, key=lambda other: abs(other.number - sm.number)):
-            if gpu != sm:
-                yield replace(variant, target=Cuda(cuda, gpu))
-    for python in sorted(catalog.pythons, reverse=True):
-        if python != variant.python:
-            yield replace(variant, python=python)
+        cudas = sorted(
+            catalog.cuda, key=lambda one: abs((one.major - cuda.major) * 100 + one.minor - cuda.minor)
+        )
+        others += [replace(variant, target=Cuda(one, sm)) for one in cudas]
+        gpus = sorted(catalog.gpus, key=lambda one: abs(one.number - sm.number))
+        others += [replace(variant, target=Cuda(cuda, one)) for one in gpus]
+    others += [replace(variant, python=python) for python in sorted(catalog.pythons, reverse=True)]
+    return [one for one in others if one != variant]
 
 
 def nearest_allowed(
@@ -221,34 +216,23 @@ def nearest_allowed(
 
 def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
     if variant.release and not variant.release.line:
-        known = [
-            stem for line in catalog.lines.values() if (stem := _stem(variant, line)) != variant.package.name
-        ]
-        yield Reason(
-            "unknown-release", f"no line here is called {variant.stem}", did_you_mean(variant.stem, known)
-        )
+        stems = [replace(variant, release=line.release).stem for line in catalog.lines.values()]
+        hint = did_you_mean(variant.stem, [one for one in stems if one != variant.package.name])
+        yield Reason("unknown-release", f"no line here is called {variant.stem}", hint)
     if variant.isa not in catalog.isas:
-        yield Reason(
-            "unknown-isa", f"unknown instruction set {variant.isa}", did_you_mean(variant.isa, catalog.isas)
-        )
+        hint = did_you_mean(variant.isa, catalog.isas)
+        yield Reason("unknown-isa", f"unknown instruction set {variant.isa}", hint)
     if variant.python not in catalog.pythons:
-        known = [str(python) for python in catalog.pythons]
-        yield Reason(
-            "unknown-python", f"Python {variant.python} is not in the catalog", f"known: {', '.join(known)}"
-        )
+        hint = f"known: {', '.join(map(str, catalog.pythons))}"
+        yield Reason("unknown-python", f"Python {variant.python} is not in the catalog", hint)
     if isinstance(variant.target, Cuda):
         cuda, sm = variant.target.version, variant.target.sm
         if cuda not in catalog.cuda:
-            known = [str(version) for version in catalog.cuda]
-            yield Reason("unknown-cuda", f"CUDA {cuda} is not in the catalog", f"known: {', '.join(known)}")
+            hint = f"known: {', '.join(map(str, catalog.cuda))}"
+            yield Reason("unknown-cuda", f"CUDA {cuda} is not in the catalog", hint)
         if sm not in catalog.gpus:
-            yield Reason(
-                "unknown-sm", f"unknown GPU architecture {sm}", did_you_mean(str(sm), map(str, catalog.gpus))
-            )
-
-
-def _stem(variant: Variant, line: Line) -> str:
-    return replace(variant, release=line.release).stem
+            hint = did_you_mean(str(sm), map(str, catalog.gpus))
+            yield Reason("unknown-sm", f"unknown GPU architecture {sm}", hint)
 
 
 def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
@@ -262,12 +246,11 @@ def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
     if not having:
         yield Reason("sm-no-cuda", f"{gpu.name} is in no CUDA release of the catalog")
     elif cuda < having[0]:
-        note = gpu.note if gpu.note else ""
-        yield Reason("sm-needs-newer-cuda", f"{gpu.name} needs CUDA {having[0]}, asked for {cuda}", note)
+        words = f"{gpu.name} needs CUDA {having[0]}, asked for {cuda}"
+        yield Reason("sm-needs-newer-cuda", words, gpu.note)
     else:
-        yield Reason(
-            "sm-ended", f"{gpu.name} ends with CUDA {max(v for v in having if v < cuda)}, asked for {cuda}"
-        )
+        last = max(version for version in having if version < cuda)
+        yield Reason("sm-ended", f"{gpu.name} ends with CUDA {last}, asked for {cuda}")
 
 
 def _no_build(line: Line, cuda: CudaVersion | None) -> Reason:
@@ -289,31 +272,24 @@ def _no_pin(line: Line, cuda: CudaVersion | None) -> Reason:
 def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:
     """Whether the line and its pin have the cell's Python and accept its GPU."""
     if variant.python not in line.pythons:
-        having = ", ".join(map(str, line.pythons))
-        yield Reason(
-            "line-no-python",
-            f"torch {line.torch} is not built for Python {variant.python}",
-            f"it has {having}",
-        )
+        words = f"torch {line.torch} is not built for Python {variant.python}"
+        yield Reason("line-no-python", words, f"it has {', '.join(map(str, line.pythons))}")
         return
     pin = catalog.pins.get(build.pin)
     if pin is None:
         return
     if variant.python not in pin.pythons:
-        having = ", ".join(map(str, pin.pythons))
-        yield Reason(
-            "pin-no-python", f"nixpkgs {pin.name} has no Python {variant.python}", f"it has {having}"
-        )
-    if isinstance(variant.target, Cuda) and pin.min_sm and variant.target.sm < pin.min_sm:
-        yield Reason(
-            "cudnn-too-new",
-            f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {variant.target.sm}",
-        )
-    if isinstance(variant.target, Cuda):
-        platform = catalog.isas[variant.isa].platform
-        for limit in pin.limits.values():
-            if limit.holds(variant.target.version, variant.target.sm, platform):
-                yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
+        words = f"nixpkgs {pin.name} has no Python {variant.python}"
+        yield Reason("pin-no-python", words, f"it has {', '.join(map(str, pin.pythons))}")
+    if not isinstance(variant.target, Cuda):
+        return
+    cuda, sm = variant.target.version, variant.target.sm
+    if pin.min_sm and sm < pin.min_sm:
+        words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {sm}"
+        yield Reason("cudnn-too-new", words)
+    for limit in pin.limits.values():
+        if limit.holds(cuda, sm, catalog.isas[variant.isa].platform):
+            yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
 
 
 def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:
@@ -321,14 +297,9 @@ def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild
     release = catalog.release_of(package, line, build)
     asked = package.torch.get(release, "")
     if line.torch and not in_range(line.torch, asked):
-        fits = [
-            other.name
-            for other in catalog.lines.values()
-            if other.torch and not other.flavor and in_range(other.torch, asked)
-        ]
-        hint = (
-            f"torch {asked.removeprefix('==')} is line {', '.join(fits)}" if fits else "no line here has it"
-        )
+        releases = (other for other in catalog.lines.values() if other.torch and not other.flavor)
+        fits = ", ".join(other.name for other in releases if in_range(other.torch, asked))
+        hint = f"torch {asked.removeprefix('==')} is line {fits}" if fits else "no line here has it"
         text = f"{package.title} {release} asks for torch {asked}, and nobody compiled it with {line.torch}"
         yield Reason("unproved", text, hint)
 
@@ -337,14 +308,9 @@ def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
     """Why no machine has both this GPU and a CPU for this instruction set, where that is so."""
     if isa.platform not in gpu.platforms:
         only = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
-        yield Reason(
-            UNUSABLE,
-            f"{gpu.name} ({gpu.title}) exists only on {only}:"
-            f" no machine can use this {isa.platform.removesuffix('-linux')} cell",
-        )
+        cell = f"no machine can use this {isa.platform.removesuffix('-linux')} cell"
+        yield Reason(UNUSABLE, f"{gpu.name} ({gpu.title}) exists only on {only}: {cell}")
     elif gpu.cpus and not any(isa.name in catalog.cpus[cpu].isas for cpu in gpu.cpus):
         titles = " or ".join(catalog.cpus[cpu].title for cpu in gpu.cpus)
-        yield Reason(
-            UNUSABLE,
-            f"{gpu.name} comes only with {titles}, which cannot run {isa.name}: no machine can use this cell",
-        )
+        words = f"{gpu.name} comes only with {titles}, which cannot run {isa.name}"
+        yield Reason(UNUSABLE, f"{words}: no machine can use this cell")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
-from torchsmith.catalog import TORCH, Catalog, CudaVersion, Isa, Line, LineBuild
+from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.edge.problem import CannotBuild
-from torchsmith.matrix.cells import Accepted, Decision, Rejected, assess, nearest_allowed
+from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed
 from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
 
 
@@ -120,22 +121,20 @@ def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) 
         entries.append((f"CUDA {variant.target.version}", catalog.cuda[variant.target.version].unproved))
         entries.append((str(variant.target.sm), catalog.gpus[variant.target.sm].unproved))
     entries += [(f"fix {name}", catalog.fixes[name].unproved) for name in build.fixes]
-    if build.style == "pinned" and not line.hashes.get(variant.package.name) and _own_source(build):
-        entries.append(
-            ("source", f"the hash of {variant.package} {line.version_of(variant.package.name)}: not known")
-        )
+    package = variant.package.name
+    if build.style == "pinned" and not line.hashes.get(package) and "torch-source" in build.fixes:
+        entries.append(("source", f"the hash of {package} {line.version_of(package)}: not known"))
     return [f"{what}: {text}" for what, text in entries if text]
 
 
-def _own_source(build: LineBuild) -> bool:
-    return "torch-source" in build.fixes
+CellVerdict = Literal["accepted", "accepted with a warning", "rejected"]
 
 
 class Explanation(msgspec.Struct, frozen=True):
     """Why a cell is allowed or not, and which cells near it are."""
 
     name: str
-    verdict: Literal["accepted", "accepted with a warning", "rejected"]
+    verdict: CellVerdict
     reasons: tuple[str, ...]
     codes: tuple[str, ...] = ()  # what is wrong or to be warned of, by its stable code
     nearest: tuple[str, ...] = ()
@@ -146,48 +145,33 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(name: str, catalog: Catalog, line: str | None = None, standing: str = "") -> Explanation:
     """Read a name, decide about its cell and give the reasons."""
     reading = read_name(name, catalog)
-    decision = assess(reading.variant, catalog, line)
-    near = [] if _fine(decision) else nearest_allowed(reading.variant, catalog, line)
+    variant, decision = reading.variant, assess(reading.variant, catalog, line)
+    said = decision.reasons if isinstance(decision, Rejected) else decision.warnings
+    good: tuple[str, ...] = ()
+    if isinstance(decision, Accepted) and decision.usable:
+        good = tuple(_good_reasons(variant, decision.line, catalog))
+    near = [] if good else nearest_allowed(variant, catalog, line)
+    verdict: CellVerdict = "accepted with a warning" if said else "accepted"
     return Explanation(
-        name=reading.variant.name,
-        verdict=_verdict(decision),
-        reasons=_reasons(reading.variant, decision, catalog),
-        codes=tuple(
-            one.code for one in (decision.reasons if isinstance(decision, Rejected) else decision.warnings)
-        ),
-        nearest=tuple(variant.name for variant in near),
+        name=variant.name,
+        verdict="rejected" if isinstance(decision, Rejected) else verdict,
+        reasons=(*good, *map(str, said)),
+        codes=tuple(one.code for one in said),
+        nearest=tuple(one.name for one in near),
         standing=standing,
         old_spelling=reading.old,
     )
 
 
-def _fine(decision: Decision) -> bool:
-    return isinstance(decision, Accepted) and decision.usable
-
-
-def _verdict(decision: Decision) -> Literal["accepted", "accepted with a warning", "rejected"]:
-    if isinstance(decision, Rejected):
-        return "rejected"
-    return "accepted with a warning" if decision.warnings else "accepted"
-
-
-def _reasons(variant: Variant, decision: Decision, catalog: Catalog) -> tuple[str, ...]:
-    if isinstance(decision, Rejected):
-        return tuple(map(str, decision.reasons))
-    if not decision.usable:
-        return tuple(map(str, decision.warnings))
+def _good_reasons(variant: Variant, line: Line, catalog: Catalog) -> Iterator[str]:
+    """Why a cell can be built and used."""
     isa = catalog.isas[variant.isa]
-    line = decision.line
     what = f"torch {line.torch}" if line.torch else f"line {line.name}"
-    reasons = [f"{what} is built for {_target(variant.cuda)} and Python {variant.python}"]
+    target = f"CUDA {variant.cuda}" if variant.cuda else "the CPU alone"
+    yield f"{what} is built for {target} and Python {variant.python}"
     if isinstance(variant.target, Cuda):
         gpu = catalog.gpus[variant.target.sm]
-        reasons.append(f"CUDA {variant.target.version} compiles for {gpu.name} ({gpu.title})")
-        hosts = [p.removesuffix("-linux") for p in gpu.platforms]
-        reasons.append(f"{gpu.name} sits in {' and '.join(hosts)} machines, and {isa.name} is one of theirs")
-    reasons.append(f"{isa.title} came with {', '.join(isa.first_cpus)}")
-    return tuple(reasons) + tuple(str(warning) for warning in decision.warnings)
-
-
-def _target(cuda: CudaVersion | None) -> str:
-    return f"CUDA {cuda}" if cuda else "the CPU alone"
+        yield f"CUDA {variant.target.version} compiles for {gpu.name} ({gpu.title})"
+        hosts = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
+        yield f"{gpu.name} sits in {hosts} machines, and {isa.name} is one of theirs"
+    yield f"{isa.title} came with {', '.join(isa.first_cpus)}"

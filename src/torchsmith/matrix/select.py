@@ -10,8 +10,9 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from torchsmith.catalog import Catalog
+from torchsmith.catalog.names import hardware_hint
 from torchsmith.edge.problem import Empty, Invalid, NotKnown, did_you_mean
-from torchsmith.matrix.hardware import hardware_hint
+from torchsmith.edge.words import grouped
 from torchsmith.matrix.variant import Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
@@ -34,14 +35,8 @@ class Selector(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, words: Iterable[str], catalog: Catalog) -> Selector:
         """Read words such as `sm120`, `sm9*`, `cpu`, `avx512*`, `package:torchvision`, `!sm110`."""
-        return cls(
-            tuple(
-                _term(part, catalog, whole=word)
-                for word in words
-                for part in re.split(r"[\s,]+", word)
-                if part
-            )
-        )
+        parts = ((part, word) for word in words for part in re.split(r"[\s,]+", word) if part)
+        return cls(tuple(_term(part, catalog, whole=word) for part, word in parts))
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""
@@ -51,47 +46,33 @@ class Selector(msgspec.Struct, frozen=True):
         self, variant: Variant | None, line: str, catalog: Catalog, names: tuple[str, ...] = ()
     ) -> bool:
         """Whether a variant is picked; `names` are others it goes by, and all that there is without one."""
-        held = {
-            term: any(
-                fnmatchcase(text, term.pattern)
-                for text in _spellings(term.axis, variant, line, catalog, names)
-            )
+        said = _spellings(variant, line, catalog, names)
+        held = [
+            (term, any(fnmatchcase(text, term.pattern) for text in said.get(term.axis, ())))
             for term in self.terms
-        }
-        if any(holds for term, holds in held.items() if term.negated):
+        ]
+        if any(holds for term, holds in held if term.negated):
             return False
-        axes = {term.axis for term in self.terms if not term.negated}
-        return all(
-            any(holds for term, holds in held.items() if term.axis == axis and not term.negated)
-            for axis in axes
-        )
+        return all(map(any, grouped((term.axis, holds) for term, holds in held if not term.negated).values()))
 
 
 def _spellings(
-    axis: str, variant: Variant | None, line: str, catalog: Catalog, names: tuple[str, ...]
-) -> tuple[str, ...]:
-    """What a pattern on an axis may match in a variant."""
+    variant: Variant | None, line: str, catalog: Catalog, names: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """What patterns may match in a variant, by axis."""
     if variant is None:
-        return names if axis == "name" else ()
-    cuda, sm = variant.cuda, variant.sm
-    match axis:
-        case "package":
-            return (variant.package.name, variant.stem)
-        case "python":
-            return (str(variant.python), variant.python.slug)
-        case "cuda":
-            return ("cpu",) if cuda is None else ("gpu", str(cuda), f"cuda{cuda.slug}", cuda.slug)
-        case "sm":
-            return () if sm is None else (str(sm), sm.capability)
-        case "isa":
-            return (variant.isa,)
-        case "system":
-            isa = catalog.isas.get(variant.isa)
-            return (isa.platform, isa.platform.removesuffix("-linux")) if isa else ()
-        case "line":
-            return (line,)
-        case _:
-            return (variant.name, variant.cell, *names)
+        return {"name": names}
+    cuda, sm, isa = variant.cuda, variant.sm, catalog.isas.get(variant.isa)
+    return {
+        "package": (variant.package.name, variant.stem),
+        "python": (str(variant.python), variant.python.slug),
+        "cuda": ("gpu", str(cuda), f"cuda{cuda.slug}", cuda.slug) if cuda else ("cpu",),
+        "sm": (str(sm), sm.capability) if sm else (),
+        "isa": (variant.isa,),
+        "system": (isa.platform, isa.platform.removesuffix("-linux")) if isa else (),
+        "line": (line,),
+        "name": (variant.name, variant.cell, *names),
+    }
 
 
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:

@@ -167,18 +167,15 @@ class _Words:
     def column(self) -> int:
         return sum(len(word) + 1 for word in self.words[: self.at]) + 1
 
-    def take(self, what: str) -> str:
+    def take(self, what: str, pattern: str = ".*", expected: str = "") -> str:
+        """The next word, which looks like a pattern: `what` it is, and what is `expected`."""
         if self.at >= len(self.words) or not self.words[self.at]:
             raise BadName(self.name, min(self.column, len(self.name) + 1), f"{what} is missing")
+        word = self.words[self.at]
+        if not re.fullmatch(pattern, word, re.DOTALL):
+            raise BadName(self.name, self.column, f"expected {expected}, not {word!r}")
         self.at += 1
-        return self.words[self.at - 1]
-
-    def bad(self, what: str) -> BadName:
-        self.at -= 1
-        return BadName(self.name, self.column, what)
-
-    def rest(self) -> str:
-        return "-".join(self.words[self.at :])
+        return word
 
 
 def try_read(name: str, catalog: Catalog) -> Reading | None:
@@ -196,12 +193,12 @@ def read_name(name: str, catalog: Catalog) -> Reading:
         raise BadName(name[:40] + "…", LONGEST, "it is longer than any name")
     words = _Words(name.removesuffix(".nix"))
     package, digits = _package(words, catalog)
-    python = _python(words)
+    python = words.take("the Python version", r"python3\d{1,2}", "a Python such as python313")
     target = _target(words)
     old: list[str] = []
     isa = _isa(words, old)
     flavor = _suffix(words, old)
-    variant = Variant(package, python, target, isa, flavor)
+    variant = Variant(package, PythonVersion.parse(python), target, isa, flavor)
     release = _release(variant, digits, catalog) if digits else None
     return Reading(replace(variant, release=release), tuple(old))
 
@@ -216,7 +213,7 @@ def _package(words: _Words, catalog: Catalog) -> tuple[Package, str]:
     if found and found[1] in known:
         return known[found[1]], found[2]
     best = nearest(word, known)
-    raise words.bad(f"unknown package {word!r}" + (f" (did you mean {best}?)" if best else ""))
+    raise BadName(words.name, 1, f"unknown package {word!r}" + (f" (did you mean {best}?)" if best else ""))
 
 
 def _release(variant: Variant, digits: str, catalog: Catalog) -> StatedRelease:
@@ -230,40 +227,28 @@ def _release(variant: Variant, digits: str, catalog: Catalog) -> StatedRelease:
     return fits.release
 
 
-def _python(words: _Words) -> PythonVersion:
-    word = words.take("the Python version")
-    if not re.fullmatch(r"python3\d{1,2}", word):
-        raise words.bad(f"expected a Python such as python313, not {word!r}")
-    return PythonVersion.parse(word)
-
-
 def _target(words: _Words) -> Target:
-    word = words.take("cpu or the CUDA version")
-    if word == "cpu":
+    pattern, expected = r"cpu|cuda\d{1,2}_\d{1,2}", "cpu or a CUDA such as cuda13_0"
+    cuda = words.take("cpu or the CUDA version", pattern, expected)
+    if cuda == "cpu":
         return CpuOnly()
-    if not re.fullmatch(r"cuda\d{1,2}_\d{1,2}", word):
-        raise words.bad(f"expected cpu or a CUDA such as cuda13_0, not {word!r}")
-    cuda = CudaVersion.parse(word)
-    word = words.take("the GPU architecture")
-    if not re.fullmatch(r"sm[1-9]\d{1,2}", word):
-        raise words.bad(f"expected a GPU architecture such as sm120, not {word!r}")
-    return Cuda(cuda, Sm.parse(word))
+    sm = words.take("the GPU architecture", r"sm[1-9]\d{1,2}", "a GPU architecture such as sm120")
+    return Cuda(CudaVersion.parse(cuda), Sm.parse(sm))
 
 
 def _isa(words: _Words, old: list[str]) -> str:
-    word = words.take("the CPU instruction set")
-    if "." in word:
-        old.append(f"{word} has a dot, which Flox cannot reach: write {word.replace('.', '_')}")
-        word = word.replace(".", "_")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", word):
-        raise words.bad(f"expected an instruction set such as avx512, not {word!r}")
-    return word
+    expected = "an instruction set such as avx512"
+    word = words.take("the CPU instruction set", r"[a-z][a-z0-9_.]*", expected)
+    isa = word.replace(".", "_")
+    if isa != word:
+        old.append(f"{word} has a dot, which Flox cannot reach: write {isa}")
+    return isa
 
 
 def _suffix(words: _Words, old: list[str]) -> Flavor:
     if words.at == len(words.words):
         return Flavor.RELEASE
-    rest = words.rest()
+    rest = "-".join(words.words[words.at :])
     if rest == "magma":
         old.append("every GPU variant has MAGMA: leave -magma out")
         return Flavor.RELEASE

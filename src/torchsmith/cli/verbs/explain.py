@@ -12,12 +12,12 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
 
     The exit code is 1 for a cell that cannot be built.
     """
+    from torchsmith.catalog.names import hardware_hint
     from torchsmith.cli.cell_view import print_explanation
     from torchsmith.cli.console import answer
     from torchsmith.cli.next_step import next_step
     from torchsmith.matrix import BadName, Variant
     from torchsmith.matrix.describe import explain
-    from torchsmith.matrix.hardware import hardware_hint
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
