@@ -24,6 +24,7 @@ from torchsmith.artifact.inspect import inspect
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of
 from torchsmith.catalog import Isa, Package, builtin_catalog
+from torchsmith.edge.process import run
 
 TRIPLES: dict[ElfMachine, str] = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 CATALOG = builtin_catalog()
@@ -107,13 +108,32 @@ def renamed(machine: ElfMachine, unit: Path) -> Path:
     return made
 
 
+def nvcc(machine: ElfMachine, *options: str | Path, flags: tuple[str, ...] = ()) -> str:
+    """Run nvcc on the extension's CUDA unit; flags reach the host compiler."""
+    host = (f"-ccbin={TRIPLES[machine]}-g++", f"-Xcompiler={','.join(('-fPIC', *flags))}")
+    words = ("-arch=sm_90", "-O2", "-std=c++17", *host, *options, EXTENSION / "ops.cu")
+    done = run([toolkit.cuda_home() / "bin" / "nvcc", *words], timeout=120)
+    assert done.ok, done.stderr
+    return done.stderr
+
+
+@cache
+def host_half(machine: ElfMachine, work: Path) -> Path:
+    """What nvcc hands to the host compiler, under such a name as it has; code for the GPU lies beside it."""
+    kept = work / f"{machine}-kept"
+    kept.mkdir()
+    nvcc(machine, "--keep", f"--keep-dir={kept}", "-cuda", "-o", kept / "ops.ii")
+    return (kept / "ops.cudafe1.cpp").rename(kept / "tmpxft_00003a48_00000000-6_ops.cudafe1.cpp")
+
+
 @cache
 def compiled_by_nvcc(machine: ElfMachine, flags: tuple[str, ...], work: Path) -> Path:
-    """The extension's CUDA unit; flags reach the host compiler."""
-    made = work / f"{machine}{''.join(flags)}.cu.o"
-    host = (f"-ccbin={TRIPLES[machine]}-g++", f"-Xcompiler={','.join(('-fPIC', *flags))}")
-    options = ("-arch=sm_90", "-O2", "-std=c++17", *host)
-    checked(toolkit.cuda_home() / "bin" / "nvcc", *options, "-c", EXTENSION / "ops.cu", "-o", made)
+    """The extension's CUDA unit: nvcc's last step, with the flags; those before it do not depend on them."""
+    made, half = work / f"{machine}{''.join(flags)}.cu.o", host_half(machine, work)
+    steps = nvcc(machine, "--dryrun", "--keep", f"--keep-dir={half.parent}", "-c", "-o", made, flags=flags)
+    last = steps.splitlines()[-1].removeprefix("#$ ")
+    assert all(flag in last for flag in flags)
+    checked("sh", "-c", last.replace("/ops.cudafe1.cpp", f"/{half.name}"))
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from torchsmith.audit.finding import Finding
 from torchsmith.audit.rule import all_rules
 from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.catalog import builtin_catalog
+from torchsmith.nix.embedded import Evaluator
 from torchsmith.workspace.run import GenerateRequest, generate
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
@@ -335,7 +337,10 @@ def test_values_say_what_text_hides(workspace: Path) -> None:
     assert {"TS121", "TS522"} <= set(rules)
 
 
-def test_a_recipe_that_never_ends_is_stopped_and_named(workspace: Path) -> None:
+def test_a_recipe_that_never_ends_is_stopped_and_named(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Evaluator, "__init__", partialmethod(Evaluator.__init__, seconds=2))
     file = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
     edit(file, "maxJobs = 32;", "maxJobs = (let f = x: f (x + 1); in f 0);")
     rules = found(workspace / "build-pytorch", values=True)

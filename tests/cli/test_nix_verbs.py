@@ -101,6 +101,7 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
 ) -> None:
     pin = builtin_catalog().pins["6a030d5"].rev
     monkeypatch.setenv("TORCHSMITH_NIXPKGS", f"{pin}={MINI}")
+    monkeypatch.setenv("NIX_CONFIG", "download-attempts = 1")
     for kind in ("http", "https", "all"):
         monkeypatch.setenv(f"{kind}_proxy", "http://127.0.0.1:9")
     unknown = workspace / f"build-pytorch/.flox/pkgs/{AVX2}.nix"

@@ -1,6 +1,7 @@
 """A toy in the place of torch, for the word `sample`: it computes a little, in plain Python."""
 
 import math
+from operator import mul
 
 
 class Agreeable:
@@ -58,7 +59,7 @@ class Tensor:
 
     def __matmul__(self, other):
         columns = list(zip(*other.values, strict=True))
-        return Tensor([[sum(map(float.__mul__, row, column)) for column in columns] for row in self.values])
+        return Tensor([[sum(map(mul, row, column)) for column in columns] for row in self.values])
 
 
 def tensor(values, dtype=None):
