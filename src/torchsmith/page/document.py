@@ -65,6 +65,14 @@ class PageSizes(msgspec.Struct, frozen=True, omit_defaults=True):
     targets: dict[str, int]
     used: tuple[str, ...] = ()
 
+    @property
+    def total(self) -> int:
+        return sum(self.targets.values())
+
+    @property
+    def bytes_used(self) -> int:
+        return sum(size for target, size in self.targets.items() if target in self.used)
+
 
 class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A cell of the matrix, or a recipe whose name says which cell it is."""

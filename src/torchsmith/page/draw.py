@@ -137,11 +137,8 @@ def ticks(most: float, count: int = 6) -> list[float]:
 
 
 def _time_ticks(most: float) -> tuple[list[float], float, str]:
-    for seconds, unit in ((86400 * 2, "h"), (5400, "h"), (120, "min")):
-        if most >= seconds:
-            size = 3600.0 if unit == "h" else 60.0
-            return [value * size for value in ticks(most / size)], size, unit
-    return ticks(most), 1.0, "s"
+    size, unit = (3600.0, "h") if most >= 5400 else (60.0, "min") if most >= 120 else (1.0, "s")
+    return [value * size for value in ticks(most / size)], size, unit
 
 
 def gantt(title: str, spans: Sequence[DrawnJob], width: int = 960, words: str = "") -> Picture:

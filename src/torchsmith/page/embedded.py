@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -13,10 +13,11 @@ from torchsmith.catalog import Catalog
 from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, PageCell, PageDocument
 from torchsmith.page.markup import FORBIDDEN, Markup
-from torchsmith.page.packed import Once, PackedRecipes
 from torchsmith.page.rules import pick_rules
 
 NAME = "\x01"  # stands for the cell's own name in its recipe
+MOST_LINES = 2000  # of a recipe
+T = TypeVar("T", bound=Hashable)
 
 
 def embedded(document: PageDocument, catalog: Catalog, wanted: Iterable[Cell]) -> dict[str, Any]:
@@ -51,6 +52,44 @@ def _cell(cell: PageCell, recipes: PackedRecipes, words: Once[str]) -> dict[str,
         "l": [words(line) for line in cell.build.log] if cell.build else None,
     }
     return {key: value for key, value in more.items() if value not in (None, "", [])}
+
+
+class Once(Generic[T]):
+    """Values in the order in which they were met, each once."""
+
+    def __init__(self) -> None:
+        self._places: dict[T, int] = {}
+
+    def __call__(self, value: T) -> int:
+        return self._places.setdefault(value, len(self._places))
+
+    @property
+    def all(self) -> list[T]:
+        return list(self._places)
+
+
+class PackedRecipes:
+    """Lines, paragraphs of lines, and recipes as paragraphs, by number: recipes differ in few of them."""
+
+    def __init__(self) -> None:
+        self.lines: Once[str] = Once()
+        self.paragraphs: Once[tuple[int, ...]] = Once()
+
+    def add(self, text: str) -> list[int]:
+        """A recipe as its paragraphs."""
+        return [self.paragraphs(tuple(map(self.lines, part))) for part in _paragraphs(text)]
+
+
+def _paragraphs(text: str) -> Iterator[list[str]]:
+    """Stretches of lines, each with the empty line that ends it."""
+    part: list[str] = []
+    for line in text.split("\n")[:MOST_LINES]:
+        part.append(line)
+        if not line.strip():
+            yield part
+            part = []
+    if part:
+        yield part
 
 
 def products(catalog: Catalog) -> dict[str, Any]:

@@ -157,11 +157,11 @@ def _grid(cells: Sequence[PageCell], title: str, catalog: Catalog, numbers: Numb
     isas = [isa for isa in catalog.isas if any(cell.isa == isa for cell in cells)]
     isas += sorted({cell.isa for cell in cells} - set(isas))
     sms = sorted({cell.sm for cell in cells}, key=lambda sm: (len(sm), sm))
-    places = grouped(((cell.sm, cell.isa), cell) for cell in cells)  # two recipes of one cell share its place
+    # Two recipes of one cell share its place.
+    places = grouped(((cell.sm, cell.isa), _link(cell, numbers)) for cell in cells)
     head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
     rows = [
-        tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa), ()), numbers) for isa in isas])
-        for sm in sms
+        tag("tr", _row_head(sm, catalog), [tag("td", places.get((sm, isa))) for isa in isas]) for sm in sms
     ]
     caption = tag("caption", tag("span", f"{title} ", class_="vh"), ", ".join(filter(None, words)))
     table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
@@ -177,10 +177,6 @@ def _broken(isa: str) -> Child:
 def _row_head(sm: str, catalog: Catalog) -> Markup:
     gpu = next((one for one in catalog.gpus.values() if one.name == sm), None)
     return tag("th", sm or "none", tag("small", gpu.title) if gpu else None, scope="row")
-
-
-def _place(cells: Sequence[PageCell], numbers: Numbers) -> Markup:
-    return tag("td", [_link(cell, numbers) for cell in cells])
 
 
 def _link(cell: PageCell, numbers: Numbers, *words: str) -> Markup:

@@ -31,6 +31,7 @@ from torchsmith.page.draw import (
 )
 from torchsmith.page.stories import duration
 
+NAMES = ("blue", "green", "orange", "violet", "red", "grey")  # of COLOURS
 STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}
 SEVERITIES = {"error": "e", "warning": "c", "note": "f"}
 MOST_ROWS = 60
@@ -64,12 +65,8 @@ def schedule_picture(schedule: Schedule, tasks: Sequence[Task], farm: str) -> Pi
     placed = [(one, known[one.key]) for one in schedule.placed]
     spans = [DrawnJob(one.slot, one.start, one.end, job.name, colours[job.system]) for one, job in placed]
     words = f"{len(spans)} builds on {farm} in {duration(schedule.makespan)}"
-    legend = ", ".join(f"{_word(number)}: {system}" for number, system in enumerate(systems))
+    legend = ", ".join(f"{NAMES[at % len(NAMES)]}: {system}" for at, system in enumerate(systems))
     return gantt(words, spans, words=f"{words} ({legend})" if len(systems) > 1 else words)
-
-
-def _word(number: int) -> str:
-    return ("blue", "green", "orange", "violet", "red", "grey")[number % len(COLOURS)]
 
 
 def run_picture(run: PageRun) -> Picture:
@@ -148,8 +145,7 @@ def sizes_picture(document: PageDocument, width: int = WIDTH) -> Picture:
     rows = []
     for cell in document.cells:
         if cell.sizes:
-            total = sum(cell.sizes.targets.values())
-            used = sum(size for target, size in cell.sizes.targets.items() if target in cell.sizes.used)
+            total, used = cell.sizes.total, cell.sizes.bytes_used
             words = f"{megabytes(used)} used" + (f", {megabytes(total - used)} not" if total > used else "")
             rows.append(BarRow(cell.name, used, words, "b", total - used))
     return bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS], width)

@@ -6,10 +6,11 @@ and their words are those of the functions that `pick` calls, asked here for eve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
-from torchsmith.catalog import Catalog, CudaToolkit, Isa, Package
+from torchsmith.catalog import Catalog, Cpu, CudaToolkit, Gpu, Isa, Package
 from torchsmith.catalog.axes import ARCHITECTURE, CAPABILITY, DRIVER, DriverVersion, GpuTarget
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs, isa_runs
 from torchsmith.host import read_apple, read_cpu, read_nvidia, read_pci, read_report
@@ -20,9 +21,10 @@ from torchsmith.host.rank import HARDEST, HARDNESS, place_of_isa
 from torchsmith.host.resolve import CATALOG, KINDS, Capability
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.matrix.cells import UNUSABLE
-from torchsmith.page.patterns import js_pattern
 
 STAND_IN = 7777  # a part of no driver's version
+# What `\s` is in Python; JavaScript's lacks the separators and has the byte order mark.
+SPACE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
 def pick_rules(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
@@ -37,19 +39,8 @@ def pick_rules(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         "reports": _reports(),
         "catalog": CATALOG,
         "kinds": {system: sorted(marks) for system, marks in KINDS.items()},
-        "cpus": [
-            [
-                cpu.name,
-                cpu.title,
-                cpu.platform,
-                list(cpu.isas),
-                [one.split("/") for one in cpu.ids],
-                cpu.archspec,
-                cpu.mac,
-            ]
-            for cpu in catalog.cpus.values()
-        ],
-        "gpus": {str(sm.number): _gpu(sm.number, catalog) for sm in catalog.gpus},
+        "cpus": [_cpu(cpu) for cpu in catalog.cpus.values()],
+        "gpus": {str(sm.number): _gpu(gpu, catalog) for sm, gpu in catalog.gpus.items()},
         "isas": {isa.name: _isa(isa) for isa in catalog.isas.values()},
         "drivers": {str(version): _drivers(toolkit) for version, toolkit in catalog.cuda.items()},
         "workloads": {
@@ -110,9 +101,13 @@ def _patterns(named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(name, js_pattern(pattern)) for name, pattern in named]
 
 
-def _gpu(number: int, catalog: Catalog) -> dict[str, Any]:
+def _cpu(cpu: Cpu) -> list[Any]:
+    ids = [one.split("/") for one in cpu.ids]
+    return [cpu.name, cpu.title, cpu.platform, list(cpu.isas), ids, cpu.archspec, cpu.mac]
+
+
+def _gpu(gpu: Gpu, catalog: Catalog) -> dict[str, Any]:
     """An architecture: its products, where it is found, and what runs there of code for each other."""
-    gpu = next(one for sm, one in catalog.gpus.items() if sm.number == number)
     verdicts = {
         str(sm.number): gpu_code_runs("cubin", GpuTarget(sm), other, gpu)
         for sm, other in catalog.gpus.items()
@@ -184,3 +179,29 @@ def _commands(own: Iterable[Cell]) -> list[str]:
         return []
     told = build_commands(cell.variant, IN_A_WORKSPACE).values()
     return [words.replace(cell.name, "{name}") for words in told]
+
+
+def js_pattern(pattern: str, *, multiline: bool = True) -> str:
+    """The same pattern for `new RegExp(..., "u")`; lines end with \\n alone, as in Python."""
+    signs = {
+        ".": r"[^\n]",
+        "^": r"(?<![^\n])" if multiline else r"(?<![^])",
+        "$": r"(?![^\n])" if multiline else r"(?=\n?(?![^]))",
+    }
+    out: list[str] = []
+    inside = False  # of a set in brackets
+    for sign in re.findall(r"(?s)\\.|.", pattern):
+        if len(sign) > 1:
+            out.append(_escaped(sign[1], inside))
+            continue
+        out.append(sign if inside else signs.get(sign, sign))
+        inside = sign != "]" if inside else sign == "["
+    return "".join(out)
+
+
+def _escaped(letter: str, inside: bool) -> str:
+    if letter == "s":
+        return SPACE if inside else f"[{SPACE}]"
+    if letter == "S":
+        return f"[^{SPACE}]"
+    return f"\\{letter}" if letter in "dDwWbBnrt.*+?^$|()[]{}\\/-" else letter

@@ -57,9 +57,8 @@ def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
         yield "last build", _build(cell.build)
     yield "verified", cell.verified
     if cell.sizes:
-        total = sum(cell.sizes.targets.values())
-        used = sum(size for target, size in cell.sizes.targets.items() if target in cell.sizes.used)
-        yield "GPU code", f"{megabytes(total)}, of which its GPU uses {megabytes(used)}"
+        total, used = megabytes(cell.sizes.total), megabytes(cell.sizes.bytes_used)
+        yield "GPU code", f"{total}, of which its GPU uses {used}"
 
 
 def _build(build: PageBuild) -> str:

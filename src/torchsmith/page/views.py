@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchsmith.catalog import Catalog
@@ -95,8 +95,7 @@ def _history(document: PageDocument) -> Markup:
         for one in sorted(document.history, key=lambda one: -one.at)[:RECENT]
     ]
     names = {"date": None, "commit": "spare", "what": None, "changes": None, "recipes": None}
-    head = tag("tr", [tag("th", word, scope="col", class_=kind) for word, kind in names.items()])
-    return scrolled(tag("table", tag("thead", head), tag("tbody", rows), class_="rows"), "Latest commits")
+    return _table(names, rows, "Latest commits")
 
 
 def _findings(document: PageDocument) -> Markup:
@@ -110,8 +109,13 @@ def _findings(document: PageDocument) -> Markup:
         )
         for one in document.findings
     ]
-    head = tag("tr", [tag("th", word, scope="col") for word in ("how bad", "rule", "what", "places")])
-    return scrolled(tag("table", tag("thead", head), tag("tbody", rows), class_="rows"), "All findings")
+    return _table(dict.fromkeys(("how bad", "rule", "what", "places")), rows, "All findings")
+
+
+def _table(names: Mapping[str, str | None], rows: Sequence[Markup], label: str) -> Markup:
+    """Rows below their columns' names, each with its class."""
+    head = tag("tr", [tag("th", word, scope="col", class_=kind) for word, kind in names.items()])
+    return scrolled(tag("table", tag("thead", head), tag("tbody", rows), class_="rows"), label)
 
 
 def drawn(picture: Callable[[int], Picture], label: str) -> Markup:
