@@ -22,21 +22,31 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.cli import (
     artifact_view,
     audit_view,
-    build_plan_view,
     build_run,
     cover_view,
     eval_view,
     hash_run,
     line_view,
-    matrix_view,
     package_view,
-    pick_view,
     plan_view,
-    record_view,
     rehearse_run,
 )
-from torchsmith.cli.health import DoctorDocument
-from torchsmith.cli.verbs import align, diff_drv, facts, farm, generate, graph, impact, pin, publish
+from torchsmith.cli.verbs import (
+    align,
+    diff_drv,
+    facts,
+    farm,
+    generate,
+    graph,
+    history,
+    impact,
+    pick,
+    pin,
+    publish,
+    status,
+)
+from torchsmith.cli.verbs.doctor import DoctorDocument
+from torchsmith.cli.verbs.list import CellDocument, LeftOutDocument
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageDocument
@@ -68,12 +78,12 @@ def pages() -> dict[str, str]:
 
 # What each verb prints with --json: the type that is encoded.
 DOCUMENTS: dict[str, Any] = {
-    "list": matrix_view.CellDocument,
-    "list --left-out": matrix_view.LeftOutDocument,
+    "list": CellDocument,
+    "list --left-out": LeftOutDocument,
     "show": Description,
     "explain": Explanation,
     "host": HostFacts,
-    "pick": pick_view.PickDocument,
+    "pick": pick.PickDocument,
     "cover": cover_view.CoverDocument,
     "generate": generate.GeneratedDocument,
     "audit": AuditDocument,
@@ -93,11 +103,11 @@ DOCUMENTS: dict[str, Any] = {
     "page": PageDocument,
     "diff-drv": diff_drv.DiffDocument,
     "impact": impact.ImpactDocument,
-    "build --dry-run": build_plan_view.BuildPlanDocument,
+    "build --dry-run": build_run.BuildPlanDocument,
     "build --simulate": build_run.SimulationDocument,
     "build": Event,
-    "status": record_view.StatusDocument,
-    "history": record_view.HistoryDocument,
+    "status": status.StatusDocument,
+    "history": history.HistoryDocument,
     "diagnose": Diagnosis,
     "fix-hashes": hash_run.HashDocument,
     "farm check": farm.FarmDocument,

@@ -15,9 +15,9 @@ from torchsmith.build.farm import Builder, require_able
 from torchsmith.build.job import Job
 from torchsmith.build.machine import Share
 from torchsmith.build.plan import BuildPlan
-from torchsmith.cli.build_plan_view import print_plan
+from torchsmith.cli.build_run import print_plan
 from torchsmith.cli.build_view import LiveView
-from torchsmith.cli.paint import write
+from torchsmith.cli.console import write
 from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.edge.problem import Problem
 from torchsmith.record import Expected

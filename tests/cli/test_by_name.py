@@ -9,7 +9,7 @@ import pytest
 
 from tests.artifact import standin
 from tests.cli.conftest import Call
-from torchsmith.cli.by_name import next_steps
+from torchsmith.cli.build_run import next_steps
 from torchsmith.record import Attempt, Built, JobRow, open_record
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"

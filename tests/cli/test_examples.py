@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.artifact import standin
 from tests.cli.conftest import Call
-from torchsmith.cli.paint import wrapped
+from torchsmith.cli.console import wrapped
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.samples import HERE
 

@@ -13,7 +13,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.cli.panels import PANELS, VERBS
+from torchsmith.cli.panels import PAGE, PANELS, VERBS
 from torchsmith.cli.params import Argument, Option, for_typer
 from torchsmith.cli.quick import read_words
 
@@ -91,10 +91,8 @@ def test_a_short_answer_loads_neither_typer_nor_rich(words: list[str], tmp_path:
 
 
 def test_every_verb_is_in_one_panel_and_the_overview_fits_a_terminal() -> None:
-    import torchsmith.cli.overview as overview
-
     assert len(VERBS) == len(set(VERBS))
-    lines = overview.PAGE.read_text().splitlines()
+    lines = PAGE.read_text().splitlines()
     assert max(map(len, lines)) <= 80
     for panel, (contrast, verbs) in PANELS.items():
         assert f"{panel}: {contrast}" in lines

@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 
 from tests.host.machines import Known, corpus
 from torchsmith.catalog import Catalog
-from torchsmith.cli.pick_view import _machine, pick_json
+from torchsmith.cli.verbs.pick import _machine, pick_json
 from torchsmith.edge.problem import Problem
 from torchsmith.host.commands import IN_A_WORKSPACE
 from torchsmith.host.document import to_document

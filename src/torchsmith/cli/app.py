@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from torchsmith.cli.panels import VERBS
+from torchsmith.cli.console import print_problem_json
+from torchsmith.cli.panels import VERBS, print_overview
 from torchsmith.cli.params import for_typer, reflowed
 from torchsmith.edge.problem import Usage
 
@@ -43,8 +44,6 @@ class LazyGroup(TyperGroup):
         return _command(cmd_name) if cmd_name in VERBS else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        from torchsmith.cli.overview import print_overview
-
         print_overview()
 
 
@@ -86,8 +85,6 @@ def call_typer(words: list[str]) -> int:
     except ClickException as error:
         rich_format_error(error)
         if "--json" in words:
-            from torchsmith.cli.console import print_problem_json
-
             print_problem_json(Usage(reflowed(error.format_message())))
         return error.exit_code
     return code if isinstance(code, int) else 0

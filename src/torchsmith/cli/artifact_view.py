@@ -11,8 +11,7 @@ from rich.table import Table
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.compare import Comparison
 from torchsmith.artifact.report import KindRow, Report
-from torchsmith.cli.console import out, plain_table
-from torchsmith.cli.paint import columns, paint, write
+from torchsmith.cli.console import columns, out, paint, plain_table, write
 from torchsmith.edge.process import find, run
 
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}

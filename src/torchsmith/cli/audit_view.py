@@ -12,9 +12,17 @@ from torchsmith.audit import fix, reports
 from torchsmith.audit.finding import Finding, Severity, Sure
 from torchsmith.audit.rule import find_rule
 from torchsmith.audit.run import AuditReport
-from torchsmith.cli.console import answer, out, plain_table, say_recovered
-from torchsmith.cli.next_step import next_step
-from torchsmith.cli.paint import paint, quote, tell, write
+from torchsmith.cli.console import (
+    answer,
+    next_step,
+    out,
+    paint,
+    plain_table,
+    quote,
+    say_recovered,
+    tell,
+    write,
+)
 from torchsmith.edge.words import some_of
 from torchsmith.workspace.checkout import root_of
 from torchsmith.workspace.journal import write_apart
@@ -83,11 +91,6 @@ def _print_group(group: reports.FindingGroup) -> None:
     places = some_of([first[file] for file in group.files], SHOWN)
     write(f"        {places}{' files' if len(first) > SHOWN else ''}", "bold", hang=0)
     _print_about(group.first)
-
-
-def _words(one: Finding) -> str:
-    severity = paint(f"{one.severity.value:7} ", STYLES[one.severity.value])
-    return severity + paint(f"{one.rule} ", "dim") + one.message
 
 
 def _print_about(one: Finding) -> None:

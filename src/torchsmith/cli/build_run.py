@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,27 +12,29 @@ import msgspec
 
 from torchsmith.build.farm import Builder
 from torchsmith.build.farm_check import ask_isas
+from torchsmith.build.job import Job
 from torchsmith.build.jobs import recipes_above
-from torchsmith.build.plan import BuildPlan
+from torchsmith.build.machine import Share
+from torchsmith.build.plan import Broken, BuildPlan
 from torchsmith.build.run import RunSummary
-from torchsmith.build.schedule import Task
-from torchsmith.build.simulation import Simulated
+from torchsmith.build.schedule import Chains, Task, longest_chain_first, simulate
+from torchsmith.build.simulation import Simulated, farm_of, farms, simulate_farms, simulated_jobs, tasks_of
 from torchsmith.build.start import BuildRequest, Prepared, prepare, resumed
-from torchsmith.cli.build_plan_view import plan_document, print_broken, print_plan, print_simulation
 from torchsmith.cli.build_view import watching
-from torchsmith.cli.by_name import SHOWN, next_steps
-from torchsmith.cli.console import err, print_json
-from torchsmith.cli.diagnosis_view import print_diagnosis
-from torchsmith.cli.next_step import command, next_step
+from torchsmith.cli.console import Printer, command, err, next_step, paint, print_json, tell, write
 from torchsmith.cli.nix_options import tree_words
 from torchsmith.cli.options import check_svg
-from torchsmith.cli.paint import paint, tell, write
+from torchsmith.cli.remaining import duration
+from torchsmith.cli.verbs.diagnose import print_diagnosis
 from torchsmith.cli.verified import look_at
 from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking
-from torchsmith.edge.words import some_of
+from torchsmith.edge.words import grouped, some_of
 from torchsmith.nix.evaluate import exit_of
-from torchsmith.record import Record
+from torchsmith.record import Expected, Record
 from torchsmith.workspace.load import Workspace
+
+LISTED = 40  # jobs of a plan
+SHOWN = 6  # results, and recipes above a job that failed
 
 
 class SimulationDocument(msgspec.Struct, frozen=True):
@@ -76,8 +79,7 @@ def carry_out(
         else:
             print_plan(plan, write)
         ready.check()
-        if not as_json:
-            _say_next(request)
+        _say_next(request)
         return exit_of([one.why for one in plan.broken])
     if not as_json:
         print_plan(plan, tell)
@@ -128,8 +130,6 @@ def show_simulation(
     request: BuildRequest, workspace: Workspace, record: Record, *, as_json: bool, svg: Path | None = None
 ) -> None:
     """Our order against Nix' own and the bound."""
-    from torchsmith.build.simulation import simulate_farms, simulated_jobs, tasks_of
-
     ready = prepared(request, workspace, record)
     plan = ready.plan
     if plan.graph is None:
@@ -149,7 +149,7 @@ def show_simulation(
     else:
         basis = f"{len(past)} builds on record, else the catalog's" if past else "the catalog's estimates"
         print_simulation(rows, len(jobs), basis)
-        _say_next(request)
+    _say_next(request)
 
 
 def _say_next(request: BuildRequest) -> None:
@@ -169,8 +169,6 @@ def drawable(svg: Path | None, *, simulate: bool) -> None:
 
 def _draw(tasks: Sequence[Task], builders: Sequence[Builder], svg: Path) -> None:
     """Our order on the workspace's builders, or on sixteen."""
-    from torchsmith.build.schedule import Chains, longest_chain_first, simulate
-    from torchsmith.build.simulation import farm_of, farms
     from torchsmith.cli.page_run import write_svg
     from torchsmith.page.pictures import schedule_picture
 
@@ -178,3 +176,124 @@ def _draw(tasks: Sequence[Task], builders: Sequence[Builder], svg: Path) -> None
     name, slots = next(iter(drawn.items()))
     schedule = simulate(tasks, slots, longest_chain_first(Chains(tasks)))
     write_svg(schedule_picture(schedule, tasks, name), svg)
+
+
+def next_steps(
+    results: Path, names: Sequence[str], workspace: Path | None, org: str = "", *, verified: bool = False
+) -> list[str]:
+    """Where builds are, and what is done with them next."""
+    there = [name for name in names if (results / name).exists()]
+    if not there:
+        return []
+    lines = ["results, kept from garbage collection:"]
+    lines += [f"  {results / name} -> {(results / name).readlink()}" for name in there[:SHOWN]]
+    lines += [f"  and {len(there) - SHOWN} more in {results}"] if len(there) > SHOWN else []
+    lines.append("next:")
+    # Of several, publish tells itself which are ready.
+    publish = [["publish", *(there if len(there) == 1 else ())]] if org else []
+    steps = [["verify", there[0]], ["test", there[0]], *publish]
+    lines += [f"  {command(*words, workspace=workspace)}" for words in steps[verified:]]
+    return lines
+
+
+def print_plan(plan: BuildPlan, line: Printer) -> None:
+    """A row a job, then the sums."""
+    stream = sys.stdout if line is write else sys.stderr
+    users = Counter(need for job in plan.jobs for need in job.needs)
+    if plan.jobs:
+        line("   hours   memory     disk  job (~: a guess, nobody measured it)", "cyan")
+    for job in sorted(plan.jobs, key=lambda one: not one.recipes)[:LISTED]:  # what was asked for comes first
+        cost = plan.of(job)
+        hours, memory, disk = (
+            f"{'~' if name in cost.guesses else ''}{figure}"
+            for name, figure in (
+                ("seconds", f"{cost.seconds / 3600:.2f}"),
+                ("memory_gb", f"{cost.memory_gb:.0f}"),
+                ("build_gb", f"{cost.build_gb:.0f}"),
+            )
+        )
+        facts = [f"{job.size} builds" if job.size > 1 else "", f"{cost.steps} steps" if cost.steps else ""]
+        facts.append(job.system)
+        facts += [f"needed by {users[job.key]} jobs" if users[job.key] > 1 else "", f"by {cost.basis}"]
+        told = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
+        line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{told}")
+    if len(plan.jobs) > LISTED:
+        line(f"… and {len(plan.jobs) - LISTED} more jobs", "dim")
+    _print_sums(plan, line)
+
+
+def _print_sums(plan: BuildPlan, line: Printer) -> None:
+    to_build = sum(len(job.recipes) for job in plan.jobs)
+    line(
+        f"{len(plan.recipes)} recipes: {to_build} to build, {len(plan.present)} in the store, "
+        f"{len(plan.fetched)} in a binary cache ({plan.download_mib:.0f} MiB to fetch)"
+    )
+    print_broken(plan, line)
+    if not plan.jobs:
+        return
+    store = sum(one.store_gb for one in plan.expected.values())
+    largest = sorted((one.build_gb for one in plan.expected.values()), reverse=True)[: plan.share.jobs]
+    guessed = sum(bool(one.guesses) for one in plan.expected.values())
+    if guessed:
+        line(f"guesses stand in the costs of {guessed} jobs; finished builds replace them", "dim")
+    line(
+        f"{len(plan.jobs)} jobs, {duration(plan.seconds_of_work)} of work one after the other; "
+        f"{plan.share.jobs} at once with {plan.share.cores} cores each; "
+        f"{store:.0f} GB of store, {sum(largest):.0f} GB to build in, "
+        f"{plan.per_core_gb:.1f} GB of memory for each compiler"
+    )
+
+
+def print_broken(plan: BuildPlan, line: Printer) -> None:
+    """Recipes that do not evaluate; the same reason is told once."""
+    for why, names in grouped((broken.why, broken.name) for broken in plan.broken).items():
+        line(f"✗ {some_of(names)}: {why}", "red")
+
+
+class PlannedJob(msgspec.Struct, frozen=True):
+    """A job: what it builds, after which others, and at what cost."""
+
+    name: str
+    targets: tuple[str, ...]
+    recipes: tuple[str, ...]
+    system: str
+    needs: list[str]
+    expected: Expected
+
+
+class BuildPlanDocument(msgspec.Struct, frozen=True):
+    """What a build would do."""
+
+    recipes: tuple[str, ...]
+    present: tuple[str, ...]
+    fetched: tuple[str, ...]
+    download_mib: float
+    broken: tuple[Broken, ...]
+    share: Share
+    jobs: list[PlannedJob]
+
+
+def plan_document(plan: BuildPlan) -> BuildPlanDocument:
+    """The plan as data."""
+    names = {job.key: job.name for job in plan.jobs}
+
+    def planned(job: Job) -> PlannedJob:
+        needs = sorted(names[need] for need in job.needs if need in names)
+        return PlannedJob(job.name, job.targets, job.recipes, job.system, needs, plan.of(job))
+
+    there = (plan.recipes, plan.present, plan.fetched)
+    return BuildPlanDocument(*there, plan.download_mib, plan.broken, plan.share, [*map(planned, plan.jobs)])
+
+
+def print_simulation(rows: list[Simulated], jobs: int, basis: str) -> None:
+    """Makespans in hours against the bound."""
+    write(f"{jobs} long builds from nothing, one at a time on each 16-core builder; durations: {basis}")
+    write(f"{'farm':18} {'torchsmith':>11} {'above':>6} {'Nix':>9} {'above':>6} {'bound':>9}", "cyan")
+    for row in rows:
+        bounds = ", ".join(
+            f"{name.replace('-linux', '')} {hours:.1f}"
+            for name, hours in row.bounds.items()
+            if "+" not in name
+        )
+        figures = f"{row.ours:9.2f} h {row.gap:6.1%} {row.nix:7.2f} h {row.nix_gap:6.1%} {row.bound:7.2f} h"
+        write(f"{row.farm:18} {figures}{paint(f'  {bounds}', 'dim')}")

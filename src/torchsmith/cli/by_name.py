@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from torchsmith.build.start import state_folder
-from torchsmith.cli.next_step import command
 from torchsmith.edge.problem import Exit, NotFound, did_you_mean
 from torchsmith.edge.words import shell_word
 from torchsmith.record import Record, open_record
 from torchsmith.workspace.load import Workspace
-
-SHOWN = 6
 
 
 def is_name(given: Path) -> bool:
@@ -64,21 +60,3 @@ def last_log(record: Record, name: str) -> Path:
     if not log.is_file():
         raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.LACKING)
     return log
-
-
-def next_steps(
-    results: Path, names: Sequence[str], workspace: Path | None, org: str = "", *, verified: bool = False
-) -> list[str]:
-    """Where builds are, and what is done with them next."""
-    there = [name for name in names if (results / name).exists()]
-    if not there:
-        return []
-    lines = ["results, kept from garbage collection:"]
-    lines += [f"  {results / name} -> {(results / name).readlink()}" for name in there[:SHOWN]]
-    lines += [f"  and {len(there) - SHOWN} more in {results}"] if len(there) > SHOWN else []
-    lines.append("next:")
-    # Of several, publish tells itself which are ready.
-    publish = [["publish", *(there if len(there) == 1 else ())]] if org else []
-    steps = [["verify", there[0]], ["test", there[0]], *publish]
-    lines += [f"  {command(*words, workspace=workspace)}" for words in steps[verified:]]
-    return lines

@@ -6,8 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from torchsmith.artifact.check import megabytes
-from torchsmith.cli.console import out, plain_table
-from torchsmith.cli.paint import write
+from torchsmith.cli.console import out, plain_table, write
 from torchsmith.worth.compare import BuildComparison, BuildSide, MeasureRow
 from torchsmith.worth.statistics import LEVEL, RatioOutcome
 

@@ -9,8 +9,7 @@ import msgspec
 
 from torchsmith.catalog import Sm
 from torchsmith.catalog.axes import DriverVersion
-from torchsmith.cli.console import out, plain_table
-from torchsmith.cli.paint import warn, write
+from torchsmith.cli.console import out, plain_table, warn, write
 from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.matrix import Cell
 

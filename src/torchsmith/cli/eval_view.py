@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from torchsmith.cli.console import print_json, print_problem
-from torchsmith.cli.paint import paint, tell, write
+from torchsmith.cli.console import paint, print_json, print_problem, tell, write
+from torchsmith.cli.nix_options import print_failures
 from torchsmith.edge.problem import Problem, Where
-from torchsmith.edge.words import grouped, some_of
 from torchsmith.nix.embedded import Answer
 from torchsmith.nix.evaluate import EvalResult
-
-NAMED = 3  # recipes with the same failure that are named; the rest is counted
 
 
 class EvalRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,15 +62,6 @@ def print_results(results: Sequence[EvalResult], *, as_json: bool) -> None:
     words += [f"{cached} cached"] if cached else []
     words += [f"{failed} failed"] if failed else []
     tell(", ".join(words))
-
-
-def print_failures(results: Sequence[EvalResult]) -> None:
-    """The recipes that do not evaluate, by cause: one that many have in common is told once."""
-    causes = grouped((one.cause, one) for one in results if one.cause is not None)
-    for cause, failed in causes.items():
-        names = some_of([result.name for result in failed], NAMED)
-        words = cause.message + paint(f" ({names})", "dim", sys.stderr)
-        print_problem(Problem(words, where=cause.where or Where(str(failed[0].path))))
 
 
 def _row(result: EvalResult) -> EvalRow:

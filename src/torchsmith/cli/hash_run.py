@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.cli.console import err, print_json, say_recovered
-from torchsmith.cli.paint import tell, warn
+from torchsmith.cli.console import err, print_json, say_recovered, tell, warn
 from torchsmith.edge.problem import Refused
 from torchsmith.nix.store import StoreOptions
 from torchsmith.nix.tool import find_nix

@@ -8,9 +8,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import out, plain_table, print_json
-from torchsmith.cli.next_step import next_step
-from torchsmith.cli.paint import write
+from torchsmith.cli.console import next_step, out, plain_table, print_json, write
 from torchsmith.plan.line import AddedLine, LineRow, line_rows
 from torchsmith.workspace.load import Workspace
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 
+from torchsmith.cli.console import print_problem, print_problem_json
 from torchsmith.edge.problem import Lacking, Problem
 
 INTERRUPTED = 130  # what shells say of Ctrl-C
@@ -38,7 +39,7 @@ def run() -> None:
 
 def _run(words: list[str]) -> None:
     if words in HELP and "_TORCHSMITH_COMPLETE" not in os.environ:
-        from torchsmith.cli.overview import print_overview
+        from torchsmith.cli.panels import print_overview
 
         print_overview()
         return
@@ -58,8 +59,6 @@ def _run(words: list[str]) -> None:
 
 def fail(problem: Problem) -> None:
     """Say what is wrong, to a program too where it asked for JSON, and exit."""
-    from torchsmith.cli.console import print_problem, print_problem_json
-
     print_problem(problem)
     try:
         if "--json" in sys.argv:

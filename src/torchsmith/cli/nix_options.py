@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from torchsmith.cli.console import paint, print_problem
 from torchsmith.cli.options import complete_selectors
 from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.problem import Invalid
+from torchsmith.edge.problem import Exit, Invalid, Problem, Where
+from torchsmith.edge.words import grouped, some_of
 
 if TYPE_CHECKING:
     from torchsmith.nix.evaluate import EvalResult, Evaluable
@@ -37,6 +40,7 @@ NixpkgsOption = Annotated[
 ]
 MemoryOption = Annotated[float, Option("GiB that a worker may use.", min=0.25)]
 TimeoutOption = Annotated[float, Option("Seconds that a recipe may take.", min=1)]
+NAMED = 3  # recipes with the same failure that are named; the rest is counted
 
 
 class NixOptions(msgspec.Struct, frozen=True):
@@ -137,3 +141,16 @@ def evaluation(
         return with_means(results)
 
     return nix, run
+
+
+def print_failures(results: Sequence[EvalResult]) -> Exit:
+    """The recipes that do not evaluate, by cause: one that many have in common is told once. Returns the
+    exit code for them."""
+    from torchsmith.nix.evaluate import exit_of
+
+    causes = grouped((one.cause, one) for one in results if one.cause is not None)
+    for cause, failed in causes.items():
+        names = some_of([result.name for result in failed], NAMED)
+        words = cause.message + paint(f" ({names})", "dim", sys.stderr)
+        print_problem(Problem(words, where=cause.where or Where(str(failed[0].path))))
+    return exit_of([cause.message for cause in causes])

@@ -6,12 +6,14 @@ import contextlib
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
+
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.problem import Problem
 
 
 def complete_names(incomplete: str) -> list[str]:
     """Variant names of the workspace at hand, for the shell."""
-    from torchsmith.edge.problem import Problem
     from torchsmith.workspace.load import open_workspace
 
     try:
@@ -31,7 +33,6 @@ def complete_cells(incomplete: str) -> list[str]:
 
 def complete_profiles(incomplete: str) -> list[str]:
     """Profiles of the workspace at hand and those that every workspace knows."""
-    from torchsmith.edge.problem import Problem
     from torchsmith.workspace.load import default_profiles, open_workspace
 
     own: list[str] = []
@@ -96,18 +97,7 @@ AdoptedPaths = Annotated[
     list[Path] | None,
     Argument("With --adopt: take over these files alone, pages and Flox files too.", metavar="[PATH]..."),
 ]
-AdoptOption = Annotated[bool, Option("Take over recipes that are not torchsmith's.")]
 WaitOption = Annotated[float, Option("Seconds to wait for another run to end.", min=0)]
-
-
-def check_svg(path: Path | None) -> None:
-    """A Problem, before the answer, where a drawing of it could not be written."""
-    from torchsmith.edge.files import check_own
-
-    if path is not None:
-        check_own(path, "<svg")
-
-
 SvgOption = Annotated[Path | None, Option("Draw it, too: an SVG for light and dark.", metavar="FILE")]
 Selectors = Annotated[
     list[str] | None,
@@ -122,10 +112,39 @@ VariantOption = Annotated[
     str | None,
     Option("The variant it should be; else the one in the path's name.", autocompletion=complete_names),
 ]
-PAIR = "Its pair, where the catalog has none."
-VisionOption = Annotated[str, Option(PAIR)]
-AudioOption = Annotated[str, Option(PAIR)]
-PairOption = Annotated[
-    list[str] | None, Option("The release of another package that goes with it.", metavar="NAME=VERSION")
-]
 TarballHashOption = Annotated[str, Option("The hash of its tarball, where it is known.")]
+
+
+def check_svg(path: Path | None) -> None:
+    """A Problem, before the answer, where a drawing of it could not be written."""
+    from torchsmith.edge.files import check_own
+
+    if path is not None:
+        check_own(path, "<svg")
+
+
+Pair = Annotated[str, Option("Its pair, where the catalog has none.")]
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    """Whether and when recipes are written, and over whose."""
+
+    dry_run: DryRunOption = False
+    adopt: Annotated[bool, Option("Take over recipes that are not torchsmith's.")] = False
+    wait: WaitOption = 0.0
+
+
+class PairOptions(msgspec.Struct, frozen=True):
+    """The releases that go with a torch."""
+
+    torchvision: Pair = ""
+    torchaudio: Pair = ""
+    pair: Annotated[
+        list[str] | None, Option("The release of another package that goes with it.", metavar="NAME=VERSION")
+    ] = None
+
+    def releases(self) -> dict[str, str]:
+        """Those that were named, by package."""
+        from torchsmith.plan.pin import pairs_of
+
+        return pairs_of(self.pair or [], torchvision=self.torchvision, torchaudio=self.torchaudio)

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.cli.console import out, plain_table, print_json, say_recovered
-from torchsmith.cli.next_step import next_step
-from torchsmith.cli.paint import write
+from torchsmith.cli.console import next_step, out, plain_table, print_json, say_recovered, write
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.plan.package import PackageChange
 from torchsmith.plan.package_entry import PackageRow, package_row

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.cli.paint import warn
+from torchsmith.cli.console import warn
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import NotFound
-from torchsmith.nix.graph import Graph
-from torchsmith.page.collect import PageRequest
+from torchsmith.nix.graph import Graph, graph_of
+from torchsmith.page.collect import PageRequest, pickable
 from torchsmith.page.draw import Picture
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
@@ -49,9 +49,7 @@ def page_request(
 
 
 def _graph(root: Path, workspace: Workspace, nixpkgs: list[str] | None) -> Graph:
-    from torchsmith.cli.eval_view import print_failures
-    from torchsmith.cli.nix_options import NixOptions, evaluation
-    from torchsmith.nix.graph import graph_of
+    from torchsmith.cli.nix_options import NixOptions, evaluation, print_failures
 
     nix, ask = evaluation(NixOptions(nixpkgs), workspace=workspace, instantiate=True)
     results = ask(recipes_in(root, workspace))
@@ -66,7 +64,6 @@ def with_cover(request: PageRequest, fleet: Path) -> PageRequest:
     """The same with the best plans for a fleet."""
     from torchsmith.host.cover import Cover
     from torchsmith.host.fleet import read_fleet
-    from torchsmith.page.collect import pickable
     from torchsmith.page.pictures import cover_points
 
     catalog = request.workspace.catalog

@@ -1,6 +1,12 @@
-"""The verbs, in the order of the work; a panel's line says how those that sound alike differ."""
+"""The verbs, in the order of the work; a panel's line says how those that sound alike differ.
+
+`torchsmith --help` prints them out of a page that `make pages` keeps fresh."""
 
 from __future__ import annotations
+
+from pathlib import Path
+
+from torchsmith.cli.console import paint, write
 
 # A panel, what it is for, and its verbs. Each verb is a module of cli/verbs.
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -30,3 +36,19 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 VERBS = tuple(verb for _, verbs in PANELS.values() for verb in verbs)
+PAGE = Path(__file__).with_name("overview.txt")
+
+
+def print_overview() -> None:
+    """The page, its headings and verbs painted where somebody watches."""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        heading, colon, rest = line.partition(":")
+        if line.startswith("    "):
+            write(line)
+        elif line.startswith("  "):
+            word, space, about = line.strip().partition(" ")
+            write(f"  {paint(word, 'cyan')}{space}{about}")
+        elif colon:
+            write(paint(heading + colon, "bold") + paint(rest, "dim"))
+        else:
+            write(line)

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.cli.console import print_json, say_recovered
-from torchsmith.cli.next_step import next_step
-from torchsmith.cli.paint import paint, tell, write
+from torchsmith.cli.console import next_step, paint, print_json, say_recovered, tell, write
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.plan.apply import Applied
 from torchsmith.plan.plan import PHASES, WorkspacePlan

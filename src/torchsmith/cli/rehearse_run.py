@@ -21,15 +21,12 @@ from torchsmith.build.rehearsal import (
 from torchsmith.build.run import RunSummary
 from torchsmith.build.start import BuildRequest, Prepared
 from torchsmith.cli.artifact_view import print_checks
-from torchsmith.cli.build_plan_view import print_broken
-from torchsmith.cli.build_run import exit_of_run, prepared
+from torchsmith.cli.build_run import exit_of_run, prepared, print_broken
 from torchsmith.cli.build_view import watching
-from torchsmith.cli.console import err, print_json
-from torchsmith.cli.diagnosis_view import print_diagnosis
-from torchsmith.cli.next_step import command
+from torchsmith.cli.console import command, err, print_json, write
 from torchsmith.cli.nix_options import tree_words
-from torchsmith.cli.paint import write
 from torchsmith.cli.remaining import duration
+from torchsmith.cli.verbs.diagnose import print_diagnosis
 from torchsmith.edge.problem import Exit, Lacking
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import exit_of

@@ -10,7 +10,7 @@ import msgspec
 
 from torchsmith.artifact.report import Report, verify
 from torchsmith.catalog import Catalog
-from torchsmith.cli.paint import warn
+from torchsmith.cli.console import warn
 from torchsmith.edge.files import inside, write_atomic
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Variant

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, width, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import Painted, columns, tell, warn, width, write
 from torchsmith.cli.params import Argument, Option
-from torchsmith.plan.align import Alignment, Unaligned
+from torchsmith.plan.align import Alignment, Unaligned, align, make_missing, write_missing
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
 
@@ -49,10 +49,6 @@ def run(
     The exit code is 1 when something is missing; what a package cannot have is not, and the reason is
     said. With [bold]--create[/bold] what is missing is written, of the release that its siblings are of.
     """
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.plan.align import align, make_missing, write_missing
-
     alignment = align(tuple(paths or (Path(),)), workspace)
     if create:
         made = make_missing(alignment)
@@ -62,10 +58,9 @@ def run(
     else:
         print_json(_document(alignment)) if json else _print_alignment(alignment)
         wrong = bool(alignment.missing)
-        if wrong and not json:
+        if wrong:
             next_step("align", *map(str, paths or ()), "--create", workspace=workspace)
-    if wrong:
-        raise SystemExit(1)
+    exit_if(wrong)
 
 
 def _document(alignment: Alignment) -> AlignmentDocument:

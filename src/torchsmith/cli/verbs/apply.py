@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torchsmith.cli.console import exit_if, next_step
 from torchsmith.cli.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
 from torchsmith.cli.params import Option
 
@@ -30,7 +31,6 @@ def run(
     unless [bold]--adopt[/bold] is given, and the exit code is then 1.
     """
     from torchsmith.cli import plan_view as view
-    from torchsmith.cli.next_step import next_step
     from torchsmith.plan.apply import ApplyRequest, apply_plan
     from torchsmith.plan.plan import plan_workspace
 
@@ -38,12 +38,10 @@ def run(
     if dry_run:
         plan = plan_workspace(workspace, profile, adopt=adopt, paths=named)
         view.print_plan_json(plan) if json else view.print_plan(plan, workspace)
-        if not json and any(one.kind != "keep" for one in plan.changes):
+        if any(one.kind != "keep" for one in plan.changes):
             next_step("apply", workspace=workspace)
         return
     applied = apply_plan(ApplyRequest(workspace, profile, adopt, named, allow_dirty, per_file, commit, wait))
     view.print_applied_json(applied) if json else view.print_applied(applied)
-    if applied.left:
-        raise SystemExit(1)
-    if not json:
-        next_step("build", "--dry-run", workspace=workspace, why="what would it take?")
+    exit_if(applied.left)
+    next_step("build", "--dry-run", workspace=workspace, why="what would it take?")

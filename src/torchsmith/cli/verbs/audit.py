@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from torchsmith.cli.nix_options import NixpkgsOption
+from torchsmith.cli.console import exit_if, tell
+from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import tell
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.problem import Incomplete
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
 
 
-class Format(StrEnum):
-    """How findings are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    SARIF = "sarif"
-    MARKDOWN = "markdown"
-    GITHUB = "github"
-    JUNIT = "junit"
-
-
+Format = Literal["table", "json", "sarif", "markdown", "github", "junit"]
 VALUES = "Evaluate recipes without Nix; else if installed."
 Places = Annotated[
     list[str] | None,
@@ -35,7 +25,7 @@ Places = Annotated[
 def run(
     paths: Places = None,
     workspace: WorkspaceOption = None,
-    format: Annotated[Format, Option("--format", "-f", "How to print.")] = Format.TABLE,
+    format: Annotated[Format, Option("--format", "-f", "How to print.")] = "table",
     select: Annotated[list[str] | None, Option("Only these rules: TS401, or TS4.")] = None,
     ignore: Annotated[list[str] | None, Option("Not these rules.")] = None,
     notes: Annotated[bool, Option("Show what could be better, too.")] = False,
@@ -62,12 +52,10 @@ def run(
     from torchsmith.audit.finding import Severity
     from torchsmith.audit.run import AuditRequest, audit
     from torchsmith.cli import audit_view as view
-    from torchsmith.cli.nix_options import read_trees
-    from torchsmith.edge.problem import Incomplete
     from torchsmith.workspace.checkout import split, workspace_folder, workspace_of
 
     if explain is not None:
-        view.explain(explain, as_json=json or format is Format.JSON)
+        view.explain(explain, as_json=json or format == "json")
         return
     if write_baseline and baseline is None:
         raise Incomplete("--write-baseline needs --baseline FILE, where to write")
@@ -88,6 +76,5 @@ def run(
         view.print_fixes(report, written=True, workspace=opened.root if opened else None)
         report = audit(request)
     shown = report if notes else report.without(Severity.NOTE)
-    view.print_report(shown, "json" if json else format.value, paths or (), workspace, verbose=verbose)
-    if report.of(Severity.ERROR):
-        raise SystemExit(1)
+    view.print_report(shown, "json" if json else format, paths or (), workspace, verbose=verbose)
+    exit_if(report.of(Severity.ERROR))

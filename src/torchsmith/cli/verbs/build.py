@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.console import exit_if, say_recovered
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.params import Option
+from torchsmith.edge.problem import by_name
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --simulate --nixpkgs sample"
@@ -47,9 +49,7 @@ def run(
     """
     from torchsmith.build.start import BACKENDS, workspace_record
     from torchsmith.cli.build_run import asked_before, carry_out, drawable, show_simulation
-    from torchsmith.cli.console import say_recovered
     from torchsmith.cli.hash_run import mend
-    from torchsmith.edge.problem import by_name
     from torchsmith.workspace.journal import finish_stopped
 
     drawable(svg, simulate=simulate)
@@ -74,5 +74,5 @@ def run(
             mend(opened, record, request.selectors, request.trees, accept=False)
         if simulate:
             show_simulation(request, opened, record, as_json=json, svg=svg)
-        elif code := carry_out(request, opened, record, dry_run=dry_run, as_json=json):
-            raise SystemExit(int(code))
+        else:
+            exit_if(carry_out(request, opened, record, dry_run=dry_run, as_json=json))

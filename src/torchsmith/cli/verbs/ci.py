@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.console import tell
 from torchsmith.cli.options import Selectors, WorkspaceOption
 from torchsmith.cli.params import Option, group
+from torchsmith.edge.problem import NotFound, TooLarge
 
 EXAMPLE = "torchsmith ci github sm120 > torchsmith.yml"
 app = group("A workflow for GitHub, or a jobset for Hydra, that builds the matrix.", EXAMPLE)
@@ -32,7 +34,6 @@ def github(
     With [bold]--write[/bold] it becomes .github/workflows/torchsmith.yml of the workspace.
     """
     from torchsmith.build.ci import MOST, ci_rows, github_workflow
-    from torchsmith.edge.problem import TooLarge
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
@@ -63,9 +64,7 @@ def hydra(
 
 
 def _give(root: Path | None, name: str, text: str, write: bool) -> None:
-    from torchsmith.cli.paint import tell
     from torchsmith.edge.files import write_atomic
-    from torchsmith.edge.problem import NotFound
 
     if not write:
         sys.stdout.write(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.console import answer, exit_if
 from torchsmith.cli.options import JsonOption, WorkspaceOption, check_svg
 from torchsmith.cli.params import Argument, Option
 
@@ -33,7 +34,6 @@ def run(
     """
     from torchsmith.cli.by_name import build_named
     from torchsmith.cli.compare_view import print_builds
-    from torchsmith.cli.console import answer
     from torchsmith.cli.progress import rounds_bar
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import write_atomic
@@ -57,5 +57,4 @@ def run(
     if svg:
         write_atomic(svg, forest(comparison))
     answer(comparison, print_builds, as_json=json)
-    if any(row.outcome in ("wrong", "failed") and "A" in row.detail for row in comparison.rows):
-        raise SystemExit(1)
+    exit_if(any(row.outcome in ("wrong", "failed") and "A" in row.detail for row in comparison.rows))

@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.console import exit_if, next_step, print_json, warn
 from torchsmith.cli.host_options import PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption, check_svg
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.problem import by_name
 
 EXAMPLE = "torchsmith cover sample --curve 6"
 
@@ -42,8 +44,6 @@ def run(
     is 1 where a machine is not served or an entry of the inventory could not be read.
     """
     from torchsmith.cli import cover_view as view
-    from torchsmith.cli.console import print_json
-    from torchsmith.edge.problem import by_name
     from torchsmith.host.cover import Cover
     from torchsmith.host.fleet import read_fleet
     from torchsmith.host.matrix_file import check_free, write_matrix
@@ -69,13 +69,10 @@ def run(
         write_matrix(write, chosen, f"Chosen by torchsmith cover for {fleet.name}.", read_as, replace=force)
     if not json and plan.cells:
         _say_next(write)
-    if plan.unserved or machines.unread:
-        raise SystemExit(1)
+    exit_if(plan.unserved or machines.unread)
 
 
 def _say_next(written: Path | None) -> None:
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.paint import warn
 
     if written is None:
         next_step("cover", *sys.argv[2:], "--write", "builds/torchsmith.toml", why="as a workspace")

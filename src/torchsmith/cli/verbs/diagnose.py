@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, quote, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument
+from torchsmith.edge.problem import Empty
+from torchsmith.repair.diagnose import Diagnosis, diagnose
 
 EXAMPLE = "torchsmith diagnose sample"
 
@@ -30,13 +33,9 @@ def run(
     code is 1 when no known error matches. Each verdict says how sure it is.
     """
     from torchsmith.cli.by_name import is_name, log_named
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.diagnosis_view import print_diagnosis
-    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.samples import or_sample
+    from torchsmith.cli.verbs.diagnose import print_diagnosis
     from torchsmith.edge.files import read_text
-    from torchsmith.edge.problem import Empty
-    from torchsmith.repair.diagnose import diagnose
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
@@ -49,7 +48,29 @@ def run(
         print_json(found, format=2)
     else:
         print_diagnosis(found)
-    if not found.entry:
-        raise SystemExit(1)
-    if not json and opened.root is not None and is_name(log):
+    exit_if(not found.entry)
+    if opened.root is not None and is_name(log):
         next_step("build", "--resume", workspace=workspace, why="once it is mended")
+
+
+POLICIES = {
+    "retry": "torchsmith tries it again",
+    "retry-fewer-jobs": "torchsmith tries it again with half the compilers",
+    "stop": "trying again would not help",
+}
+SURE = {"certain": "", "likely": "likely", "guess": "a guess: nothing near the end says why"}
+
+
+def print_diagnosis(found: Diagnosis, name: str = "", line: Printer = write) -> None:
+    """The answer first, the evidence after."""
+    stream = sys.stdout if line is write else sys.stderr
+    sure = f", {SURE[found.sure]}" if SURE[found.sure] else ""
+    title = (f"{name}: " if name else "") + paint(found.title, "bold red", stream)
+    line(title + paint(f"  [{found.kind}{sure}]", "dim", stream))
+    rows = {"cause": found.cause, "cure": found.cure, "policy": POLICIES[found.policy]}
+    for label, words in rows.items():
+        line(paint(f"  {label:7}", "cyan", stream) + words, hang=9)
+    if found.lines:
+        line(f"  around line {found.line_number}:" if found.line_number else "  the end:", "dim")
+        for text in found.lines:
+            quote(text, "  │ ", line)

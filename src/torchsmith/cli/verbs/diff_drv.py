@@ -7,11 +7,12 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.nix_options import NixOptions
+from torchsmith.cli.console import print_json, tell, write
+from torchsmith.cli.nix_options import NixOptions, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument
 from torchsmith.edge.problem import CannotBuild, Conflict
-from torchsmith.nix.drvdiff import Difference
+from torchsmith.nix.drvdiff import Difference, compare
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith diff-drv -w b --nixpkgs sample"
@@ -41,11 +42,7 @@ def run(
 ) -> None:
     """Say in words what differs between two derivations: the causes, not the hashes that follow from them."""
     from torchsmith.build.rehearsal import PREFIX, phases_of
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.nix_options import evaluation, open_recipes
-    from torchsmith.cli.paint import tell, write
     from torchsmith.nix.derivation import show_derivations
-    from torchsmith.nix.drvdiff import compare
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)

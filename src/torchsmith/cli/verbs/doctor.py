@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from torchsmith.cli.console import columns, exit_if, next_step, print_json, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.edge import process
+from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import Finished, find
+from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith doctor"
 
@@ -13,12 +27,6 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     Nothing is changed, every question has a limit of ten seconds, and what is not here is no failure. The
     exit code is 1 when something that is here does not work.
     """
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.health import DoctorDocument, examine
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.paint import columns, write
-    from torchsmith.workspace.load import open_workspace
-
     marks = {"works": "green", "could be better": "yellow", "does not work": "red", "not here": "dim"}
     opened = open_workspace(workspace)
     checks = list(examine(opened))
@@ -29,7 +37,193 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
         for one in checks:
             if one.todo and one.health != "works":
                 write(f"{one.name}: {one.todo}", "cyan")
-    if any(one.health == "does not work" for one in checks):
-        raise SystemExit(1)
-    if not json:
-        next_step("pick" if opened.root is None else "list", workspace=workspace)
+    exit_if(any(one.health == "does not work" for one in checks))
+    next_step("pick" if opened.root is None else "list", workspace=workspace)
+
+
+Health = Literal["works", "could be better", "does not work", "not here"]
+SECONDS = 10.0
+NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
+
+
+class HealthCheck(msgspec.Struct, frozen=True):
+    """One thing, how it stands, what was found, and what to do about it."""
+
+    name: str
+    health: Health
+    found: str
+    todo: str = ""
+
+
+class DoctorDocument(msgspec.Struct, frozen=True):
+    """Every check, in the order in which things are needed."""
+
+    checks: list[HealthCheck]
+
+
+def examine(workspace: Workspace, seconds: float = SECONDS) -> Iterator[HealthCheck]:
+    """All checks; one that fails in itself is a finding, not an end."""
+    checks: tuple[tuple[str, Callable[[float], Iterator[HealthCheck]]], ...] = (
+        ("Python", _python),
+        ("git", _git),
+        ("Nix", _nix),
+        ("Flox", _flox),
+        ("disk and memory", lambda _: _room(workspace)),
+        ("builders", lambda _: _builders(workspace)),
+        ("GPU", lambda limit: _gpu(workspace, limit)),
+        ("workspace", lambda _: _workspace(workspace)),
+    )
+    for name, check in checks:
+        try:
+            yield from check(seconds)
+        except Problem as problem:
+            yield HealthCheck(name, "does not work", problem.message, problem.hint)
+        except OSError as error:
+            yield HealthCheck(name, "does not work", error.strerror or str(error))
+
+
+def _ask(seconds: float, *words: str) -> Finished:
+    return process.run(words, timeout=seconds)
+
+
+def _said(done: Finished) -> str:
+    if done.timed_out:
+        return "it did not answer in time"
+    return (done.stdout or done.stderr).strip().split("\n")[0] or f"exit code {done.code}"
+
+
+def _good(name: str, good: bool, found: str, todo: str, otherwise: Health = "could be better") -> HealthCheck:
+    """A check that holds, or else what to do."""
+    return HealthCheck(name, "works", found) if good else HealthCheck(name, otherwise, found, todo)
+
+
+def _python(_: float) -> Iterator[HealthCheck]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
+
+
+def _git(seconds: float) -> Iterator[HealthCheck]:
+    if find("git") is None:
+        todo = "install git: Flox sees only what git knows"
+        yield HealthCheck("git", "does not work", "not installed", todo)
+        return
+    done = _ask(seconds, "git", "--version")
+    yield HealthCheck("git", "works" if done.ok else "does not work", _said(done))
+    author = os.environ.get("GIT_AUTHOR_NAME")
+    name = author or _said(_ask(seconds, "git", "config", "user.name"))
+    known = bool(author) or _ask(seconds, "git", "config", "user.email").ok
+    todo = "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
+    yield _good("git identity", known, name if known else "none is set", todo)
+
+
+def _nix(seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.nix.settings import RENAMED
+    from torchsmith.nix.tool import find_nix
+
+    if find("nix-instantiate") is None:
+        todo = f"{NIX_HINT}; without it list, show, pick, generate, audit and plan still work"
+        yield HealthCheck("Nix", "not here", "not installed", todo)
+        return
+    nix = find_nix()
+    yield HealthCheck("Nix", "works", f"{nix.version_text}, {nix.program}")
+    done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=seconds)
+    if not done.ok:
+        yield HealthCheck("Nix evaluation", "does not work", _said(done), "torchsmith eval needs it")
+    socket = Path("/nix/var/nix/daemon-socket/socket")
+    if nix.store:
+        todo = "add yourself to the group nix-users, or start nix-daemon, to share the machine's store"
+        yield HealthCheck("Nix store", "could be better", f"one of our own, {nix.store}", todo)
+    else:
+        daemon = socket.exists() and os.access(socket, os.W_OK)
+        yield HealthCheck("Nix store", "works", f"/nix/store, {'by its' if daemon else 'without a'} daemon")
+    words = ("config", "show") if nix.version >= RENAMED else ("show-config",)
+    yield from _nix_settings(nix.run(nix.nix(*words, "--json"), timeout=seconds))
+
+
+def _nix_settings(done: Finished) -> Iterator[HealthCheck]:
+    try:
+        told = msgspec.json.decode(done.stdout)
+    except msgspec.DecodeError:
+        yield HealthCheck("Nix settings", "does not work", _said(done))
+        return
+    value = {name: entry.get("value") for name, entry in told.items() if isinstance(entry, dict)}
+    todo = "sandbox = true in nix.conf: a build that sees the whole machine is not the same elsewhere"
+    yield _good("Nix sandbox", bool(value.get("sandbox")), "on" if value.get("sandbox") else "off", todo)
+    features = [str(one) for one in value.get("system-features") or ()]
+    todo = "system-features = big-parallel ... in nix.conf: torch asks for it"
+    told = ", ".join(features) or "none"
+    yield _good("Nix features", "big-parallel" in features, told, todo, "does not work")
+    trusted = [str(one) for one in value.get("trusted-users") or ()]
+    me = _user()
+    good = os.getuid() == 0 or me in trusted or "*" in trusted
+    todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
+    yield _good("Nix trust", good, f"{me} is trusted" if good else f"{me} is not trusted", todo)
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _flox(seconds: float) -> Iterator[HealthCheck]:
+    if find("flox") is None:
+        todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
+        yield HealthCheck("Flox", "not here", "not installed", todo)
+        return
+    done = _ask(seconds, "flox", "--version")
+    yield HealthCheck("Flox", "works" if done.ok else "does not work", _said(done))
+
+
+def _room(workspace: Workspace) -> Iterator[HealthCheck]:
+    from torchsmith.build.machine import this_machine
+
+    machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
+    catalog = workspace.catalog
+    torch = [one for one in catalog.estimates.values() if one.package == catalog.torch.name]
+    memory = max((one.memory_gb for one in torch), default=0.0)
+    disk = max((one.build_gb + one.store_gb for one in torch), default=0.0)
+    found = f"{machine.memory_gb:.0f} GiB, {machine.cores} cores"
+    todo = f"a torch build takes {memory:.0f} GiB or so: fewer jobs, or a builder"
+    yield _good("memory", machine.memory_gb >= memory, found, todo)
+    free = min(machine.store_gb, machine.scratch_gb)
+    todo = f"a torch build takes {disk:.0f} GiB or so"
+    yield _good("disk", free >= disk, f"{free:.0f} GiB free for the store and builds", todo)
+
+
+def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
+    from torchsmith.build.farm import configured
+
+    builders = configured(workspace.settings.builder)
+    found = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine alone"
+    todo = "torchsmith farm check tries each" if builders else ""
+    yield HealthCheck("builders", "works", found, todo)
+
+
+def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.host.given import Given, gather
+    from torchsmith.host.resolve import capability_of, known_isas
+
+    facts = gather((), Given(), workspace.catalog, seconds)
+    host = capability_of(facts)
+    isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
+    todo = "builds of this matrix do not run here"
+    yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
+    if facts.gpus is None or not facts.gpus.value:
+        todo = "none is needed to generate, build or verify; test tries GPUs where there are any"
+        yield HealthCheck("GPU", "not here", "no NVIDIA GPU", todo)
+        return
+    names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))
+    if host.driver is None:
+        yield HealthCheck("GPU", "does not work", f"{names}, no driver", "install NVIDIA's driver")
+    else:
+        yield HealthCheck("GPU", "works", f"{names}, driver {host.driver}", "torchsmith pick names its build")
+
+
+def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
+    if workspace.root is None:
+        yield HealthCheck("workspace", "not here", "no torchsmith.toml here or above", "torchsmith init")
+        return
+    found = f"{workspace.source.name}, {len(workspace.matrix.cells)} variants"
+    yield HealthCheck("workspace", "works", found)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from torchsmith.cli.nix_options import NixOptions, Recipes
+from torchsmith.cli.console import exit_if, next_step, tell
+from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Option
+from torchsmith.edge.problem import Exit
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 
@@ -29,10 +31,6 @@ def run(
     code is 1 when a recipe fails, 3 when all that failed are downloads.
     """
     from torchsmith.cli import eval_view as view
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.nix_options import evaluation, open_recipes
-    from torchsmith.cli.paint import tell
-    from torchsmith.edge.problem import Exit
     from torchsmith.nix.evaluate import exit_of
     from torchsmith.workspace.proved import remember
 
@@ -53,7 +51,6 @@ def run(
             if settled:
                 tell(f"{settled} cells that only this workspace claimed are proved to evaluate")
         code = exit_of([one.cause.message for one in results if one.cause])
-        if not (code or json):
+        if not code:
             next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nix.nixpkgs)
-    if code:
-        raise SystemExit(int(code))
+    exit_if(code)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from torchsmith.cli.console import answer, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
+from torchsmith.matrix.describe import Explanation, explain
 
 EXAMPLE = "torchsmith explain pytorch-python313-cuda13_0-sm103-avx2"
+STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": "red"}
 
 
 def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
@@ -13,11 +16,7 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
     The exit code is 1 for a cell that cannot be built.
     """
     from torchsmith.catalog.names import hardware_hint
-    from torchsmith.cli.cell_view import print_explanation
-    from torchsmith.cli.console import answer
-    from torchsmith.cli.next_step import next_step
     from torchsmith.matrix import BadName, Variant
-    from torchsmith.matrix.describe import explain
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
@@ -28,11 +27,24 @@ def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False)
         problem.hint = next(filter(None, hints), problem.hint)
         raise
     found = explain(name, opened.catalog, opened.line_of(variant), opened.standing(variant))
-    answer(found, print_explanation, as_json=json)
-    if found.verdict == "rejected":
-        raise SystemExit(1)
-    if not json:
-        if opened.root is None:
-            next_step("init", "mine", "--cell", name, why="a workspace for it")
-        elif name in {cell.name for cell in opened.matrix.cells}:
-            next_step("build", name, workspace=workspace)
+    answer(found, _print_verdict, as_json=json)
+    exit_if(found.verdict == "rejected")
+    if opened.root is None:
+        next_step("init", "mine", "--cell", name, why="a workspace for it")
+    elif name in {cell.name for cell in opened.matrix.cells}:
+        next_step("build", name, workspace=workspace)
+
+
+def _print_verdict(found: Explanation) -> None:
+    """The verdict, its reasons, and where to go instead."""
+    write(paint(f"{found.name}: ", "bold") + paint(found.verdict, STYLES[found.verdict]))
+    for reason in found.reasons:
+        write(f"  {reason}")
+    for text in found.old_spelling:
+        write(f"  spelling: {text}")
+    if found.standing:
+        write(f"  {found.standing}")
+    if found.nearest:
+        write("nearest cells that can be built and used:")
+        for name in found.nearest:
+            write(f"  {name}")

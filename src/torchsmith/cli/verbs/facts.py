@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.catalog.proof.checks import FactCheck
+from torchsmith.catalog.proof.checks import FactCheck, check_catalog, not_looked_at
+from torchsmith.cli.console import answer, err, exit_if, out, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import write
 from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith facts --offline"
@@ -35,9 +35,7 @@ def run(
     compiler has it (100 MB). What no tool was asked about is counted at the end. The exit code is 1 when a
     fact is wrong.
     """
-    from torchsmith.catalog.proof.checks import check_catalog, not_looked_at
     from torchsmith.catalog.proof.readings import chosen_toolkits, read_tools
-    from torchsmith.cli.console import answer, err
     from torchsmith.workspace.load import open_workspace
 
     catalog = open_workspace(workspace).catalog
@@ -48,16 +46,13 @@ def run(
         )
         proved = FactsDocument(check_catalog(catalog, readings), not_looked_at(catalog))
     answer(proved, _print_checks, as_json=json)
-    if any(check.outcome == "wrong" for check in proved.checks):
-        raise SystemExit(1)
+    exit_if(any(check.outcome == "wrong" for check in proved.checks))
 
 
 def _print_checks(proved: FactsDocument) -> None:
     """Every fact with its verdict, then the count, and what no tool was asked about."""
     from rich.table import Table
     from rich.text import Text
-
-    from torchsmith.cli.console import out
 
     table = Table(box=None, pad_edge=False, header_style="cyan")
     table.add_column("fact", max_width=60)

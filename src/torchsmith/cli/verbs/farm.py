@@ -8,10 +8,11 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.build.farm_check import BuilderRow
+from torchsmith.build.farm_check import BuilderRow, check_builder
+from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Option, group
+from torchsmith.edge.problem import NotFound
 
 EXAMPLE = "torchsmith farm check"
 app = group("The builders: machines of torchsmith.toml, or else of /etc/nix/machines.", EXAMPLE)
@@ -42,10 +43,6 @@ def check(
     from concurrent.futures import ThreadPoolExecutor
 
     from torchsmith.build.farm import MACHINES, configured
-    from torchsmith.build.farm_check import check_builder
-    from torchsmith.cli.console import answer
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.edge.problem import NotFound
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
@@ -58,9 +55,8 @@ def check(
     with ThreadPoolExecutor(8) as pool:
         checked = list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders))
     answer(FarmDocument(checked), _print_checked, as_json=json)
-    if not all(one.ok for one in checked):
-        raise SystemExit(1)
-    if not json and opened.root is not None:
+    exit_if(not all(one.ok for one in checked))
+    if opened.root is not None:
         next_step("build", "--simulate", workspace=workspace, why="how long on these?")
 
 

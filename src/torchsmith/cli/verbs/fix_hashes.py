@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torchsmith.cli.console import exit_if, next_step
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Option
@@ -28,12 +29,9 @@ def run(
     """
     from torchsmith.build.start import workspace_record
     from torchsmith.cli.hash_run import mend
-    from torchsmith.cli.next_step import next_step
 
     with workspace_record(workspace) as (opened, record):
         trees = read_trees(nixpkgs or [])
         mended = mend(opened, record, recipes or [], trees, accept=accept, write=not dry_run, as_json=json)
-    if mended.exit:
-        raise SystemExit(int(mended.exit))
-    if not json:
-        next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
+    exit_if(mended.exit)
+    next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.cli.console import exit_if, next_step, paint, print_json, say_recovered, tell, write
 from torchsmith.cli.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
-from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Option
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Commit
-from torchsmith.workspace.run import GenerateReport, GenerateRequest
+from torchsmith.workspace.run import GenerateReport, GenerateRequest, generate
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
 STYLES = {
@@ -70,10 +70,6 @@ def run(
     and [bold]plan[/bold] judges them. The exit code is 1 when an edited file was left, or with
     [bold]--check[/bold] one is stale.
     """
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.workspace.run import generate
-
     report = generate(
         GenerateRequest(
             workspace=workspace,
@@ -98,8 +94,7 @@ def run(
         elif not (check or dry_run):
             next_step("audit", str(workspace or "."), why="are they right?")
             next_step("build", "--dry-run", workspace=workspace, why="what would it take?")
-    if report.conflicts or (check and report.pending):
-        raise SystemExit(1)
+    exit_if(report.conflicts or (check and report.pending))
 
 
 def _kind(change: Change) -> str:
@@ -119,8 +114,6 @@ def _document(report: GenerateReport) -> GeneratedDocument:
 
 def _print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None:
     """Counts, and every file that needs a person."""
-    from torchsmith.cli.console import say_recovered
-
     line, stream = (write, sys.stdout) if check or dry_run else (tell, sys.stderr)
     say_recovered(report.recovered)
     by_kind = grouped((_kind(change), change) for change in report.changes)

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.nix_options import NixOptions, Recipes
+from torchsmith.cli.console import exit_if, next_step, paint, print_json, tell, write
+from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg
-from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Option
+from torchsmith.edge.problem import Conflict, NotKnown, did_you_mean
 from torchsmith.nix.graph import Graph, graph_of
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
@@ -51,13 +52,6 @@ def run(
 
     The derivations are put into the Nix store for it; nothing is built.
     """
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.eval_view import print_failures
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.nix_options import evaluation, open_recipes
-    from torchsmith.edge.problem import Conflict, NotKnown, did_you_mean
-    from torchsmith.nix.evaluate import exit_of
-
     if format and json:
         raise Conflict("--format draws and --json does not", hint="leave one of them out")
     if format and format not in DRAWINGS:
@@ -78,11 +72,8 @@ def run(
         from torchsmith.page.pictures import graph_picture
 
         write_svg(graph_picture(graph), svg)
-    print_failures(results)
-    code = exit_of([one.cause.message for one in results if one.cause])
-    if code:
-        raise SystemExit(int(code))
-    if not (json or format):
+    exit_if(print_failures(results))
+    if not format:
         next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nix.nixpkgs)
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from torchsmith.catalog import Catalog
+from torchsmith.cli.console import columns, next_step, print_json, warn
 from torchsmith.cli.host_options import MachineOptions
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.host.facts import GpuFacts, HostFacts
+from torchsmith.host.resolve import capability_of, known_isas
 
 EXAMPLE = "torchsmith host --json"
 
@@ -13,9 +19,6 @@ def run(*, machine: MachineOptions, workspace: WorkspaceOption = None, json: Jso
 
     The JSON can be carried to another machine and read there: torchsmith pick --from FILE.
     """
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.host_view import print_host
-    from torchsmith.cli.next_step import next_step
     from torchsmith.host.document import to_document
     from torchsmith.workspace.load import open_workspace
 
@@ -26,3 +29,48 @@ def run(*, machine: MachineOptions, workspace: WorkspaceOption = None, json: Jso
     else:
         print_host(facts, catalog)
         next_step("pick", *machine.words(), workspace=workspace)
+
+
+def print_host(facts: HostFacts, catalog: Catalog) -> None:
+    """Facts with their sources on stdout, notes on stderr."""
+    columns(list(_rows(facts, catalog)), ("cyan", "", "dim"))
+    for note in facts.notes:
+        warn(f"note: {note}")
+
+
+def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
+    stated = {"system": facts.system, "OS": facts.os, "glibc": facts.glibc, "CPU": facts.cpu_name}
+    for label, fact in stated.items():
+        if fact:
+            yield label, fact.value, fact.source
+    if facts.microarchitecture:
+        cpu = catalog.cpus.get(facts.microarchitecture.value)
+        title = cpu.title if cpu else facts.microarchitecture.value
+        yield "microarchitecture", title, facts.microarchitecture.source
+    if facts.features:
+        isas = known_isas(facts.features.value, capability_of(facts).system, catalog)
+        yield "runs builds for", ", ".join(isas) or "none of the instruction sets here", facts.features.source
+    if facts.memory_mib:
+        yield "memory", f"{facts.memory_mib.value / 1024:.0f} GiB", facts.memory_mib.source
+    if facts.driver:
+        yield "NVIDIA driver", str(facts.driver.value), facts.driver.source
+    if facts.gpus is None:
+        yield "GPUs", "nothing is known of them", ""
+    elif not facts.gpus.value:
+        yield "GPUs", "none of NVIDIA's", facts.gpus.source
+    else:
+        yield from (_gpu_row(gpu, facts.gpus.source) for gpu in facts.gpus.value)
+
+
+def _gpu_row(gpu: GpuFacts, source: str) -> tuple[str, str, str]:
+    words = [gpu.label]
+    if gpu.sm and gpu.name:
+        words.append(str(gpu.sm.value))
+    if gpu.sm is None:
+        words.append("architecture unknown")
+    if gpu.memory_mib:
+        words.append(f"{gpu.memory_mib.value / 1024:.0f} GiB")
+    if gpu.mig and gpu.mig.value:
+        words.append("split by MIG (each process sees one instance; the build is the same)")
+    where = gpu.sm.source if gpu.sm and gpu.sm.source != source else source
+    return "GPU", ", ".join(words), where

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.nix_options import NixOptions
+from torchsmith.cli.console import answer, exit_if, next_step, tell, write
+from torchsmith.cli.nix_options import NixOptions, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
-from torchsmith.cli.paint import tell, write
 from torchsmith.cli.params import Option
-from torchsmith.plan.impact import Effect
+from torchsmith.plan.impact import Effect, impact, summary
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"
 
@@ -40,21 +40,15 @@ def run(
     What the workspace asks for now is evaluated beside what a git revision holds: a recipe whose derivation
     is the same need not be built again. The exit code is 1 when a recipe no longer evaluates.
     """
-    from torchsmith.cli.console import answer
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.nix_options import evaluation
     from torchsmith.nix.evaluate import exit_of
-    from torchsmith.plan.impact import impact, summary
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace, profile)
     _, evaluate = evaluation(nix, workspace=opened)
     found = impact(opened, opened.root or Path.cwd(), against, evaluate, as_is=as_is)
     answer(ImpactDocument(summary(found), found), _print_effects, as_json=json)
-    code = exit_of([effect.after for effect in found if effect.kind == "broken"])
-    if code:
-        raise SystemExit(int(code))
-    if not json and any(effect.kind in ("changed", "new", "mended") for effect in found):
+    exit_if(exit_of([effect.after for effect in found if effect.kind == "broken"]))
+    if any(effect.kind in ("changed", "new", "mended") for effect in found):
         next_step("build", "--dry-run", workspace=workspace, nixpkgs=nix.nixpkgs, why="what would it take?")
 
 

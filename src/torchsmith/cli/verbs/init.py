@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.console import next_step, warn, write
 from torchsmith.cli.options import ProfileChoice, complete_cells
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.problem import Conflict
+from torchsmith.edge.words import grouped, some_of
 
 EXAMPLE = "torchsmith init builds --profile seed"
 
@@ -40,9 +43,6 @@ def run(
     It starts with the profile [bold]real[/bold], in which every cell has a machine that can use it.
     [bold]seed[/bold] is the whole seed plan, [bold]wide[/bold] every cell that hardware and toolkit allow.
     """
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.paint import warn
-    from torchsmith.edge.problem import Conflict
     from torchsmith.workspace.start import start_workspace
 
     if existing and (cell or profile != "real"):
@@ -63,9 +63,6 @@ def run(
 
 def _take_in(repos: list[Path], line: str | None, force: bool) -> None:
     """A workspace around repositories that are there."""
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.paint import warn, write
-    from torchsmith.edge.words import grouped, some_of
     from torchsmith.workspace.derive import block_words, derive_workspace, write_derived
 
     derived = derive_workspace(repos, line)

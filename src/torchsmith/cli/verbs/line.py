@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from torchsmith.cli.options import (
-    AudioOption,
     DryRunOption,
     JsonOption,
-    PairOption,
+    PairOptions,
     TarballHashOption,
-    VisionOption,
     WaitOption,
     WorkspaceOption,
 )
 from torchsmith.cli.params import Argument, Option, group
+from torchsmith.edge.problem import Incomplete
 
 EXAMPLE = "torchsmith init builds && torchsmith line list -w builds"
 ADD = "torchsmith line add 2.11 --torch 2.11.0 --from 2.10"
@@ -45,9 +44,8 @@ def add(
     workspace: WorkspaceOption = None,
     torch: Annotated[str, Option("The torch release, such as 2.11.0.")] = "",
     like: Annotated[str, Option("--from", "The line whose nixpkgs and fixes it takes.", metavar="LINE")] = "",
-    torchvision: VisionOption = "",
-    torchaudio: AudioOption = "",
-    pair: PairOption = None,
+    *,
+    pairs: PairOptions,
     rev: Annotated[str, Option("Another nixpkgs: 40 digits, or a pin's name.")] = "",
     sha256: TarballHashOption = "",
     dry_run: DryRunOption = False,
@@ -61,13 +59,10 @@ def add(
     carries a warning until an evaluation has proved it.
     """
     from torchsmith.cli.line_view import print_added
-    from torchsmith.edge.problem import Incomplete
     from torchsmith.plan.line import NewLine, add_line, propose_line
-    from torchsmith.plan.pin import pairs_of
 
     if not torch or not like:
         raise Incomplete("a new line needs its torch release and a line that it is like", hint=ADD)
-    pairs = pairs_of(pair or [], torchvision=torchvision, torchaudio=torchaudio)
-    new = NewLine(name, like, torch, rev, sha256, pairs)
+    new = NewLine(name, like, torch, rev, sha256, pairs.releases())
     added = propose_line(workspace, new) if dry_run else add_line(workspace, new, wait_seconds=wait)
     print_added(added, workspace, written=not dry_run, as_json=json)

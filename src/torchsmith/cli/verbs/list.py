@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
+
+from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
+from torchsmith.cli.console import Painted, columns, next_step, print_json, warn, write
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.params import Option
+from torchsmith.edge.words import counted, grouped
+from torchsmith.matrix import Cell, LeftOut, Matrix, pname
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
 
@@ -24,28 +33,149 @@ def run(
     Words about the same axis are alternatives, words about different axes must all hold:
     [bold]sm90 sm120 avx2[/bold] is both GPUs with AVX2. [bold]![/bold] leaves out.
     """
-    from torchsmith.cli import matrix_view as view
-    from torchsmith.workspace.load import open_workspace
-
     opened = open_workspace(workspace, profile)
     matrix = opened.select(selectors or [])
     if left_out:
-        view.print_left_out(view.left_out_rows(opened, matrix), as_json=json)
+        packages = {cell.variant.package for cell in matrix.cells}
+        rows = [left for left in opened.matrix.left_out if left.variant.package in packages]
+        _print_left_out(rows, as_json=json)
     elif names:
         sys.stdout.write("".join(f"{cell.name}\n" for cell in matrix.cells))
     elif json:
-        view.print_cells(matrix, opened.catalog)
+        print_json(CellDocument([_row(cell, opened.catalog) for cell in matrix.cells]))
     else:
-        view.print_grid(matrix, opened)
-        if matrix.cells:
-            from torchsmith.cli.next_step import next_step
-
-            if opened.root is None:
-                next_step("init", "builds", why="a workspace of your own, to change")
-            elif not any(opened.root.glob("build-*")):
-                next_step("generate", workspace=workspace)
+        _print_grid(matrix, opened.catalog)
+        if matrix.cells and opened.root is None:
+            next_step("init", "builds", why="a workspace of your own, to change")
+        elif matrix.cells and opened.root and not any(opened.root.glob("build-*")):
+            next_step("generate", workspace=workspace)
     if not matrix.cells and not left_out:
-        from torchsmith.cli.paint import warn
-
         warn("every cell is left out; torchsmith list --left-out says why")
         raise SystemExit(1)
+
+
+class CellRow(msgspec.Struct, frozen=True):
+    """A cell of the matrix."""
+
+    name: str
+    package: str
+    version: str
+    pname: str
+    python: PythonVersion
+    cuda: CudaVersion | None
+    sm: Sm | None
+    isa: str
+    system: str
+    line: str
+    warnings: list[str]
+
+
+class CellDocument(msgspec.Struct, frozen=True):
+    """The cells that were asked for."""
+
+    cells: list[CellRow]
+
+
+class LeftOutRow(msgspec.Struct, frozen=True):
+    """A cell that the matrix leaves out, and why."""
+
+    name: str
+    reasons: list[str]
+
+
+class LeftOutDocument(msgspec.Struct, frozen=True):
+    """The cells that were left out."""
+
+    left_out: list[LeftOutRow]
+
+
+def _row(cell: Cell, catalog: Catalog) -> CellRow:
+    variant, line = cell.variant, catalog.lines[cell.line]
+    package, version = variant.package.name, line.version_of(variant.package.name)
+    axes = (variant.python, variant.cuda, variant.sm, variant.isa, catalog.isas[variant.isa].platform)
+    warnings = [str(warning) for warning in cell.warnings]
+    return CellRow(cell.name, package, version, pname(variant, line), *axes, cell.line, warnings)
+
+
+def _print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
+    """The cells left out with their reasons."""
+    if as_json:
+        left = [LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows]
+        print_json(LeftOutDocument(left))
+        return
+    found = grouped(("; ".join(map(str, row.reasons)), row.variant.name) for row in rows)
+    for why, names in found.items():
+        write(f"{counted(len(names), 'cell')}: {why}", "bold")
+        for name in names:
+            write(f"  {name}")
+    if not rows:
+        write("nothing is left out")
+
+
+def _print_grid(matrix: Matrix, catalog: Catalog) -> None:
+    """One grid for each line, Python and CUDA; packages with the same cells share a grid."""
+    marks: set[str] = set()
+    grids = grouped(((cell.line, cell.variant.python, cell.variant.cuda), cell) for cell in matrix.cells)
+    for (line_name, python, cuda), cells in grids.items():
+        packages = Matrix(tuple(cells)).packages(catalog)
+        line = catalog.lines[line_name]
+        versions = ", ".join(f"{one} {line.version_of(one.name)}".strip() for one in packages)
+        target = f"CUDA {cuda}" if cuda else "CPU only"
+        write(f"{versions}; Python {python}; {target}", "bold")
+        rows = _grid(cells, packages, catalog)
+        columns(rows)
+        marks |= {cell[0].strip() for row in rows[1:] for cell in row[1:-1]}
+        write()
+    _print_legend(marks)
+    _print_summary(matrix, catalog)
+
+
+def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> list[list[Painted]]:
+    isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in cells)]
+    rows: list[list[Painted]] = [[(word, "cyan") for word in ("GPU", *isas, "parts")]]
+    sms = sorted({cell.variant.sm for cell in cells}, key=lambda sm: sm.number if sm else 0)
+    for sm in sms:
+        here = [cell for cell in cells if cell.variant.sm == sm]
+        marks = [_mark([c for c in here if c.variant.isa == isa], packages) for isa in isas]
+        shown = [(text.center(len(isa)), look) for (text, look), isa in zip(marks, isas, strict=True)]
+        rows.append([str(sm) if sm else "none", *shown, (catalog.gpus[sm].title if sm else "", "dim")])
+    return rows
+
+
+def _mark(cells: Sequence[Cell], packages: Sequence[Package]) -> tuple[str, str]:
+    """● in every package, its count where only some have it; ▲ with a warning."""
+    if not cells:
+        return "·", "dim"
+    mark = "●" if len(cells) == len(packages) else f"{len(cells)}/{len(packages)}"
+    if any(cell.warnings for cell in cells):
+        return "▲" if mark == "●" else f"▲{mark}", "yellow"
+    return mark, "green"
+
+
+LEGEND = {
+    "●": "● in every package",
+    "▲": "▲ with a warning, told below",
+    "·": "· not in the matrix",
+}
+
+
+def _print_legend(marks: set[str]) -> None:
+    shown = [words for mark, words in LEGEND.items() if any(mark in one for one in marks)]
+    if any("/" in one for one in marks):
+        shown.append("1/3 in one of three packages")
+    if shown:
+        write("  ".join(shown), "dim")
+
+
+def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
+    packages = matrix.packages(catalog)
+    held = [{c.variant.cell for c in matrix.cells if c.variant.package == package} for package in packages]
+    names = ", ".join(map(str, packages))
+    if len(packages) > 1 and all(one == held[0] for one in held):
+        parts = f"{counted(len(held[0]), 'cell')} in all {len(packages)} packages ({names})"
+    else:
+        parts = ", ".join(f"{len(one)} {package}" for one, package in zip(held, packages, strict=True))
+    write(f"{counted(len(matrix.cells), 'variant')}: {parts}")
+    warned = Counter(str(warning) for cell in matrix.cells for warning in cell.warnings)
+    for text, count in warned.items():
+        write(f"▲ {counted(count, 'variant')}: {text}", "yellow")

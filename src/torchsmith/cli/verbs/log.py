@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+from torchsmith.cli.console import warn
 from torchsmith.cli.options import WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 
@@ -21,7 +22,6 @@ def run(
     """Print the log of a job's last build."""
     from torchsmith.build.start import workspace_record
     from torchsmith.cli.by_name import last_log
-    from torchsmith.cli.paint import warn
     from torchsmith.edge.files import read_text
 
     with workspace_record(workspace, read_only=True) as (_, record):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from torchsmith.cli.nix_options import MemoryOption, NixpkgsOption, TimeoutOption
-from torchsmith.cli.options import AdoptOption, DryRunOption, JsonOption, WaitOption, WorkspaceOption
+from torchsmith.cli.console import exit_if
+from torchsmith.cli.nix_options import MemoryOption, NixOptions, NixpkgsOption, TimeoutOption, evaluation
+from torchsmith.cli.options import JsonOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.params import Argument, Option, group
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
@@ -54,9 +55,8 @@ def add(
     nixpkgs: NixpkgsOption = None,
     memory: MemoryOption = 4.0,
     timeout: TimeoutOption = 300.0,
-    dry_run: DryRunOption = False,
-    adopt: AdoptOption = False,
-    wait: WaitOption = 0.0,
+    *,
+    writing: WriteOptions,
     json: JsonOption = False,
 ) -> None:
     """Add a package of nixpkgs to the workspace: its entry in catalog/packages.toml, and its recipes.
@@ -65,7 +65,6 @@ def add(
     torch or other packages of the matrix lie below it, and how its build is told its GPU. What Nix refuses is
     left out, with Nix's own error as the reason.
     """
-    from torchsmith.cli.nix_options import NixOptions, evaluation
     from torchsmith.cli.package_view import print_change
     from torchsmith.nix.graph import graph_of
     from torchsmith.plan import package as plan
@@ -79,30 +78,29 @@ def add(
     plan.check_name(opened, new)  # before Nix is looked for
     asked = NixOptions(nixpkgs, memory=memory, timeout=timeout, cache=False)
     nix, evaluate = evaluation(asked, workspace=opened, instantiate=True)
-    change = plan.propose(workspace, new, evaluate, lambda results: graph_of(nix, results), adopt=adopt)
-    if not dry_run:
-        change = plan.write(workspace, change, wait_seconds=wait)
-    print_change(change, workspace, added=True, written=not dry_run, as_json=json)
-    if change.blocked:
-        raise SystemExit(1)
+    change = plan.propose(
+        workspace, new, evaluate, lambda results: graph_of(nix, results), adopt=writing.adopt
+    )
+    if not writing.dry_run:
+        change = plan.write(workspace, change, wait_seconds=writing.wait)
+    print_change(change, workspace, added=True, written=not writing.dry_run, as_json=json)
+    exit_if(change.blocked)
 
 
 @app.command("remove", epilog="Example: [bold]torchsmith package remove torchmetrics[/bold]")
 def remove(
     name: NameArgument,
     workspace: WorkspaceOption = None,
-    dry_run: DryRunOption = False,
-    adopt: AdoptOption = False,
-    wait: WaitOption = 0.0,
+    *,
+    writing: WriteOptions,
     json: JsonOption = False,
 ) -> None:
     """Take a package out of the workspace: its entry, where it is the workspace's own, and its recipes."""
     from torchsmith.cli.package_view import print_change
     from torchsmith.plan import package as plan
 
-    change = plan.propose_removal(workspace, name, adopt=adopt)
-    if not dry_run:
-        change = plan.write(workspace, change, wait_seconds=wait)
-    print_change(change, workspace, added=False, written=not dry_run, as_json=json)
-    if change.blocked:
-        raise SystemExit(1)
+    change = plan.propose_removal(workspace, name, adopt=writing.adopt)
+    if not writing.dry_run:
+        change = plan.write(workspace, change, wait_seconds=writing.wait)
+    print_change(change, workspace, added=False, written=not writing.dry_run, as_json=json)
+    exit_if(change.blocked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.console import print_json, tell, write
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
@@ -32,9 +33,7 @@ def run(
     It tells of every cell how it stands, and why: recipe, findings, what it shares, builds and verification.
     Nothing outside the workspace's folder is read, and nothing is built.
     """
-    from torchsmith.cli.console import print_json
     from torchsmith.cli.page_run import page_request, with_cover
-    from torchsmith.cli.paint import tell, write
     from torchsmith.edge.files import check_own, write_atomic
     from torchsmith.page.collect import collect, pickable
     from torchsmith.page.html import GENERATOR, page

@@ -7,23 +7,13 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.nix_options import NixpkgsOption
-from torchsmith.cli.options import (
-    AdoptOption,
-    AudioOption,
-    DryRunOption,
-    JsonOption,
-    PairOption,
-    TarballHashOption,
-    VisionOption,
-    WaitOption,
-    WorkspaceOption,
-)
-from torchsmith.cli.paint import tell, write
+from torchsmith.cli.console import exit_if, next_step, print_json, say_recovered, tell, write
+from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation
+from torchsmith.cli.options import JsonOption, PairOptions, TarballHashOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.words import counted
 from torchsmith.plan.impact import Effect, summary
-from torchsmith.plan.pin import Proposal
+from torchsmith.plan.pin import Move, Proposal, carry_out, evaluated, learnt, propose
 
 EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
 SHOWN = 5
@@ -48,14 +38,11 @@ def run(
     learn: Annotated[bool, Option("Download the tarball, and state the hash that it has.")] = False,
     tarball: Annotated[str, Option("With --learn: the address of a mirror.")] = "",
     torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = "",
-    torchvision: VisionOption = "",
-    torchaudio: AudioOption = "",
-    pair: PairOption = None,
+    *,
+    pairs: PairOptions,
     evaluate: Annotated[bool, Option("--eval", "Evaluate before and after with Nix.")] = False,
     nixpkgs: NixpkgsOption = None,
-    dry_run: DryRunOption = False,
-    adopt: AdoptOption = False,
-    wait: WaitOption = 0.0,
+    writing: WriteOptions,
     json: JsonOption = False,
 ) -> None:
     """Move a line to another nixpkgs revision or torch release: every recipe of it, or none.
@@ -65,41 +52,33 @@ def run(
     hash of the nixpkgs tarball is learnt from a download, of the new revision or of those that the line has;
     with [bold]--eval[/bold] Nix says what changes, derivation by derivation.
     """
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.nix_options import NixOptions, evaluation
-    from torchsmith.plan.pin import Move, carry_out, evaluated, learnt, pairs_of, propose
     from torchsmith.workspace.load import open_workspace
 
-    pairs = pairs_of(pair or [], torchvision=torchvision, torchaudio=torchaudio)
-    move = Move(line, rev, sha256, torch, pairs)
+    move = Move(line, rev, sha256, torch, pairs.releases())
     if learn:
         move = learnt(workspace, move, tarball)
     asked = NixOptions(nixpkgs)
     ask = evaluation(asked, workspace=open_workspace(workspace))[1] if evaluate else None
-    if dry_run:
-        proposal = propose(workspace, move, adopt=adopt)
+    if writing.dry_run:
+        proposal = propose(workspace, move, adopt=writing.adopt)
     else:
-        proposal = carry_out(workspace, move, adopt=adopt, wait_seconds=wait)
+        proposal = carry_out(workspace, move, adopt=writing.adopt, wait_seconds=writing.wait)
     effects = evaluated(proposal, ask) if ask else None
     if json:
         recipes, blocked = ([one.path for one in changes] for changes in (proposal.recipes, proposal.blocked))
         facts, to_learn = proposal.facts, proposal.to_learn
-        written = not dry_run and bool(facts or recipes)
+        written = not writing.dry_run and bool(facts or recipes)
         print_json(PinDocument(written, facts, recipes, blocked, to_learn, effects))
     else:
-        _print_proposal(proposal, effects, written=not dry_run)
-    if dry_run and proposal.blocked:
-        raise SystemExit(1)
-    if not (dry_run or json):
+        _print_proposal(proposal, effects, written=not writing.dry_run)
+    exit_if(writing.dry_run and proposal.blocked)
+    if not writing.dry_run:
         unknown = proposal.to_learn and not learn
         next_step("fix-hashes" if unknown else "eval", workspace=workspace, nixpkgs=nixpkgs)
 
 
 def _print_proposal(proposal: Proposal, effects: Sequence[Effect] | None, *, written: bool) -> None:
     """Facts, recipes, what is to be learned, and what evaluation says."""
-    from torchsmith.cli.console import say_recovered
-
     say_recovered(proposal.recovered)
     for name in proposal.facts:
         write(f"{'wrote' if written else 'would write'} catalog/{name}.toml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torchsmith.cli.console import exit_if, next_step
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Option
 
@@ -23,7 +24,6 @@ def run(
     wanted and without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
     """
     from torchsmith.cli import plan_view as view
-    from torchsmith.cli.next_step import next_step
     from torchsmith.plan.plan import plan_workspace
 
     plan = plan_workspace(workspace, profile)
@@ -33,5 +33,4 @@ def run(
         view.print_plan(plan, workspace, verbose=verbose)
         if plan.pending and not check:
             next_step("apply", workspace=workspace)
-    if check and plan.pending:
-        raise SystemExit(1)
+    exit_if(check and plan.pending)

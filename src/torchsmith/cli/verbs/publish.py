@@ -9,11 +9,12 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.nix_options import NixpkgsOption, Recipes
+from torchsmith.cli.console import answer, exit_if, next_step, paint, say_recovered, tell, write
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import paint, tell, write
 from torchsmith.cli.params import Option
-from torchsmith.publish.publish import PublishedRow
+from torchsmith.edge.problem import Incomplete
+from torchsmith.publish.publish import PublishedRow, Publisher
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
@@ -46,12 +47,7 @@ def run(
     """
     from torchsmith.build.flox_backend import require_flox
     from torchsmith.build.start import state_folder, workspace_record
-    from torchsmith.cli.console import answer, say_recovered
-    from torchsmith.cli.next_step import next_step
-    from torchsmith.cli.nix_options import read_trees
     from torchsmith.cli.verified import changed_since, why_unverified
-    from torchsmith.edge.problem import Incomplete
-    from torchsmith.publish.publish import Publisher
     from torchsmith.workspace.checkout import choose
     from torchsmith.workspace.journal import finish_stopped
 
@@ -68,13 +64,11 @@ def run(
         publisher = Publisher(require_flox(), org, record, logs, verified, changed, force, push)
         rows = publisher.publish(chosen, dry_run=dry_run)
     answer(PublishDocument(rows), _print_rows, as_json=json)
-    if any(row.standing in ("failed", "not verified") for row in rows):
-        raise SystemExit(1)
-    if rows and not json:
-        if dry_run:
-            next_step("publish", *(recipes or ()), workspace=workspace)
-        else:
-            next_step("pick", "--org", org, "--manifest", workspace=workspace, why="for those who install")
+    exit_if(any(row.standing in ("failed", "not verified") for row in rows))
+    if rows and dry_run:
+        next_step("publish", *(recipes or ()), workspace=workspace)
+    elif rows:
+        next_step("pick", "--org", org, "--manifest", workspace=workspace, why="for those who install")
 
 
 def _print_rows(document: PublishDocument) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torchsmith.cli.console import exit_if, next_step
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Option
+from torchsmith.edge.problem import Incomplete
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b &&"
@@ -40,9 +42,7 @@ def run(
     """
     from torchsmith.build.plan import Means
     from torchsmith.build.start import BuildRequest, workspace_record
-    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.rehearse_run import rehearse
-    from torchsmith.edge.problem import Incomplete
 
     if not recipes and not every:
         raise Incomplete("name what to rehearse", hint="names, selectors such as sm120, or --all")
@@ -56,8 +56,6 @@ def run(
         rehearse=True,
     )
     with workspace_record(workspace, read_only=dry_run) as (opened, record):
-        if code := rehearse(request, opened, record, dry_run=dry_run, every=every, as_json=json):
-            raise SystemExit(int(code))
-    if not json:
-        words = ["rehearse"] if dry_run else ["build", "--dry-run"]
-        next_step(*words, *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
+        exit_if(rehearse(request, opened, record, dry_run=dry_run, every=every, as_json=json))
+    words = ["rehearse"] if dry_run else ["build", "--dry-run"]
+    next_step(*words, *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torchsmith.cli.nix_options import NixOptions, Recipes
+from torchsmith.cli.console import exit_if, paint, print_json, tell, warn, write
+from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.paint import paint, tell, warn, write
 from torchsmith.edge.words import some_of
 from torchsmith.nix.inventory import Inventory, take_stock
 from torchsmith.publish.sbom import Terms, cyclonedx, terms
@@ -29,24 +29,17 @@ def run(
     them, come first. The exit code is 1 where a recipe does not evaluate, 3 where all that failed are
     downloads; there is no document then, which would lack packages.
     """
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.eval_view import print_failures
-    from torchsmith.cli.nix_options import evaluation, open_recipes
-    from torchsmith.nix.evaluate import exit_of
-
     opened, chosen = open_recipes(recipes, workspace)
     tool, evaluate = evaluation(nix, workspace=opened, inventory=True)
     results = evaluate(chosen)
-    code = exit_of([one.cause.message for one in results if one.cause])
-    print_failures(results)
+    code = print_failures(results)
     inventory = take_stock(tool, results)
     title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"
     if json and not code:
         print_json(cyclonedx(inventory, title), format=None)
     elif inventory.components and not json:
         _print_terms(inventory, title)
-    if code:
-        raise SystemExit(int(code))
+    exit_if(code)
 
 
 def _print_terms(inventory: Inventory, title: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 from torchsmith.artifact.trial import Trial, try_out
+from torchsmith.cli.console import answer, err, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
-from torchsmith.cli.paint import paint, write
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith test sample --junit results.xml"
@@ -40,8 +40,6 @@ def run(
     from torchsmith.artifact.junit import junit as junit_xml
     from torchsmith.artifact.verdict import promised
     from torchsmith.cli.by_name import build_and_name
-    from torchsmith.cli.console import answer, err
-    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
@@ -58,9 +56,8 @@ def run(
     if junit:
         write_atomic(junit, junit_xml(trial))
     answer(trial, _print_trial, as_json=json)
-    if not trial.ok:
-        raise SystemExit(1)
-    if not json and opened.settings.org and path != word:
+    exit_if(not trial.ok)
+    if opened.settings.org and path != word:
         next_step("publish", word.name, workspace=workspace)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.cli.console import exit_if, next_step, print_json
 from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption, check_svg
 from torchsmith.cli.params import Argument, Option
 
@@ -39,8 +40,6 @@ def run(
     from torchsmith.artifact.verdict import promised
     from torchsmith.cli.artifact_view import VerifyDocument, print_comparison, print_report
     from torchsmith.cli.by_name import build_and_name, build_named
-    from torchsmith.cli.console import print_json
-    from torchsmith.cli.next_step import next_step
     from torchsmith.cli.progress import reading_bar
     from torchsmith.cli.samples import or_sample
     from torchsmith.workspace.load import open_workspace
@@ -74,5 +73,4 @@ def run(
         from torchsmith.page.pictures import verify_picture
 
         write_svg(verify_picture(report, opened.catalog), svg)
-    if not report.ok:
-        raise SystemExit(1)
+    exit_if(not report.ok)
