@@ -8,7 +8,9 @@ import random
 import resource
 import subprocess
 import sys
+import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ from torchsmith.artifact.fatbin import containers_of
 from torchsmith.artifact.identity import compile_flags
 from torchsmith.artifact.inspect import EXPECTED, inspect
 from torchsmith.artifact.known import Owners
-from torchsmith.artifact.source import Damaged, open_file
+from torchsmith.artifact.source import Damaged, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Invalid, Problem
 
@@ -32,29 +34,23 @@ GOOD = elves.gpu_library(
 )
 
 
-class Bytes:
-    """Bytes in memory as a source."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-    def read(self, at: int, length: int) -> bytes:
-        if at < 0 or length < 0 or at + length > len(self.data):
-            raise Damaged("outside")
-        return self.data[at : at + length]
+@contextlib.contextmanager
+def source_of(data: bytes) -> Iterator[FileSlice]:
+    """Bytes as the file that they would be."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        yield FileSlice(file.fileno(), 0, len(data))
 
 
 def look(data: bytes) -> int:
     """Everything that is ever read of a library; the number of its GPU code containers."""
-    elf = read_elf(Bytes(data))
-    links_of(elf)
-    compile_flags(elf)
-    cpu_code(elf, "x", OwnSpaces(("at", "torch")))
-    return len(list(containers_of(elf)))
+    with source_of(data) as source:
+        elf = read_elf(source)
+        links_of(elf)
+        compile_flags(elf)
+        cpu_code(elf, "x", OwnSpaces(("at", "torch")))
+        return len(list(containers_of(elf)))
 
 
 def test_a_good_library_is_read() -> None:
@@ -94,7 +90,8 @@ def test_what_is_wrong_is_said(data: bytes, kind: type[Damaged], said: str, tmp_
 
 def test_an_endless_list_of_empty_pieces_ends() -> None:
     pieces = elves.container(elves.entry(90, payload=0) * 20000)
-    assert len(next(iter(containers_of(read_elf(Bytes(elves.gpu_library(pieces)))))).entries) == 20000
+    with source_of(elves.gpu_library(pieces)) as source:
+        assert len(next(containers_of(read_elf(source))).entries) == 20000
 
 
 @settings(max_examples=400)

@@ -18,8 +18,7 @@ from torchsmith.artifact.cpu import look
 from torchsmith.artifact.cpu_promise import cpu_promise
 from torchsmith.artifact.elf import ElfMachine, code_of, functions_of, read_elf
 from torchsmith.artifact.features import LEGACY_SSE, closure, x86_needs, x86_uses
-from torchsmith.artifact.flags import stated
-from torchsmith.artifact.identity import compile_flags
+from torchsmith.artifact.identity import compile_flags, stated
 from torchsmith.artifact.inspect import inspect
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of

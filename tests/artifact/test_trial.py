@@ -15,8 +15,7 @@ import pytest
 
 from tests.artifact import standin
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for, propagated
-from torchsmith.artifact.junit import junit
-from torchsmith.artifact.trial import StepResult, Trial, explain, interpret, try_out
+from torchsmith.artifact.trial import StepResult, Trial, explain, interpret, junit, try_out
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.edge.process import Finished, run

@@ -11,12 +11,11 @@ import pytest
 
 from tests.artifact import elves
 from torchsmith.artifact.check import Check
-from torchsmith.artifact.compare import compare
 from torchsmith.artifact.cpu_promise import clipped
 from torchsmith.artifact.elf import HEADER, Links
 from torchsmith.artifact.gpu import Service
-from torchsmith.artifact.linking import Linked, Setting, needs_of
-from torchsmith.artifact.report import Report, verify
+from torchsmith.artifact.inspect import Library, needs_of
+from torchsmith.artifact.report import Report, compare, verify
 from torchsmith.artifact.verdict import variant_in
 from torchsmith.catalog import Sm, builtin_catalog
 from torchsmith.edge.problem import Problem
@@ -598,6 +597,7 @@ def test_a_companion_finds_the_cuda_libraries_that_torch_has_loaded(
     torch: bool, runpath: tuple[str, ...], state: str, tmp_path: Path
 ) -> None:
     """Torch itself, and what Nix links by a path, must find them."""
-    library = Linked("x.so", tmp_path / "x.so", Links(needed=("libcudart.so.99",), runpath=runpath), torch)
-    (need,) = needs_of([library], (), Setting(installed=True, local=False))
+    package, links = CATALOG.torch if torch else None, Links(needed=("libcudart.so.99",), runpath=runpath)
+    library = Library("x.so", "own", 1, package, tmp_path / "x.so", links=links)
+    (need,) = needs_of([library], (), installed=True, local=False)
     assert need.found == state

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
+import struct
+import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from torchsmith.artifact.known import Owners
-from torchsmith.artifact.source import Damaged, FileSlice, open_file, printable
-from torchsmith.artifact.wheel import open_member, open_zip, read_member, refuse_bombs
-from torchsmith.edge.problem import CannotRead, TooLarge
+from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, open_file, open_regular, printable
+from torchsmith.edge.problem import CannotRead, Lacking, TooLarge
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
 MOST_FILES = 500_000
 MOST_TEXT = 16 << 10  # what is asked for stands in the first lines
 MOST_TEXTS = 2000
+MOST_UNPACKED = 16 << 30  # no library comes near this size
+MOST_RATIO = 200  # deflate reaches 1032 on zeros; real libraries stay below 20
+LOCAL_HEADER = 30
+ENCRYPTED = 1
+SMALL = 16 << 20  # below this size no ratio can hurt
+MOST_TABLE = 16 << 20  # the table of torch 2.10's 12 thousand files takes 1.4 MB
+# The other methods unpack without a bound on memory, and no wheel uses them.
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# What reading a damaged archive raises; OSError apart, because it may be about this machine.
+UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, NotImplementedError, RuntimeError),
+)
 
 ArtifactKind = Literal["library", "wheel", "folder"]
 
@@ -60,7 +75,7 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
     if stat.S_ISDIR(found.st_mode):
         yield _folder(path, owners)
     elif path.suffix in (".whl", ".zip"):
-        with open_zip(path) as archive:
+        with _open_zip(path) as archive:
             yield _wheel(path, archive, found.st_size, owners)
     else:
         with open_file(path):  # refuses what is no file before anything is asked of it
@@ -136,14 +151,117 @@ def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> C
     """The members of a wheel; nothing is written under a member's name, so no name can lead outside."""
     contents = Contents(path, "wheel", owners)
     members = archive.infolist()
-    refuse_bombs(members, size)
+    _refuse_bombs(members, size)
     for member in members:
         name = printable(member.filename)
         if LIBRARY.search(name):
-            contents.libraries.append(Item(name, member.file_size, partial(open_member, archive, member)))
+            contents.libraries.append(Item(name, member.file_size, partial(_open_member, archive, member)))
             continue
         contents.other_bytes += member.file_size
         if TEXTS.search(name):
-            _keep(contents, name, partial(read_member, archive, member, MOST_TEXT))
+            _keep(contents, name, partial(_read_member, archive, member, MOST_TEXT))
     contents.libraries.sort(key=lambda item: item.name)
     return contents
+
+
+class _Bounded(io.FileIO):
+    """A file that is never read in large pieces: a table of contents that claims more is refused."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > MOST_TABLE:
+            raise zipfile.BadZipFile(f"its table of contents claims {size} bytes")
+        return super().read(size) or b""
+
+
+@contextmanager
+def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A wheel's table of contents, or a Problem that says what is wrong with it."""
+    with _Bounded(open_regular(path)) as file:
+        try:
+            archive = zipfile.ZipFile(file)
+        except (*UNREADABLE, OSError) as error:
+            raise Damaged(f"{printable(str(path))} is not a readable wheel: {_reason(error)}") from error
+        with archive:
+            yield archive
+
+
+def _reason(error: Exception) -> str:
+    """Why an archive could not be read, fit for a terminal."""
+    return printable(str(error)) or type(error).__name__
+
+
+@contextmanager
+def _open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[FileSlice]:
+    """A wheel's member as a source: in place when stored, unpacked to a file without a name otherwise."""
+    _refuse_bomb(member)
+    if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED and archive.fp:
+        yield _in_place(archive.fp.fileno(), member)
+        return
+    with tempfile.TemporaryFile(prefix="torchsmith-") as unpacked:
+        size = _unpack(archive, member, unpacked)
+        yield FileSlice(unpacked.fileno(), 0, size)
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
+    """The first `most` bytes of a member."""
+    return next(_unpacked(archive, member, most), b"")
+
+
+def _refuse_bombs(members: Sequence[zipfile.ZipInfo], size: int) -> None:
+    """A wheel of `size` bytes whose members together claim what such a wheel cannot hold."""
+    if sum(member.compress_size for member in members) > size:
+        raise Damaged("the wheel's members overlap: it claims more packed bytes than it has")
+    if sum(member.file_size for member in members if member.file_size <= SMALL) > SMALL + MOST_RATIO * size:
+        raise Damaged(f"the wheel unpacks to more than {MOST_RATIO} times its size: a zip bomb")
+
+
+def _refuse_bomb(member: zipfile.ZipInfo) -> None:
+    if member.compress_type not in METHODS:
+        raise Damaged(f"it is packed by method {member.compress_type}; wheels store or deflate")
+    if member.file_size > MOST_UNPACKED:
+        raise Damaged(f"it claims {member.file_size} bytes, more than any library has")
+    if member.file_size > SMALL and member.file_size > MOST_RATIO * max(member.compress_size, 1):
+        ratio = member.file_size // max(member.compress_size, 1)
+        raise Damaged(f"it unpacks to {ratio} times its size: a zip bomb, not a library")
+
+
+def _in_place(handle: int, member: zipfile.ZipInfo) -> FileSlice:
+    """Where a stored member's bytes lie in the wheel; its local header gives the exact place."""
+    whole = FileSlice(handle, 0, os.fstat(handle).st_size)
+    header = whole.read(member.header_offset, LOCAL_HEADER)
+    if header[:4] != b"PK\x03\x04":
+        raise Damaged("it is not where the wheel's table says")
+    name, extra = struct.unpack_from("<HH", header, 26)
+    start = member.header_offset + LOCAL_HEADER + name + extra
+    if start + member.file_size > whole.size:
+        raise Damaged("it reaches beyond the end of the wheel")
+    return FileSlice(handle, start, member.file_size)
+
+
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]) -> int:
+    """Copy a member out, never more than it claims; the size that came out."""
+    done = 0
+    for chunk in _unpacked(archive, member, CHUNK):
+        done += len(chunk)
+        if done > member.file_size:
+            raise Damaged("it is longer than it claims")
+        try:
+            target.write(chunk)
+            target.flush()
+        except OSError as error:
+            raise Lacking(
+                f"cannot unpack {printable(member.filename)}: {error.strerror}",
+                hint=f"{tempfile.gettempdir()} lacks {member.file_size} bytes; TMPDIR names another place",
+            ) from error
+    return done
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, piece: int) -> Iterator[bytes]:
+    """A member's bytes, piece by piece; Damaged where the archive does not hold what it says."""
+    _refuse_bomb(member)
+    try:
+        with archive.open(member) as packed:
+            while chunk := packed.read(piece):
+                yield chunk
+    except (*UNREADABLE, OSError) as error:
+        raise Damaged(f"it cannot be unpacked: {_reason(error)}") from error

@@ -11,11 +11,10 @@ from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from torchsmith.artifact import iced
-from torchsmith.artifact.calls import callers_of
 from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of
 from torchsmith.artifact.features import Look, aarch64_uses, facts, first_uses, outline_atomics, x86_uses
 from torchsmith.artifact.tables import Table, read_table
-from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
+from torchsmith.artifact.units import UnitLayout, UnitPlace, callers_of, kind_of, spans_of, stands_apart
 
 LONGEST_FUNCTION = 256 << 10
 FEW = 3  # how many examples a report keeps of a kind

@@ -9,7 +9,7 @@ from torchsmith.artifact.check import Check, Status
 from torchsmith.artifact.cpu import JUDGED, CodeGroup, CpuCode, Sighting, Tally
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure, facts
-from torchsmith.artifact.flags import StatedFlags, stated
+from torchsmith.artifact.identity import StatedFlags, stated
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.catalog import Catalog, Isa
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from torchsmith.artifact.source import ByteSource, Damaged, printable
+from torchsmith.artifact.source import Damaged, FileSlice, printable
 
 ElfMachine = Literal["x86_64", "aarch64"]
 MACHINES: dict[int, ElfMachine] = {62: "x86_64", 183: "aarch64"}
@@ -78,7 +78,7 @@ class Links:
 class Elf:
     """A readable ELF file and its sections."""
 
-    source: ByteSource
+    source: FileSlice
     machine: ElfMachine
     sections: tuple[Section, ...]
 
@@ -102,7 +102,7 @@ class Elf:
         return self.bytes_of(self.sections[section.link])
 
 
-def read_elf(source: ByteSource) -> Elf:
+def read_elf(source: FileSlice) -> Elf:
     """Read the headers of an ELF file; NotElf or Damaged says why that cannot be done."""
     if source.size == 0:
         raise NotElf("an empty file")
@@ -120,7 +120,7 @@ def read_elf(source: ByteSource) -> Elf:
     return Elf(source, machine, _sections(source, fields[6], fields[11], fields[12], fields[13]))
 
 
-def _sections(source: ByteSource, at: int, entry: int, count: int, names_index: int) -> tuple[Section, ...]:
+def _sections(source: FileSlice, at: int, entry: int, count: int, names_index: int) -> tuple[Section, ...]:
     """The section table; a count or index too large for its field stands in section 0."""
     if at == 0:
         return ()
@@ -141,7 +141,7 @@ def _sections(source: ByteSource, at: int, entry: int, count: int, names_index: 
     return tuple(_section(source, row, names) for row in rows)
 
 
-def _section(source: ByteSource, row: tuple[int, ...], names: bytes) -> Section:
+def _section(source: FileSlice, row: tuple[int, ...], names: bytes) -> Section:
     name = text_at(names, row[0], LONGEST_FILE_NAME)
     if row[1] not in (0, NOBITS) and row[4] + row[5] > source.size:
         raise Damaged(f"section {name or '(no name)'} reaches beyond the end of the file")

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from torchsmith.artifact.elf import Elf, Section, links_of
-from torchsmith.artifact.source import ByteSource, Damaged
+from torchsmith.artifact.source import Damaged, FileSlice
 from torchsmith.catalog.axes import Form, GpuTarget, Sm
 
 LAUNCHED = ".nv_fatbin"  # what the run time loads
@@ -77,7 +77,7 @@ def _names_its_parts(elf: Elf) -> bool:
     return bool(elf.sections) and not any(name.startswith(RUNTIME) for name in links_of(elf).needed)
 
 
-def _scan(source: ByteSource) -> Iterator[Container]:
+def _scan(source: FileSlice) -> Iterator[Container]:
     """Containers anywhere in a file, by their magic number, where their headers hold throughout."""
     end, false = 0, 0
     for at in _magic_places(source):
@@ -98,7 +98,7 @@ def _scan(source: ByteSource) -> Iterator[Container]:
         yield Container(UNNAMED, at, entries)
 
 
-def _magic_places(source: ByteSource) -> Iterator[int]:
+def _magic_places(source: FileSlice) -> Iterator[int]:
     magic = MAGIC.to_bytes(4, "little")
     for start in range(0, source.size, SCANNED):
         block = source.read(start, min(SCANNED + len(magic) - 1, source.size - start))
@@ -108,7 +108,7 @@ def _magic_places(source: ByteSource) -> Iterator[int]:
             at = block.find(magic, at + 1)
 
 
-def _walk(source: ByteSource, section: Section) -> Iterator[Container]:
+def _walk(source: FileSlice, section: Section) -> Iterator[Container]:
     at, end = section.offset, section.offset + section.size
     while (at := _next_start(source, section, at, end)) < end:
         place = f"{section.name} + {at - section.offset:#x}"
@@ -124,7 +124,7 @@ def _walk(source: ByteSource, section: Section) -> Iterator[Container]:
         at += header + size
 
 
-def _next_start(source: ByteSource, section: Section, at: int, end: int) -> int:
+def _next_start(source: FileSlice, section: Section, at: int, end: int) -> int:
     """The next place that is not padding; `end` when only zeros are left."""
     at += -(at - section.offset) % ALIGNMENT
     start = at
@@ -140,7 +140,7 @@ def _next_start(source: ByteSource, section: Section, at: int, end: int) -> int:
     return end
 
 
-def _entries(source: ByteSource, at: int, end: int, place: str) -> Iterator[FatbinEntry]:
+def _entries(source: FileSlice, at: int, end: int, place: str) -> Iterator[FatbinEntry]:
     left = MOST_ENTRIES
     while at < end:
         if at + ENTRY.size > end:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
@@ -23,14 +25,18 @@ from torchsmith.artifact.identity import (
     versions_of,
 )
 from torchsmith.artifact.known import Owners, Role, came_along, known
-from torchsmith.artifact.linking import Linked, Need, Setting, needs_of, strange_paths
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.edge.problem import Exit, Invalid, Problem
 
 Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
-
-
+LinkState = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]
+LOADER_PLACES = tuple(
+    Path(folder) / triple
+    for folder in ("/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64")
+    for triple in ("", "x86_64-linux-gnu", "aarch64-linux-gnu")
+)
+BUILD_PLACES = ("/build/", "/tmp/", "/home/", "/root/")
 EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"
 
 
@@ -41,6 +47,8 @@ class Library:
     name: str
     role: Role
     size: int
+    package: Package | None = None  # whose it is, as far as its place and its name tell
+    place: Path | None = None  # where it lies on disk
     machine: ElfMachine | None = None
     links: Links = field(default_factory=Links)
     containers: list[Container] = field(default_factory=list)
@@ -49,6 +57,15 @@ class Library:
     blas: str = ""
     magma: str = ""
     fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Need:
+    """A shared library that others need, and how it is found."""
+
+    name: str
+    found: LinkState
+    by: str  # the first library that needs it
 
 
 @dataclass
@@ -128,10 +145,12 @@ def inspect(
             progress(item.name, done, total)
             owner = contents.owners.package_of(item.name)
             spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
-            libraries.append(_look(item, role, spaces))
+            library = Library(item.name, role, item.size, owner, item.place)
+            _look(library, item, spaces)
+            libraries.append(library)
             done += item.size
         progress("", total, total)
-        return _inspection(contents, libraries, [item for item, _ in items], recognised)
+        return _inspection(contents, libraries, recognised)
 
 
 def _refuse_other_files(item: Item) -> None:
@@ -166,9 +185,8 @@ def _anything(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     return [(item, "bundled" if came_along(item.name) else "own") for item in contents.libraries]
 
 
-def _look(item: Item, role: Role, spaces: OwnSpaces | None) -> Library:
+def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
     """One library; what is wrong with it is a fault of it, not the end of the look."""
-    library = Library(item.name, role, item.size)
     try:
         with item.open() as source:
             elf = read_elf(source)
@@ -177,7 +195,7 @@ def _look(item: Item, role: Role, spaces: OwnSpaces | None) -> Library:
                 library.fault = "its section headers were removed: its links and CPU code cannot be read"
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
-            if role == "own":
+            if library.role == "own":
                 _look_closer(library, elf, spaces)
     except NotElf as fault:
         library.fault = fault.message
@@ -189,7 +207,6 @@ def _look(item: Item, role: Role, spaces: OwnSpaces | None) -> Library:
         if problem.exit == Exit.LACKING:
             raise  # this machine's fault and not the library's
         library.fault = problem.message
-    return library
 
 
 def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
@@ -203,16 +220,8 @@ def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
         library.cpu = cpu_code(elf, library.name, spaces)
 
 
-def _inspection(
-    contents: Contents, libraries: list[Library], items: Iterable[Item], recognised: bool
-) -> Inspection:
-    owners = contents.owners
-    packages = {library.name: owners.package_of(library.name) for library in libraries}
-    linked = [
-        _linked(library, item.place, packages[library.name])
-        for library, item in zip(libraries, items, strict=True)
-        if library.role == "own" and library.machine
-    ]
+def _inspection(contents: Contents, libraries: list[Library], recognised: bool) -> Inspection:
+    own = [library for library in libraries if library.role == "own" and library.machine]
     names = {item.name.rsplit("/", 1)[-1] for item in contents.libraries}
     names.update(library.links.soname for library in libraries)
     wheel = contents.kind == "wheel"
@@ -221,19 +230,68 @@ def _inspection(
         path=str(contents.path),
         kind=contents.kind,
         libraries=libraries,
-        versions=versions_of(contents.texts, owners),
-        packages=frozenset(filter(None, packages.values())),
+        versions=versions_of(contents.texts, contents.owners),
+        packages=frozenset(library.package for library in libraries if library.package),
         foreign={} if recognised else released_as(contents.texts),
         known=recognised,
-        cuda=cuda_of(contents.texts, (library.links for library in libraries), owners),
+        cuda=cuda_of(contents.texts, (library.links for library in libraries), contents.owners),
         python=python_of([library.name for library in libraries], contents.texts),
-        needs=needs_of(linked, names, Setting(installed=not wheel, local=local)),
-        strange_paths=strange_paths(linked),
+        needs=needs_of(own, names, installed=not wheel, local=local),
+        strange_paths=[
+            f"{library.name} looks for libraries in {path}"
+            for library in own
+            for path in library.links.runpath
+            if path.startswith(BUILD_PLACES)
+        ],
         other_bytes=contents.other_bytes,
         faults=contents.faults,
     )
 
 
-def _linked(library: Library, place: Path | None, package: Package | None) -> Linked:
-    torch, family = (package.is_torch, package.libraries) if package else (False, ())
-    return Linked(library.name, place, library.links, torch, family)
+def needs_of(
+    libraries: Sequence[Library], names: Collection[str], *, installed: bool, local: bool
+) -> list[Need]:
+    """How every needed library is found, beside those of some names.
+
+    `installed`: paths can be followed on this machine. `local`: a wheel for machines like the one that built
+    it, whose libraries it uses.
+    """
+    found: dict[str, Need] = {}
+    for library in libraries:
+        for needed in library.links.needed:
+            where = _where(needed, library, names, installed)
+            family = (*known().names.own, *(library.package.libraries if library.package else ()))
+            if where == "missing" and local and not needed.startswith(family):
+                where = "unbundled"
+            if needed not in found or (found[needed].found == "missing" and where != "missing"):
+                found[needed] = Need(needed, where, library.name)
+    return sorted(found.values())
+
+
+def _where(needed: str, library: Library, names: Collection[str], installed: bool) -> LinkState:
+    like = known().names
+    torch = library.package is not None and library.package.is_torch
+    if PurePosixPath(needed).name in names:
+        return "present"
+    if installed and library.place and _lies_in(_folders(library.links.runpath, library.place), needed):
+        return "present"
+    if needed.startswith(like.system) or (installed and _lies_in(LOADER_PLACES, needed)):
+        return "system"
+    if needed.startswith(like.driver):
+        return "driver"
+    if needed.startswith((*like.own, *like.brought)) and not torch:
+        return "elsewhere"  # a companion finds torch's libraries loaded
+    if needed.startswith(like.cuda) and not torch and not library.links.runpath:
+        return "elsewhere"  # torch, or the program, has loaded CUDA's libraries before
+    if not installed and (library.links.runpath or needed.startswith(like.cuda)):
+        return "elsewhere"
+    return "optional" if PurePosixPath(library.name).name.startswith(like.optional) else "missing"
+
+
+def _lies_in(folders: Iterable[Path], name: str) -> bool:
+    return any(os.path.exists(folder / name) for folder in folders)
+
+
+def _folders(runpath: Iterable[str], place: Path) -> list[Path]:
+    origin = str(place.parent)
+    return [Path(text.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) for text in runpath]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from torchsmith.edge.problem import CannotRead, Exit, Invalid, Problem
 
@@ -18,16 +17,7 @@ CHUNK = 1 << 20
 class Damaged(Problem):
     """A file that is not what its headers say; the message says how."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message, hint=hint, exit=Exit.NOT_RIGHT)
-
-
-class ByteSource(Protocol):
-    """Something with a size whose bytes can be read at any position."""
-
-    @property
-    def size(self) -> int: ...
-    def read(self, at: int, length: int) -> bytes: ...
+    exit = Exit.NOT_RIGHT
 
 
 @dataclass(frozen=True, slots=True)

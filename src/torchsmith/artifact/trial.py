@@ -25,6 +25,7 @@ from torchsmith.matrix.variant import Cuda, Variant
 PROBE = Path(__file__).with_name("probe.py")
 START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, 'exec'))"
 LAST_WORDS = 2000
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 StepOutcome = Literal["passed", "failed", "skipped"]
 
@@ -284,3 +285,29 @@ def _right_gpu(gpu: Device, variant: Variant, target: Cuda, catalog: Catalog) ->
     if entry and isinstance(gpu_code_runs("cubin", GpuTarget(target.sm), built_for, entry), Runs):
         return StepResult(step, "passed", f"{words}, which runs {target.sm} code; {better} is made for it")
     return StepResult(step, "failed", f"{words}, the variant is for {target.sm}", f"use {better}")
+
+
+def junit(trial: Trial) -> str:
+    """The results as JUnit XML, which every CI system can show; failed and skipped are told apart."""
+    from xml.etree import ElementTree  # only where it is asked for
+
+    results = trial.results
+    suite = ElementTree.Element(
+        "testsuite",
+        name=trial.variant or trial.path,
+        tests=str(len(results)),
+        failures=str(sum(result.outcome == "failed" for result in results)),
+        skipped=str(sum(result.outcome == "skipped" for result in results)),
+        time=f"{sum(result.seconds for result in results):.3f}",
+    )
+    for result in results:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="torchsmith.test", name=result.step, time=f"{result.seconds:.3f}"
+        )
+        text = NOT_XML.sub("�", f"{result.detail}\n{result.hint}".strip())
+        if result.outcome == "failed":
+            ElementTree.SubElement(case, "failure", message=text.splitlines()[0] if text else "").text = text
+        elif result.outcome == "skipped":
+            ElementTree.SubElement(case, "skipped", message=text)
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from torchsmith.artifact.check import Check, Status
+from torchsmith.artifact.check import Check, Status, megabytes
 from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
-from torchsmith.artifact.gpu_promise import gpu_promise
+from torchsmith.artifact.gpu import Service, gpu_code, launched, service_of, waste
 from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import Catalog, Gpu
 from torchsmith.edge.problem import NotKnown, did_you_mean
-from torchsmith.matrix.variant import Variant
+from torchsmith.matrix.variant import Cuda, Variant
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
 
@@ -51,7 +51,7 @@ def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[C
     """All checks that apply; the promises of a name only where there is one."""
     checks = [*_intact(seen), *_whole(seen, variant), *_libraries(seen), *_one_cuda(seen)]
     if variant is not None:
-        checks += [*_identity(seen, variant), *gpu_promise(seen, variant, catalog)]
+        checks += [*_identity(seen, variant), *_gpu_code(seen, variant, catalog)]
         isa = catalog.isas.get(variant.isa)
         if isa is not None:
             checks += cpu_promise(seen, isa, catalog)
@@ -147,3 +147,66 @@ def _cuda(found: list[StatedCuda], variant: Variant) -> Iterator[Check]:
         yield Check("cuda", "right", text)
     elif found:
         yield Check("cuda", "right", f"CUDA {wanted}")
+
+
+def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
+    """The target of the name is there, throughout, and how much is there for others."""
+    code = gpu_code(library.containers for library in seen.own)
+    if not isinstance(variant.target, Cuda):
+        if code.size:
+            yield Check("gpu", "wrong", f"{megabytes(code.size)} of GPU code, the name says cpu")
+        else:
+            yield Check("gpu", "right", "no GPU code, as the name says")
+        return
+    gpu = catalog.gpus.get(variant.target.sm)
+    if gpu is None:
+        text = f"{variant.target.sm} is no GPU of the catalog: nothing can be said for it"
+        yield Check("gpu", "wrong", text)
+        return
+    if not code.containers:
+        yield Check("gpu", "wrong", f"no GPU code at all, the name says {gpu.name}")
+        return
+    yield from _by_library(seen, gpu, catalog)
+    spare = waste(code, gpu.sm)
+    if spare:
+        others = [str(target) for target in sorted({row.target for row in code.rows}) if target.sm != gpu.sm]
+        amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
+        hint = f"a build for {gpu.name} alone leaves them out"
+        yield Check("waste", "note", f"{amount}: {', '.join(others)}", hint)
+
+
+def _by_library(seen: Inspection, gpu: Gpu, catalog: Catalog) -> Iterator[Check]:
+    """One check for each library that does not hold the target throughout, or one for all that do."""
+    right = total = 0
+    wrong = []
+    for library in seen.own:
+        containers = launched(library.containers)
+        if not containers:
+            continue
+        service = service_of(containers, gpu, catalog)
+        check = _served(service, library.name)
+        if check is None:
+            right, total = right + service.native, total + service.total
+        else:
+            wrong.append(check)
+    yield from wrong
+    if not wrong:
+        yield Check("gpu", "right", f"{gpu.name} code in {right} of {total} containers")
+
+
+def _served(service: Service, library: str) -> Check | None:
+    """What is wrong with a library's code for a GPU."""
+    if service.exact and service.verdict == "native":
+        return None
+    if service.verdict == "native":
+        text = f"runs on {service.sm}, but its code was compiled for another GPU of the same generation"
+        hint = "TORCH_CUDA_ARCH_LIST did not arrive, or named another target"
+    elif service.verdict == "jit":
+        text = f"{service.jit} of {service.total} containers have only PTX for {service.sm}: slow first start"
+        hint = "build with the target's own cubins"
+    elif service.verdict == "partly":
+        text = f"{service.none} of {service.total} containers hold nothing that runs on {service.sm}"
+        hint = "calls into them fail with `no kernel image`"
+    else:
+        text, hint = f"nothing in it runs on {service.sm}: `no kernel image` on every call", ""
+    return Check("gpu", "wrong", f"{library}: {text}", hint)

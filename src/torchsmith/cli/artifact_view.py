@@ -9,8 +9,7 @@ import msgspec
 from rich.table import Table
 
 from torchsmith.artifact.check import Check, megabytes
-from torchsmith.artifact.compare import Comparison
-from torchsmith.artifact.report import KindRow, Report
+from torchsmith.artifact.report import Comparison, KindRow, Report
 from torchsmith.cli.console import columns, out, paint, plain_table, write
 from torchsmith.edge.process import find, run
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from torchsmith.artifact.trial import Trial, try_out
+from torchsmith.artifact.trial import junit as junit_xml
 from torchsmith.cli.console import answer, err, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
@@ -37,7 +38,6 @@ def run(
     try are skipped and say why. The exit code is 1 when a step failed.
     """
     from torchsmith.artifact.interpreter import interpreter_for
-    from torchsmith.artifact.junit import junit as junit_xml
     from torchsmith.artifact.verdict import promised
     from torchsmith.cli.by_name import build_and_name
     from torchsmith.cli.samples import or_sample

@@ -35,8 +35,7 @@ def run(
     The variant is read from the path where it is part of it. Nothing is run and no GPU is needed: libraries
     of either CPU architecture are read on any machine. The exit code is 1 when something is wrong.
     """
-    from torchsmith.artifact.compare import compare
-    from torchsmith.artifact.report import verify
+    from torchsmith.artifact.report import compare, verify
     from torchsmith.artifact.verdict import promised
     from torchsmith.cli.artifact_view import VerifyDocument, print_comparison, print_report
     from torchsmith.cli.by_name import build_and_name, build_named
