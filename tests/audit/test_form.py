@@ -45,7 +45,7 @@ def right() -> dict[str, str]:
     """One recipe for each GPU and each instruction set, without a header, as if somebody had typed them."""
     source = SettingsFile("form", SETTINGS)
     workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
-    repos = wanted_repos(workspace.matrix, workspace.settings, CATALOG)
+    repos = wanted_repos(workspace)
     texts = {one.cell: one.text for repo in repos for one in repo.files if one.cell}
     diagonal = [f"-{gpu.name}-{isa.name}" for gpu, isa in zip(GPUS, ISAS, strict=True)]
     chosen = {name: text.partition("\n")[2] for name, text in texts.items() if name.endswith(tuple(diagonal))}

@@ -13,8 +13,17 @@ import pytest
 from tests.build.conftest import ISA, Place, title, use
 from tests.build.farm import LoopbackBuilder
 from tests.cli.conftest import Call
-from torchsmith.build.farm import Builder, able, from_settings, machines_option, read_machines, refusals
-from torchsmith.build.farm_check import check_builder, isas_of, ssh_command
+from torchsmith.build.farm import (
+    Builder,
+    able,
+    check_builder,
+    from_settings,
+    isas_of,
+    machines_option,
+    read_machines,
+    refusals,
+    ssh_command,
+)
 from torchsmith.build.job import Job
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Invalid, Problem, Where
@@ -86,7 +95,7 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 @pytest.mark.needs("ssh")
 def test_ssh_takes_no_builder_for_an_option(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
-    run(ssh_command(Builder(f"-oProxyCommand=touch {mark}", frozenset()), "true", {}), timeout=20)
+    run(ssh_command(Builder(f"-oProxyCommand=touch {mark}", frozenset()), "true"), timeout=20)
     assert not mark.exists()
 
 

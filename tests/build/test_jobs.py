@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.build.jobs import jobs_of
+from torchsmith.build.jobs import jobs_of, without_bundles
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output
 from torchsmith.nix.graph import Graph, closure
@@ -98,6 +98,6 @@ def test_every_build_is_in_one_job_and_jobs_never_wait_for_each_other_in_a_circl
     for job in jobs:
         assert job.needs <= before
         before.add(job.key)
-    long_ones = jobs_of(shown, wanted, CATALOG, bundles=False)
+    long_ones = without_bundles(jobs_of(shown, wanted, CATALOG))
     assert {job.key for job in long_ones} <= {job.key for job in jobs}
     assert all(job.needs <= {one.key for one in long_ones} for job in long_ones)

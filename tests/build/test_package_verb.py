@@ -11,7 +11,7 @@ import pytest
 from tests.build.conftest import ISA
 from tests.cli.conftest import Call
 from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list
-from torchsmith.plan.package_probe import gpu_lists
+from torchsmith.plan.package_entry import gpu_lists
 
 TOML = f"""\
 format = 1 # mine

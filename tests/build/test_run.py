@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.build.after import After, Copies, LookAt
-from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import Event, JobRetried, Tick
-from torchsmith.build.job import Job
-from torchsmith.build.log import LogFile
-from torchsmith.build.machine import Machine, Share, require_room, share_out
+from torchsmith.build.job import Job, Outcome, Tell
+from torchsmith.build.plan import Machine, Means, Share, require_room, share_out
+from torchsmith.build.processes import LogFile
 from torchsmith.build.run import ATTEMPTS, BACKOFF, Limits, Run, RunSummary
+from torchsmith.build.settle import After, Copier, LookAt
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Lacking, Problem
@@ -75,7 +74,7 @@ def go(
     memory: float = 8.0,
     slots: int = 4,
     keep_going: bool = True,
-    copier: Copies | None = None,
+    copier: Copier | None = None,
     look: LookAt | None = None,
     tell: Tell = lambda _: None,
 ) -> tuple[RunSummary, Record, list[Event | Tick]]:
@@ -192,9 +191,9 @@ def test_secrets_of_the_environment_are_replaced_by_their_names() -> None:
 
 def test_cores_follow_from_memory() -> None:
     machine = Machine(cores=32, memory_gb=48, store_gb=500, scratch_gb=500, one_disk=True)
-    assert share_out(machine, 3.0, None, None, None) == Share(2, 8, 48), "16 cores each would take 96 GB"
-    assert share_out(machine, 3.0, 1, None, None).cores == 16
-    assert share_out(machine, 0.5, 4, 16, 8).cores == 4
+    assert share_out(machine, 3.0, Means()) == Share(2, 8, 48), "16 cores each would take 96 GB"
+    assert share_out(machine, 3.0, Means(jobs=1)).cores == 16
+    assert share_out(machine, 0.5, Means(4, 16, 8)).cores == 4
 
 
 def refusal(machine: Machine, expected: Sequence[Expected], share: Share, per_core: float) -> list[str]:
@@ -217,7 +216,7 @@ def test_too_little_memory_or_disk_is_refused_with_the_numbers() -> None:
     require_room(small, Share(1, 1, 0.1), [], 3.0)  # nothing to build needs nothing
 
 
-class Held:
+class Held(Copier):
     """A copy that ends only once another job has run."""
 
     def __init__(self, backend: Scripted) -> None:

@@ -19,8 +19,8 @@ from torchsmith.build.schedule import (
     lower_bound,
     nix_order,
     simulate,
+    simulate_farms,
 )
-from torchsmith.build.simulation import simulate_farms
 from torchsmith.edge.problem import Problem
 
 X86, ARM = "x86_64-linux", "aarch64-linux"

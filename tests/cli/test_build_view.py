@@ -13,8 +13,7 @@ from rich.live import Live
 from torchsmith.build.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps
 from torchsmith.build.farm import Builder, require_able
 from torchsmith.build.job import Job
-from torchsmith.build.machine import Share
-from torchsmith.build.plan import BuildPlan
+from torchsmith.build.plan import BuildPlan, Share
 from torchsmith.cli.build_run import print_plan
 from torchsmith.cli.build_view import LiveView
 from torchsmith.cli.console import write

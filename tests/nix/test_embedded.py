@@ -38,7 +38,7 @@ def evaluator() -> Iterator[Evaluator]:
 
 
 def values(evaluator: Evaluator, text: str, path: Path = Path("/w/x.nix")) -> Values | NoValues:
-    return evaluator.values(Question(path, text.encode()))
+    return evaluator.values_of([Question(path, text.encode())])[0]
 
 
 @pytest.mark.parametrize("layout", ["standalone", "shared"])
@@ -69,7 +69,7 @@ def test_values_are_those_of_real_nix(layout: str, make: Make, nix: Nix) -> None
 def test_phases_hold_the_flags_that_the_recipe_passes(make: Make, evaluator: Evaluator) -> None:  # noqa: F811
     folder = make(CELLS)
     file = folder / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm120-avx512.nix"
-    told = evaluator.values(Question(file, file.read_bytes()))
+    told = evaluator.values_of([Question(file, file.read_bytes())])[0]
     assert isinstance(told, Values)
     flags = "-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma"
     assert f'CXXFLAGS="{flags} ${{CXXFLAGS:-}}"' in told.attributes["preConfigure"]

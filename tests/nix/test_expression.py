@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
 from torchsmith.edge.problem import Invalid, Lacking, Problem, Where
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
-from torchsmith.nix.parse import canonical_text
-from torchsmith.nix.tool import Nix, _usable_store, find_nix, parse_version
+from torchsmith.nix.tool import Nix, _usable_store, canonical_text, find_nix, parse_version
 from torchsmith.recipe.read import read_text_as_recipe
 
 HOSTILE = [

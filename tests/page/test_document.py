@@ -125,7 +125,7 @@ def test_a_run_at_work_is_building_and_a_killed_one_is_not(builds: Path) -> None
 
 
 def test_a_build_counts_until_its_recipe_changes(builds: Path) -> None:
-    from torchsmith.nix.sources import source_hash
+    from torchsmith.nix.prepare import source_hash
 
     generated(builds)
     record = open_record(builds)
@@ -248,7 +248,7 @@ def test_only_a_page_of_ours_is_written_over(builds: Path, call: Call, tmp_path:
 
 
 def test_the_gpu_code_that_verify_kept_is_told(builds: Path) -> None:
-    from torchsmith.nix.sources import source_hash
+    from torchsmith.nix.prepare import source_hash
 
     generated(builds)
     record = open_record(builds)

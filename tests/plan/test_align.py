@@ -126,7 +126,7 @@ def test_a_right_recipe_that_nobody_can_ask_for_is_not_to_be_included(tmp_path: 
     for cell in ("sm90-armv9", "sm90-avx512"):
         (tmp_path / f"build-vllm/.flox/pkgs/vllm-python313-cuda12_9-{cell}.nix").write_text("{ }: null\n")
     opened = open_workspace(tmp_path)
-    repos = wanted_repos(opened.matrix, opened.settings, opened.catalog)
+    repos = wanted_repos(opened)
     found = reconcile(opened, repos, judge=lambda recipe: "")
     why = {Path(one.path).stem.rpartition("-")[2]: one.why for one in found if one.before == "{ }: null\n"}
     assert "tensorflow-bin" in why["armv9"]

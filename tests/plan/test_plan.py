@@ -15,8 +15,7 @@ from torchsmith.audit.finding import Severity
 from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.edge.problem import Problem, Refused
 from torchsmith.edge.process import run
-from torchsmith.plan.apply import ApplyRequest, apply_plan
-from torchsmith.plan.plan import WorkspacePlan, plan_workspace
+from torchsmith.plan.plan import ApplyRequest, WorkspacePlan, apply_plan, plan_workspace
 from torchsmith.recipe.header import owner_of
 from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
 from torchsmith.workspace.run import GenerateRequest, generate

@@ -12,7 +12,7 @@ import pytest
 from tests.build.conftest import Place
 from tests.build.test_flox import STAND_IN
 from tests.cli.conftest import Call, Result
-from torchsmith.publish.preconditions import missing
+from torchsmith.publish.publish import missing
 from torchsmith.record import VerificationRow, open_record
 
 TOKEN = "floxhub-very-secret-token"

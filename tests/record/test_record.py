@@ -15,8 +15,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
-from torchsmith.record.database import FIRST
-from torchsmith.record.guard import trouble
+from torchsmith.record.database import FIRST, trouble
 
 GPU_TORCH = Work("pytorch-a", "pytorch", True, "x86_64-linux")
 

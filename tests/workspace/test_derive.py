@@ -14,9 +14,9 @@ from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.text import products_of
 from torchsmith.plan.plan import plan_workspace
-from torchsmith.workspace.derive import derive_workspace, write_derived
 from torchsmith.workspace.load import open_workspace, read_as
 from torchsmith.workspace.run import GenerateRequest, generate
+from torchsmith.workspace.start import derive_workspace, write_derived
 
 CATALOG = builtin_catalog()
 OTHER_HANDS = Path(__file__).parents[1] / "audit/other-hands"

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from torchsmith.edge.problem import Problem
-from torchsmith.plan.apply import ApplyRequest, apply_plan
 from torchsmith.plan.pin import Move, carry_out
+from torchsmith.plan.plan import ApplyRequest, apply_plan
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Journal, stopped_halfway, writing
 from torchsmith.workspace.load import open_workspace

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.edge.process import run
-from torchsmith.plan.apply import ApplyRequest, apply_plan
+from torchsmith.plan.plan import ApplyRequest, apply_plan
 from torchsmith.workspace.run import GenerateRequest, generate
 
 TOML = """format = 1

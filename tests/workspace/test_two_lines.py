@@ -29,7 +29,7 @@ def opened(folder: Path, *blocks: str, layout: str = "standalone") -> Workspace:
 
 
 def texts(workspace: Workspace) -> dict[str, str]:
-    repos = wanted_repos(workspace.matrix, workspace.settings, workspace.catalog)
+    repos = wanted_repos(workspace)
     return {file.name: file.text for repo in repos for file in repo.files if file.path.endswith(".nix")}
 
 

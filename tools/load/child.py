@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.build.events import Event, Tick
-from torchsmith.build.farm_check import ask_isas
+from torchsmith.build.farm import ask_isas
 from torchsmith.build.plan import Means
 from torchsmith.build.start import BuildRequest, prepare, workspace_record
 

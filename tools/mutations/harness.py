@@ -19,7 +19,7 @@ from torchsmith.audit.run import judge_recipe
 from torchsmith.audit.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edge.problem import Problem
-from torchsmith.matrix import Matrix, Variant
+from torchsmith.matrix import Variant
 from torchsmith.recipe.read import read_text_as_recipe
 from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
 from torchsmith.workspace.wanted import wanted_repos
@@ -98,11 +98,7 @@ def _lines() -> dict[str, str]:
 
 def right_recipes() -> list[Right]:
     """Recipes without a mistake and without a header, as if somebody had typed them."""
-    workspace = _workspace()
-    matrix: Matrix = workspace.matrix
-    files = [
-        file for repo in wanted_repos(matrix, workspace.settings, CATALOG) for file in repo.files if file.cell
-    ]
+    files = [file for repo in wanted_repos(_workspace()) for file in repo.files if file.cell]
     return [Right(file.cell, file.text.partition("\n")[2]) for file in files]
 
 

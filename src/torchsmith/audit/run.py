@@ -20,7 +20,7 @@ from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.variant import package_name
-from torchsmith.nix.parse import canonical_text
+from torchsmith.nix.tool import canonical_text
 from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.checkout import Repository, discover, workspace_of
 from torchsmith.workspace.git import seen_files

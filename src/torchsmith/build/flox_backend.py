@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import JobSteps
-from torchsmith.build.job import Job
-from torchsmith.build.log import LogFile
-from torchsmith.build.processes import TICK, Processes
+from torchsmith.build.job import Job, Outcome, Tell
+from torchsmith.build.processes import LogFile, Processes
 from torchsmith.edge.problem import Lacking
 from torchsmith.edge.process import find
-from torchsmith.edge.secrets import Redact, redactor
 from torchsmith.nix.log import NINJA
 
 Link = tuple[str, int]  # what a link points to, and when it was made
@@ -39,8 +35,6 @@ class FloxBackend:
 
     root: Path  # the workspace
     program: Path = Path("flox")
-    env: Mapping[str, str] | None = None
-    redact: Redact = field(default_factory=redactor)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _processes: Processes = field(default_factory=Processes)
@@ -82,23 +76,17 @@ class FloxBackend:
         with self._lock:
             return self._locks.setdefault(repo, threading.Lock())
 
-    def _environment(self, cores: int) -> dict[str, str]:
-        """Flox has no option for cores; the Nix that it runs takes them from here."""
-        env = dict(os.environ if self.env is None else self.env)
-        return env | {"NIX_CONFIG": f"{env.get('NIX_CONFIG', '')}\ncores = {cores}\n"}
-
     def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
-        command, env = self.command(job, cores), self._environment(cores)
-        with self._processes.started(command, env, both=True) as running, closing(LogFile(log)) as file:
-            for line in running.lines(TICK):
-                if line is None:
-                    continue
-                text = self.redact(line)
-                file.write(f"{text}\n")
-                steps = NINJA.search(text.partition("> ")[2] or text)
-                if steps:
-                    tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
-            return running.wait()
+        def hear(line: str) -> None:
+            file.write(f"{line}\n")
+            if steps := NINJA.search(line.partition("> ")[2] or line):
+                tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
+
+        # Flox has no option for cores; the Nix that it runs takes them from here.
+        config = f"{os.environ.get('NIX_CONFIG', '')}\ncores = {cores}\n"
+        with closing(LogFile(log)) as file:
+            env = os.environ | {"NIX_CONFIG": config}
+            return self._processes.run(self.command(job, cores), env, hear, both=True)
 
     def stop(self) -> None:
         self._processes.stop()

@@ -1,10 +1,13 @@
-"""One job: something that is handed to a backend as a whole."""
+"""One job, handed to a backend as a whole; Nix and Flox are two that build it and say how it went."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
+from pathlib import Path
+from typing import Protocol, TypedDict
 
+from torchsmith.build.events import Event, Tick
 from torchsmith.record import Work
 
 
@@ -46,3 +49,31 @@ class Job:
     @property
     def work(self) -> Work:
         return Work(self.name, self.package, self.gpu, self.system)
+
+
+Tell = Callable[[Event | Tick], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended. The log holds the reason where it failed."""
+
+    ok: bool
+    outputs: tuple[str, ...] = ()
+    builder: str = ""
+    killed: bool = False  # by a signal and not by an error of its own: it may go well the next time
+    said: str = ""  # the last lines of the log, where the file could not take them
+    note: str = ""  # something to know though it went well
+
+
+class Backend(Protocol):
+    """Builds a job to its end; `stop` ends everything that is running, from any thread."""
+
+    @property
+    def name(self) -> str: ...
+    def command(self, job: Job, cores: int) -> list[str]:
+        """What a person would type to do the same."""
+        ...
+
+    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome: ...
+    def stop(self) -> None: ...

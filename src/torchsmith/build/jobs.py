@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -20,38 +20,22 @@ from torchsmith.record.estimate import OTHER
 from torchsmith.workspace.checkout import RecipeFile
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """The recipes that a derivation is, and the variant that the first readable name says."""
-
-    names: tuple[str, ...]
-    variant: Variant | None
-
-
-def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog, *, bundles: bool = True) -> list[Job]:
-    """The jobs that build `to_build`, dependencies first. Without `bundles`, small builds are left out."""
-    named = _named(graph, catalog)
+def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog) -> list[Job]:
+    """The jobs that build `to_build`, dependencies first."""
+    named = grouped((path, name) for name, path in graph.recipes.items())
     wanted = {path for path in to_build if path in graph.derivations}
     explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path]) is not None}
     above = _nearest_above(graph, wanted, explicit)
     home = _homes(explicit, wanted, above)
     members = grouped((home[path], path) for path in _dependencies_first(graph, wanted) if path in home)
-    jobs = {key: _job(key, paths, graph, explicit, named) for key, paths in members.items()}
+    jobs = {key: _job(key, paths, graph, named.get(key, []), catalog) for key, paths in members.items()}
     found = [replace(job, needs=_needs(job.key, members, graph, home)) for job in jobs.values()]
-    ordered = _distinct_names(_ordered(found))
-    return ordered if bundles else _without_bundles(ordered)
+    return _distinct_names(_ordered(found))
 
 
 def variant_of(name: str, catalog: Catalog) -> Variant | None:
     """The variant that a recipe's name says; None for names that say none."""
     return Variant.try_parse(name.rpartition("/")[2], catalog)
-
-
-def _named(graph: Graph, catalog: Catalog) -> dict[str, _Names]:
-    return {
-        path: _Names(tuple(names), next(filter(None, (variant_of(name, catalog) for name in names)), None))
-        for path, names in grouped((path, name) for name, path in graph.recipes.items()).items()
-    }
 
 
 def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[str, frozenset[str]]:
@@ -85,28 +69,26 @@ def _needs(
     return frozenset(one for one in below if one is not None and one != key)
 
 
-def _job(
-    key: str, paths: Sequence[str], graph: Graph, explicit: set[str], named: Mapping[str, _Names]
-) -> Job:
-    if key not in explicit:
+def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], catalog: Catalog) -> Job:
+    if key not in graph.derivations:
         own = [graph.derivations[path] for path in reversed(paths)]
         name = some_of([one.name for one in own])
         return Job(key, name, tuple(paths), OTHER, False, own[0].system, size=len(paths))
     derivation = graph.derivations[key]
-    names = named.get(key, _Names((), None))
-    kind, variant = kind_of(derivation) or OTHER, names.variant
+    kind = kind_of(derivation) or OTHER
     job = Job(
         key,
-        names.names[0] if names.names else derivation.name,
+        recipes[0] if recipes else derivation.name,
         (key,),
         TORCH if kind == "torch" else kind,
         kind not in (OTHER, "torch"),
         derivation.system,
-        recipes=names.names,
+        recipes=tuple(recipes),
         outputs=outputs_of(derivation),
         features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
         size=len(paths),
     )
+    variant = next(filter(None, (variant_of(name, catalog) for name in recipes)), None)
     if variant is None:
         return job
     package, gpu = variant.package, variant.cuda is not None
@@ -162,7 +144,7 @@ def _distinct_names(jobs: Sequence[Job]) -> list[Job]:
     return list(jobs)
 
 
-def _without_bundles(jobs: Sequence[Job]) -> list[Job]:
+def without_bundles(jobs: Sequence[Job]) -> list[Job]:
     """Recipes and long builds alone; what they need through a small build they need themselves."""
     needs: dict[str, frozenset[str]] = {}
     light = {job.key for job in jobs if job.package == OTHER and not job.recipes}

@@ -8,16 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.build.backend import Outcome, Tell
 from torchsmith.build.events import JobBuilding, JobPhase, JobSteps, Remark
 from torchsmith.build.farm import Builder, able, machines_option
-from torchsmith.build.job import Job
-from torchsmith.build.log import LogFile
-from torchsmith.build.processes import TICK, Processes
-from torchsmith.edge.secrets import Redact, redactor
+from torchsmith.build.job import Job, Outcome, Tell
+from torchsmith.build.processes import LogFile, Processes
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.errors import shorten
-from torchsmith.nix.log import Building, Ended, Failure, LogEvent, LogLine, LogPhase, LogReader, Steps
+from torchsmith.nix.log import Building, Failure, LogEvent, LogLine, LogPhase, LogReader, Steps
 from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
 
@@ -37,7 +34,6 @@ class NixBackend:
     results: Path  # links that keep results from being collected
     roots: Path  # the same for what jobs share, as long as a run goes on
     builders: Sequence[Builder] = ()
-    redact: Redact = field(default_factory=redactor)
     _missed: set[str] = field(default_factory=set)  # builders of whom it was told that they cannot be reached
     _processes: Processes = field(default_factory=Processes)
 
@@ -64,12 +60,14 @@ class NixBackend:
         reader, watched = LogReader(), _Watched(job, tell, self._missed)
         env = self.nix.environment()
         env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
-        with self._processes.started(self.command(job, cores), env) as running, closing(LogFile(log)) as file:
-            for line in running.lines(TICK):
-                for event in reader.read(self.redact(line)) if line is not None else ():
-                    _write(file, event, job)
-                    watched.take(event)
-            code = running.wait()
+
+        def hear(line: str) -> None:
+            for event in reader.read(line):
+                _write(file, event, job)
+                watched.take(event)
+
+        with closing(LogFile(log)) as file:
+            code = self._processes.run(self.command(job, cores), env, hear)
         note = self._root_others(job) if code == 0 else ""
         return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed, file.lost, note)
 
@@ -128,5 +126,5 @@ def _write(file: LogFile, event: LogEvent, job: Job) -> None:
             file.write(f"building {name_of(derivation)}{f' on {builder}' if builder else ''}\n")
         case Failure(text):
             file.write(f"{text}\n")
-        case LogPhase() | Steps() | Ended():
+        case LogPhase() | Steps():
             return

@@ -1,16 +1,18 @@
-"""The plan: what must be built, what is there already, what a binary cache has, and what it will cost."""
+"""The plan: what must be built, what is there already, what a binary cache has, what it will cost,
+and whether this machine has what it takes."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchsmith.build.job import Job
-from torchsmith.build.jobs import jobs_of, jobs_of_recipes
-from torchsmith.build.machine import Machine, Share, share_out
+from torchsmith.build.jobs import jobs_of, jobs_of_recipes, outputs_of
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import CannotBuild
+from torchsmith.edge.problem import CannotBuild, Lacking
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import Listener, evaluate, with_means
 from torchsmith.nix.graph import Graph, graph_of
@@ -20,6 +22,9 @@ from torchsmith.record import Expected, Past, expect
 from torchsmith.record.estimate import memory_per_core
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace
+
+GIB = 1 << 30
+TYPICAL_CORES = 16  # of one build: more compilers than this gain little
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +125,16 @@ def plan_with_nix(
     found = outlook(nix, list(graph.recipes.values()), options)
     jobs = jobs_of(graph, found.build, catalog)
     settled = {name: path for name, path in graph.recipes.items() if path not in found.build}
-    outputs = {
-        name: {output.path for output in graph.derivations[path].outputs.values()}
+    fetched = [
+        name
         for name, path in settled.items()
-    }
+        if found.fetch.intersection(outputs_of(graph.derivations[path]))
+    ]
     return replace(
         _plan(jobs, catalog, past, machine, means),
         recipes=tuple(graph.recipes),
-        present=tuple(name for name in settled if not outputs[name] & found.fetch),
-        fetched=tuple(name for name in settled if outputs[name] & found.fetch),
+        present=tuple(name for name in settled if name not in fetched),
+        fetched=tuple(fetched),
         broken=evaluation.broken,
         download_mib=found.download_mib,
         graph=graph,
@@ -136,12 +142,7 @@ def plan_with_nix(
 
 
 def plan_with_flox(
-    recipes: Sequence[RecipeFile],
-    workspace: Workspace,
-    root: Path,
-    past: Sequence[Past],
-    machine: Machine,
-    means: Means,
+    recipes: Sequence[RecipeFile], workspace: Workspace, past: Sequence[Past], machine: Machine, means: Means
 ) -> BuildPlan:
     """One job a recipe: what Flox shares or fetches, it does not tell beforehand."""
     catalog = workspace.catalog
@@ -149,7 +150,7 @@ def plan_with_flox(
         cell.name: catalog.lines[cell.line].build_for(cell.variant.cuda) for cell in workspace.matrix.cells
     }
     stabilities = {name: build.stability for name, build in builds.items() if build}
-    jobs = jobs_of_recipes(recipes, root, stabilities, catalog)
+    jobs = jobs_of_recipes(recipes, workspace.home, stabilities, catalog)
     plan = _plan(jobs, catalog, past, machine, means)
     return replace(plan, recipes=tuple(recipe.name for recipe in recipes))
 
@@ -158,6 +159,95 @@ def _plan(
     jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past], machine: Machine, means: Means
 ) -> BuildPlan:
     per_core = memory_per_core(catalog, [job.work for job in jobs])
-    share = share_out(machine, per_core, means.jobs, means.cores, means.memory_gb)
+    share = share_out(machine, per_core, means)
     expected = {job.key: expect(job.work, past, catalog, share.cores) for job in jobs}
     return BuildPlan(tuple(jobs), expected, share, per_core)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What there is to build with."""
+
+    cores: int
+    memory_gb: float
+    store_gb: float  # free where the store lies
+    scratch_gb: float  # free where builds run
+    one_disk: bool  # whether those two are the same space
+
+
+def this_machine(store: Path, scratch: Path) -> Machine:
+    """Measured now; a container's own limits count."""
+    store, scratch = _existing(store), _existing(scratch)
+    return Machine(
+        len(os.sched_getaffinity(0)),
+        min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _container_memory()) / GIB,
+        shutil.disk_usage(store).free / GIB,
+        shutil.disk_usage(scratch).free / GIB,
+        store.stat().st_dev == scratch.stat().st_dev,
+    )
+
+
+def _existing(path: Path) -> Path:
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _container_memory() -> float:
+    try:
+        text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        return float("inf")
+    return float(text) if text.isdigit() else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How a machine is divided: jobs side by side, and the cores of each."""
+
+    jobs: int
+    cores: int
+    memory_gb: float  # for all jobs together
+
+
+def share_out(machine: Machine, per_core_gb: float, means: Means) -> Share:
+    """Divide cores and memory; each job has at most as many compilers as its memory serves."""
+    all_cores = means.cores or machine.cores
+    all_memory = means.memory_gb or machine.memory_gb
+    side_by_side = means.jobs or max(1, all_cores // TYPICAL_CORES)
+    served = int(all_memory / side_by_side / per_core_gb) if per_core_gb else all_cores
+    return Share(side_by_side, max(1, min(all_cores // side_by_side, served)), all_memory)
+
+
+def _size(gb: float) -> str:
+    """Gigabytes as people say them; of less than one, megabytes."""
+    return f"{gb:.0f} GB" if gb >= 1 else f"{gb * 1024:.1f} MB"
+
+
+def require_room(machine: Machine, share: Share, expected: Sequence[Expected], per_core_gb: float) -> None:
+    """Refuse, with the numbers, where memory or disk cannot suffice."""
+    if not expected:
+        return
+    if share.memory_gb < per_core_gb * share.jobs:
+        raise Lacking(
+            f"memory does not suffice: {share.jobs} jobs with one compiler each need "
+            f"{per_core_gb * share.jobs:.1f} GB, there are {share.memory_gb:.1f} GB",
+            hint="fewer --jobs, another builder, or your own memory_gb in catalog/estimates.toml",
+        )
+    store = sum(one.store_gb for one in expected)
+    largest = sorted((one.build_gb for one in expected), reverse=True)
+    scratch = sum(largest[: share.jobs])
+    if machine.one_disk:
+        needs = [("for the store and the build folders together", store + scratch, machine.store_gb)]
+    else:
+        needs = [
+            ("for the store", store, machine.store_gb),
+            ("where builds run", scratch, machine.scratch_gb),
+        ]
+    for place, need, free in needs:
+        if need > free:
+            raise Lacking(
+                f"disk does not suffice: {_size(need)} are needed {place}, {_size(free)} are free",
+                hint="build fewer cells at once, collect garbage, or lay your own figures over "
+                "catalog/estimates.toml if you know better",
+            )

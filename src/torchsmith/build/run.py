@@ -15,8 +15,6 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.build.after import After, Afterwards
-from torchsmith.build.backend import Backend, Outcome, Tell
 from torchsmith.build.events import (
     Event,
     JobEnded,
@@ -28,9 +26,10 @@ from torchsmith.build.events import (
     RunStarted,
     Tick,
 )
-from torchsmith.build.job import Job
-from torchsmith.build.log import LogFile
+from torchsmith.build.job import Backend, Job, Outcome, Tell
+from torchsmith.build.processes import LogFile
 from torchsmith.build.schedule import Chains, Task, longest_chain_first
+from torchsmith.build.settle import After, Afterwards
 from torchsmith.catalog import KnownError
 from torchsmith.edge.clock import Clock
 from torchsmith.edge.files import read_text

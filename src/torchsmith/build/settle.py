@@ -1,20 +1,23 @@
-"""What no job builds: recipes that are in the store or a cache are fetched, kept and written down as well."""
+"""What no job builds is fetched, kept and written down as well; and what is done with a build beside the
+schedule: looked at where that was asked for, copied to a cache."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.build.backend import Tell
 from torchsmith.build.events import Remark
+from torchsmith.build.job import Job, Tell
 from torchsmith.build.jobs import outputs_of
 from torchsmith.build.plan import BuildPlan
-from torchsmith.build.processes import TICK, Processes, Stopped
+from torchsmith.build.processes import Processes, Stopped
 from torchsmith.edge.nixtext import nix_value
+from torchsmith.edge.problem import Problem
 from torchsmith.nix.errors import shorten
 from torchsmith.nix.store import StoreOptions, cache_address, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
+from torchsmith.record import VerificationRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,9 @@ class Copier:
         if not paths or not self.cache:
             return ""
         command = self.nix.nix("copy", "--to", cache_address(self.cache, self.secret_key), *paths)
+        said: list[str] = []
         try:
-            with self._processes.started(command, self.nix.environment()) as running:
-                said = [line for line in running.lines(TICK) if line is not None]
-                code = running.wait()
+            code = self._processes.run(command, self.nix.environment(), said.append)
         except Stopped:
             return "was not copied to the cache: interrupted"
         if code == 0:
@@ -92,3 +94,40 @@ class Copier:
 
     def stop(self) -> None:
         self._processes.stop()
+
+
+LookAt = Callable[[str, str], VerificationRow | None]  # a recipe's name and output; None: it promises nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Afterwards:
+    """How it went: what was seen of each recipe, and what went wrong with the copy."""
+
+    job: Job
+    verdicts: tuple[VerificationRow, ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class After:
+    """In a thread of its own, so that neither the schedule nor a job's time waits for it."""
+
+    look: LookAt | None = None
+    copier: Copier | None = None
+
+    def of(self, job: Job, outputs: Sequence[str]) -> Afterwards:
+        """Look at a build, then copy it; what does not keep the promise of its name stays here."""
+        done = Afterwards(job)
+        try:
+            if self.look is not None and outputs:
+                found = (self.look(name, outputs[0]) for name in job.recipes)
+                done = replace(done, verdicts=tuple(verdict for verdict in found if verdict is not None))
+            if self.copier is not None and outputs and all(verdict.ok for verdict in done.verdicts):
+                done = replace(done, words=self.copier.copy(outputs))
+        except Problem as problem:
+            done = replace(done, words=str(problem))
+        return done
+
+    def stop(self) -> None:
+        if self.copier is not None:
+            self.copier.stop()

@@ -7,34 +7,42 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
-from torchsmith.build.after import After, LookAt
-from torchsmith.build.backend import Backend, Outcome, Tell
 from torchsmith.build.events import RecipeVerified, Remark
 from torchsmith.build.farm import LOCAL, Builder, configured, require_able
 from torchsmith.build.flox_backend import FloxBackend, require_flox
-from torchsmith.build.job import Job
-from torchsmith.build.machine import Machine, require_room, this_machine
+from torchsmith.build.job import Backend, Job, Outcome, Tell
 from torchsmith.build.nix_backend import NixBackend
-from torchsmith.build.plan import BuildPlan, Means, evaluate_recipes, plan_with_flox, plan_with_nix
+from torchsmith.build.plan import (
+    BuildPlan,
+    Machine,
+    Means,
+    evaluate_recipes,
+    plan_with_flox,
+    plan_with_nix,
+    require_room,
+    this_machine,
+)
 from torchsmith.build.rehearsal import Rehearsals, as_rehearsals, choose_rehearsals, phases_of
 from torchsmith.build.run import Limits, Run, RunSummary
-from torchsmith.build.settle import Copier, Settled, keep_derivations, long_builds, settle
-from torchsmith.build.sources import sources_now
+from torchsmith.build.settle import After, Copier, LookAt, Settled, keep_derivations, long_builds, settle
 from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.lock import exclusive
 from torchsmith.edge.problem import Conflict, Empty, Invalid
 from torchsmith.nix.evaluate import Listener
-from torchsmith.nix.settings import nix_settings
+from torchsmith.nix.prepare import source_hash
+from torchsmith.nix.readable import root_of
 from torchsmith.nix.store import StoreOptions, public_key
-from torchsmith.nix.tool import Nix, find_nix
+from torchsmith.nix.tool import Nix, find_nix, nix_settings
 from torchsmith.record import Built, Record, open_record
-from torchsmith.workspace.checkout import choose
+from torchsmith.workspace.checkout import RecipeFile, choose
+from torchsmith.workspace.git import head
 from torchsmith.workspace.journal import STATE
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -245,13 +253,12 @@ def prepare(
         raise Invalid(
             "the cache's address holds a password", hint="put it into the netrc file that Nix reads"
         )
-    root = workspace.home
-    recipes = choose(request.selectors, workspace, root).recipes
+    recipes = choose(request.selectors, workspace, workspace.home).recipes
     past = record.past()
     if request.backend == "flox":
         require_flox("build with --backend nix")
         machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
-        plan = plan_with_flox(recipes, workspace, root, past, machine, request.means)
+        plan = plan_with_flox(recipes, workspace, past, machine, request.means)
         return Prepared(request, workspace, record, plan, machine, sources=sources_now(recipes), look=look)
     nix = find_nix()
     options = _store_options(nix, request)
@@ -307,3 +314,14 @@ def _with_isas(builder: Builder, isas: Isas, workspace: Workspace, nix: Nix) -> 
         if not builder.address and isa.platform != nix.current_system
     }
     return replace(builder, isas=found | emulated)
+
+
+def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
+    """Recipes before they are built: what changes while they build was not built."""
+    revision = cache(head)
+    return {
+        one.name: Built(
+            name=one.name, source=source_hash(one.path), revision=revision(root_of(one.path)), outputs=()
+        )
+        for one in recipes
+    }

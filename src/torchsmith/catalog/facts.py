@@ -170,6 +170,11 @@ class Line(Entry, frozen=True, kw_only=True):
         """How this line builds for a CUDA release (None: CPU only), or None where it does not."""
         return self.cpu if cuda is None else self.cuda.get(str(cuda))
 
+    @property
+    def every_build(self) -> dict[str, LineBuild]:
+        """How it is built, by CUDA release; `cpu` without one."""
+        return ({"cpu": self.cpu} if self.cpu else {}) | dict(self.cuda)
+
     def version_of(self, package: str) -> str:
         """The release of a package in this line; empty where it is whatever nixpkgs has."""
         return self.torch if package == TORCH else self.versions.get(package, "")

@@ -10,15 +10,23 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.build.farm import Builder
-from torchsmith.build.farm_check import ask_isas
+from torchsmith.build.farm import Builder, ask_isas
 from torchsmith.build.job import Job
 from torchsmith.build.jobs import recipes_above
-from torchsmith.build.machine import Share
-from torchsmith.build.plan import Broken, BuildPlan
+from torchsmith.build.plan import Broken, BuildPlan, Share
 from torchsmith.build.run import RunSummary
-from torchsmith.build.schedule import Chains, Task, longest_chain_first, simulate
-from torchsmith.build.simulation import Simulated, farm_of, farms, simulate_farms, simulated_jobs, tasks_of
+from torchsmith.build.schedule import (
+    Chains,
+    Simulated,
+    Task,
+    farm_of,
+    farms,
+    longest_chain_first,
+    simulate,
+    simulate_farms,
+    simulated_jobs,
+    tasks_of,
+)
 from torchsmith.build.start import BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import Printer, command, err, next_step, paint, print_json, tell, write

@@ -14,7 +14,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from torchsmith.build.backend import Tell
 from torchsmith.build.events import (
     Event,
     JobBuilding,
@@ -28,6 +27,7 @@ from torchsmith.build.events import (
     RunStarted,
     Tick,
 )
+from torchsmith.build.job import Tell
 from torchsmith.build.plan import BuildPlan
 from torchsmith.cli.remaining import Remaining, cut, duration, moment
 

@@ -11,8 +11,7 @@ import msgspec
 
 from torchsmith.cli.console import next_step, paint, print_json, say_recovered, tell, write
 from torchsmith.edge.words import grouped, some_of
-from torchsmith.plan.apply import Applied
-from torchsmith.plan.plan import PHASES, WorkspacePlan
+from torchsmith.plan.plan import PHASES, Applied, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
 from torchsmith.workspace.journal import Commit
 from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE

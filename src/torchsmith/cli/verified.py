@@ -15,7 +15,7 @@ from torchsmith.edge.files import inside, write_atomic
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import evaluate
-from torchsmith.nix.sources import source_hash
+from torchsmith.nix.prepare import source_hash
 from torchsmith.nix.tool import find_nix
 from torchsmith.page.past import REPORTS
 from torchsmith.page.pictures import sizes_of

@@ -7,11 +7,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for records, monotonic time for durations, and a way to wait."""
+    """Wall time for records, monotonic time for durations."""
 
     def now(self) -> float: ...
     def monotonic(self) -> float: ...
-    def sleep(self, seconds: float) -> None: ...
 
 
 class SystemClock:
@@ -22,6 +21,3 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)

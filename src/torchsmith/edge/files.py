@@ -35,7 +35,7 @@ def read_regular(path: str) -> bytes:
         os.close(handle)
 
 
-def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
+def write_atomic(path: Path, text: str) -> None:
     """Replace a file in one step: a reader, or a crash, sees the old text or the new one.
 
     A kill leaves its draft behind, and the next write of that file takes it over.
@@ -49,7 +49,7 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o644) -> None:
             rest = text.encode()
             while rest:
                 rest = rest[os.write(handle, rest) :]
-            os.fchmod(handle, mode)
+            os.fchmod(handle, 0o644)
             os.replace(draft, path)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):

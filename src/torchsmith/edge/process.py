@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,43 @@ def _rest(child: subprocess.Popen[str]) -> tuple[str, str]:
         return "", ""
 
 
+class Dialogue:
+    """A child that answers each line that it is given with a line."""
+
+    def __init__(self, argv: Sequence[str | os.PathLike[str]], *, most: float = inf, **options: Any) -> None:
+        self.child = spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+        self.most = most  # bytes of an answer
+        self._rest = b""
+
+    def ask(self, line: bytes, seconds: float) -> bytes:
+        """Its answer; nothing where it ended or said too much. An OSError where it had ended before, a
+        TimeoutError where it does not answer in time."""
+        source, answers, end = self.child.stdin, self.child.stdout, time.monotonic() + seconds
+        assert source is not None
+        assert answers is not None
+        source.write(line + b"\n")
+        source.flush()
+        with selectors.DefaultSelector() as selector:
+            selector.register(answers, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not selector.select(max(end - time.monotonic(), 0)):
+                    raise TimeoutError
+                piece = os.read(answers.fileno(), 1 << 16)
+                if not piece or len(self._rest) > self.most:
+                    return b""
+                self._rest += piece
+        answer, _, self._rest = self._rest.partition(b"\n")
+        return answer
+
+    def close(self) -> None:
+        """End it and whatever it started."""
+        end_group(self.child)
+        for stream in (self.child.stdin, self.child.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):  # a line that it never read
+                    stream.close()
+
+
 class Running:
     """A command that is still running: the lines it writes to stderr, its memory, and a way to end it.
 
@@ -126,14 +164,12 @@ class Running:
         argv: Sequence[str | os.PathLike[str]],
         *,
         env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
         both: bool = False,
     ) -> None:
         self.argv = tuple(os.fspath(word) for word in argv)
         self._child = spawn(
             self.argv,
             env=dict(env) if env is not None else None,
-            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if both else subprocess.DEVNULL,
             stderr=subprocess.STDOUT if both else subprocess.PIPE,

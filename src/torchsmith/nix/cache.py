@@ -24,14 +24,14 @@ class Fingerprints:
         self._known: dict[Path, str] = {}
 
     def of(self, path: Path) -> str:
-        """Of a file its content; of a folder the content of everything below."""
-        if path not in self._known:
-            self._known[path] = _digest({str(file): file for file in _files(path)})
-        return self._known[path]
-
-    def content(self, path: Path) -> str:
         """Of a file its content, of a folder names and content of everything below, wherever it lies."""
-        return _digest({str(file.relative_to(path)): file for file in _files(path)})
+        if path not in self._known:
+            digest = hashlib.sha256()
+            for file in _files(path):
+                digest.update(f"{file.relative_to(path)}\0".encode())
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+            self._known[path] = digest.hexdigest()
+        return self._known[path]
 
     def tree(self, path: Path) -> str:
         """Of a nixpkgs tree: its path in the store, or the names, sizes and times of all its files."""
@@ -44,14 +44,6 @@ class Fingerprints:
                 digest.update(f"{name}\0{size}\0{changed}\n".encode())
             self._known[resolved] = digest.hexdigest()
         return self._known[resolved]
-
-
-def _digest(files: Mapping[str, Path]) -> str:
-    digest = hashlib.sha256()
-    for name, file in files.items():
-        digest.update(f"{name}\0".encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -83,10 +83,9 @@ def _own(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Itera
     for name in sorted(before.env.keys() | after.env.keys()):
         if name in CONSEQUENCES or name in ("name", "outputs", "system", "builder"):
             continue
-        was, now = before.env.get(name), after.env.get(name)
-        told = (_named(was) if was is not None else None, _named(now) if now is not None else None)
-        if told[0] != told[1]:
-            yield Difference(below, name, *told)
+        was, now = (_named(one.env[name]) if name in one.env else None for one in (before, after))
+        if was != now:
+            yield Difference(below, name, was, now)
     yield from _sources(before, after, below)
 
 
@@ -95,12 +94,9 @@ def _sources(before: Derivation, after: Derivation, below: tuple[str, ...]) -> I
     names = {name_of(one) for one in old} & {name_of(one) for one in new}
     for name in sorted(names):
         yield Difference(below, f"file {name}", "its old content", "another content")
-    for one in sorted(old):
-        if name_of(one) not in names:
-            yield Difference(below, "file", name_of(one), None)
-    for one in sorted(new):
-        if name_of(one) not in names:
-            yield Difference(below, "file", None, name_of(one))
+    gone, come = ([name for name in map(name_of, sorted(paths)) if name not in names] for paths in (old, new))
+    yield from (Difference(below, "file", name, None) for name in gone)
+    yield from (Difference(below, "file", None, name) for name in come)
 
 
 def _named(text: str) -> str:

@@ -7,9 +7,6 @@ recipe sees a small stub of nixpkgs and the part of `builtins` that only compute
 from __future__ import annotations
 
 import importlib.util
-import os
-import selectors
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,6 +20,7 @@ import msgspec
 
 from torchsmith.edge.nixtext import nix_string, nix_value
 from torchsmith.edge.problem import Lacking, Problem
+from torchsmith.edge.process import Dialogue
 from torchsmith.nix.prepare import imported_file
 from torchsmith.nix.readable import root_of
 from torchsmith.recipe.read.closed import relative_paths, rewritten
@@ -118,32 +116,22 @@ class Evaluator(AbstractContextManager["Evaluator"]):
     def __init__(self, *, seconds: float = 5.0, memory: int = 512 << 20) -> None:
         if not available():
             raise Lacking(
-                "the embedded evaluator is not installed",
-                hint="pip install nixeval, or install Nix",
+                "the embedded evaluator is not installed", hint="pip install nixeval, or install Nix"
             )
         self.seconds, self.memory = seconds, memory
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Dialogue | None = None
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         if self._child is not None:
-            if self._child.poll() is None:
-                os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait()
-            for stream in (self._child.stdin, self._child.stdout):
-                if stream is not None:
-                    stream.close()
+            self._child.close()
             self._child = None
 
-    def values(self, question: Question) -> Values | NoValues:
-        """What a recipe asks for, or why that cannot be told."""
-        return self.values_of([question])[0]
-
     def values_of(self, questions: Sequence[Question]) -> list[Values | NoValues]:
-        """The same for many: asked together, and one by one only where something fails."""
-        answers: list[Values | NoValues | None] = [None] * len(questions)
+        """What recipes ask for, or why nobody can tell: asked together, one by one where something fails."""
+        answers: dict[int, Values | NoValues] = {}
         readable: list[tuple[int, tuple[Syntax, Path, str]]] = []
         for index, question in enumerate(questions):
             try:
@@ -152,11 +140,9 @@ class Evaluator(AbstractContextManager["Evaluator"]):
             except Problem as problem:
                 answers[index] = NoValues(problem.message)
         for start in range(0, len(readable), BATCH):
-            batch = readable[start : start + BATCH]
-            told = self._told([one for _, one in batch])
-            for (index, _), answer in zip(batch, told, strict=True):
-                answers[index] = answer
-        return [answer or NoValues("was not asked") for answer in answers]
+            batch = dict(readable[start : start + BATCH])
+            answers |= zip(batch, self._told([*batch.values()]), strict=True)
+        return [answers[index] for index in range(len(questions))]
 
     def _told(self, batch: Sequence[tuple[Syntax, Path, str]]) -> list[Values | NoValues]:
         told = self._ask(expression_for(batch))
@@ -166,51 +152,21 @@ class Evaluator(AbstractContextManager["Evaluator"]):
 
     def _ask(self, expression: str) -> list[Any] | str:
         """The values, or in words why there are none."""
-        child = self._child or self._start()
-        assert child.stdin is not None
+        if self._child is None:
+            code = files("torchsmith.nix").joinpath("embedded_child.py")
+            argv = [sys.executable, "-I", str(code), str(self.memory)]
+            self._child = Dialogue(argv, stderr=subprocess.DEVNULL, env={}, cwd="/")
         try:
-            child.stdin.write(msgspec.json.encode(expression) + b"\n")
-            child.stdin.flush()
+            if line := self._child.ask(msgspec.json.encode(expression), self.seconds):
+                answer = msgspec.json.decode(line)
+                return answer["values"] if "values" in answer else _reason(answer["error"])
+            why = f"needs more than {self.memory >> 20} MiB, or nests too deeply"
+        except TimeoutError:
+            why = f"does not end within {self.seconds:g} s"
         except BrokenPipeError:
-            self.close()
-            return "the evaluator ended before it was asked"
-        line = self._line(child)
-        if line is None:
-            self.close()
-            return f"does not end within {self.seconds:g} s"
-        if not line:
-            self.close()
-            return f"needs more than {self.memory >> 20} MiB, or nests too deeply"
-        answer = msgspec.json.decode(line)
-        return answer["values"] if "values" in answer else _reason(answer["error"])
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        code = files("torchsmith.nix").joinpath("embedded_child.py")
-        self._child = subprocess.Popen(
-            [sys.executable, "-I", str(code), str(self.memory)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
-        return self._child
-
-    def _line(self, child: subprocess.Popen[bytes]) -> bytes | None:
-        """The answer; None when time is up; nothing when the child has died."""
-        assert child.stdout is not None
-        answer = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(child.stdout, selectors.EVENT_READ)
-            while not answer.endswith(b"\n"):
-                if not selector.select(self.seconds):
-                    return None
-                chunk = os.read(child.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    return b""
-                answer += chunk
-        return answer
+            why = "the evaluator ended before it was asked"
+        self.close()
+        return why
 
 
 def _values(told: Any) -> Values | NoValues:

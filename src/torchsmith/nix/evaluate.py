@@ -17,12 +17,12 @@ from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.problem import Exit, Failed, Invalid
 from torchsmith.edge.words import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
-from torchsmith.nix.errors import Cause
 from torchsmith.nix.fetch import Tarball, fetch_all
 from torchsmith.nix.prepare import PreparedRecipe
 from torchsmith.nix.readable import without_git
 from torchsmith.nix.tool import Nix
-from torchsmith.nix.worker import Evaluated, RecipeOutcome, Session, WorkerLimits, run_batch
+from torchsmith.nix.worker import EvalResult as EvalResult
+from torchsmith.nix.worker import Evaluated, Session, WorkerLimits, run_batch
 
 SMALLEST_BATCH = 24  # below this, importing nixpkgs again costs more than a second worker saves
 
@@ -45,22 +45,6 @@ class EvaluationRequest:
     name: str
     path: Path
     system: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class EvalResult:
-    """What a recipe evaluates to, or why it does not."""
-
-    name: str
-    path: Path
-    seconds: float
-    evaluated: Evaluated | None = None
-    cause: Cause | None = None
-    cached: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return self.evaluated is not None
 
 
 LACKING = {
@@ -136,11 +120,6 @@ def evaluate(
         results[result.name] = result
         tell(result)
 
-    def finish(outcome: RecipeOutcome) -> None:
-        memory.keep(outcome)
-        job = outcome.job
-        done(EvalResult(job.name, job.path, outcome.seconds, outcome.evaluated, outcome.cause))
-
     pending: list[Evaluable] = []
     for request in requests:
         kept = memory.recall(request, phases.get(request.name, ""))
@@ -155,6 +134,12 @@ def evaluate(
         for one in pending:
             phase = phases.get(one.name, "")
             session.preparation.add(one.name, one.path, system=one.system, alone=alone, build_phase=phase)
+        jobs = {job.name: job for job in session.preparation.jobs}
+
+        def finish(result: EvalResult) -> None:
+            memory.keep(jobs[result.name], result.evaluated)
+            done(result)
+
         _work_off(session, known_trees, addresses, alone, finish)
     return [results[request.name] for request in requests]
 
@@ -197,19 +182,14 @@ class _Memory:
         same = all(self.prints.of(Path(file)) == was for file, was in kept.read.items())
         return kept.evaluated if same else None
 
-    def keep(self, outcome: RecipeOutcome) -> None:
-        job = outcome.job
-        if self.cache is not None and outcome.evaluated is not None and job.text is not None:
+    def keep(self, job: PreparedRecipe, evaluated: Evaluated | None) -> None:
+        if self.cache is not None and evaluated is not None and job.text is not None:
             read = {str(path): self.prints.of(path) for path in job.reads}
-            self.cache.keep(self.keys[job.name], _Kept(outcome.evaluated, read))
+            self.cache.keep(self.keys[job.name], _Kept(evaluated, read))
 
 
 def _work_off(
-    session: Session,
-    trees: Mapping[str, str],
-    addresses: Collection[str],
-    alone: bool,
-    finish: Callable[[RecipeOutcome], None],
+    session: Session, trees: Mapping[str, str], addresses: Collection[str], alone: bool, finish: Listener
 ) -> None:
     """Fetch what recipes pin, plan which of them go together, and evaluate them."""
     jobs = session.preparation.jobs
@@ -240,24 +220,19 @@ def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[Prep
     return sorted(batches, key=len, reverse=True)
 
 
-def _side_by_side(
-    session: Session, batches: list[list[PreparedRecipe]], finish: Callable[[RecipeOutcome], None]
-) -> None:
+def _side_by_side(session: Session, batches: list[list[PreparedRecipe]], finish: Listener) -> None:
     """Run batches side by side; what a worker leaves undone goes to a new one."""
     with ThreadPoolExecutor(max(1, session.limits.workers)) as pool:
         running: dict[Future[list[PreparedRecipe]], int] = {}
         waiting = list(batches)
-        outcomes: list[RecipeOutcome] = []
-
-        def start(batch: list[PreparedRecipe]) -> None:
-            running[pool.submit(run_batch, session, batch, outcomes.append)] = len(batch)
-
+        results: list[EvalResult] = []
         while waiting or running:
             while waiting and len(running) < max(1, session.limits.workers):
-                start(waiting.pop(0))
+                batch = waiting.pop(0)
+                running[pool.submit(run_batch, session, batch, results.append)] = len(batch)
             ended, _ = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
-            while outcomes:
-                finish(outcomes.pop(0))
+            while results:
+                finish(results.pop(0))
             for future in ended:
                 size = running.pop(future)
                 left = future.result()

@@ -23,13 +23,6 @@ class Building:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A build ended, well or not."""
-
-    derivation: str
-
-
-@dataclass(frozen=True, slots=True)
 class LogPhase:
     """A build entered a phase."""
 
@@ -61,7 +54,7 @@ class Failure:
     text: str
 
 
-LogEvent = Building | Ended | LogPhase | LogLine | Steps | Failure
+LogEvent = Building | LogPhase | LogLine | Steps | Failure
 
 
 @dataclass
@@ -82,8 +75,8 @@ class LogReader:
             drv, builder = [*map(str, event.get("fields", ())), "", ""][:2]
             self._builds[number] = drv
             yield Building(drv, builder)
-        elif action == "stop" and number in self._builds:
-            yield Ended(self._builds.pop(number))
+        elif action == "stop":
+            self._builds.pop(number, None)
         elif action == "result":
             yield from self._result(event, self._builds.get(number, ""))
         elif action == "msg":

@@ -17,8 +17,9 @@ from tree_sitter import Node
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.nix.cache import Fingerprints
 from torchsmith.nix.fetch import Tarball
-from torchsmith.nix.readable import Readable
+from torchsmith.nix.readable import Readable, root_of
 from torchsmith.recipe.read.closed import (
     Closed,
     Open,
@@ -249,3 +250,17 @@ def original(preparation: Preparation, where: Where, folder: Path) -> Where | No
         return Where(str(source))  # in a binding that the import needs, whose lines are not its own
     column = where.column - len(SCOPE) if where.line == 1 and closed is None else where.column
     return Where(str(source), where.line, max(column, 1))
+
+
+def source_hash(recipe: Path) -> str:
+    """One hash for all of it, by which a recipe that Nix cannot evaluate alone is known again."""
+    preparation = Preparation()
+    preparation.add(recipe.name, recipe)
+    root, prints = root_of(recipe), Fingerprints()
+    digest = hashlib.sha256()
+    reads = {path.resolve() for path in preparation.jobs[0].reads}
+    for path in sorted(path for path in reads if path.is_relative_to(root)):
+        if path.is_dir() and not path.is_relative_to(root / ".flox/pkgs"):
+            continue  # such as the repository itself, which changes with every log in it
+        digest.update(f"{path.relative_to(root)}\0{prints.of(path)}\n".encode())
+    return digest.hexdigest()

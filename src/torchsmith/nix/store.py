@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.edge.problem import CannotRead, Invalid
@@ -21,7 +21,6 @@ class Outlook:
     build: frozenset[str]  # derivations
     fetch: frozenset[str]  # store paths
     download_mib: float = 0.0
-    unknown: tuple[str, ...] = ()  # paths that Nix can neither build nor fetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,7 @@ class StoreOptions:
     public_keys: tuple[str, ...] = ()
     builders: str | None = None  # Nix' own list of machines; None: as nix.conf says
     max_jobs: int | None = None  # builds on this machine
-    substitute: bool = True
-    extra: tuple[tuple[str, str], ...] = field(default_factory=tuple)
+    extra: tuple[tuple[str, str], ...] = ()
 
     def words(self) -> list[str]:
         """As command line options."""
@@ -46,8 +44,6 @@ class StoreOptions:
             chosen += [("builders", self.builders), ("builders-use-substitutes", "true")]
         if self.max_jobs is not None:
             chosen.append(("max-jobs", str(self.max_jobs)))
-        if not self.substitute:
-            chosen.append(("substitute", "false"))
         return [word for name, value in chosen for word in ("--option", name, value)]
 
 
@@ -55,22 +51,19 @@ def read_outlook(text: str) -> Outlook:
     """What `nix-store --realise --dry-run` says it would do."""
     build: set[str] = set()
     fetch: set[str] = set()
-    unknown: list[str] = []
     download = 0.0
-    into: set[str] | list[str] | None = None
+    into: set[str] | None = None
     for line in text.splitlines():
         if re.match(r"(this|these)( \d+)? derivations? will be built:", line):
             into = build
         elif re.match(r"(this|these)( \d+)? paths? will be fetched", line):
             into = fetch
             download = _download_mib(line)
-        elif line.startswith("don't know how to build"):
-            into = unknown
         elif line.startswith("  /") and into is not None:
-            into.add(line.strip()) if isinstance(into, set) else into.append(line.strip())
-        elif line.strip():
+            into.add(line.strip())
+        elif line.strip():  # such as paths that it does not know how to build
             into = None
-    return Outlook(frozenset(build), frozenset(fetch), download, tuple(unknown))
+    return Outlook(frozenset(build), frozenset(fetch), download)
 
 
 def _download_mib(line: str) -> float:

@@ -1,4 +1,5 @@
-"""The Nix that is installed: where it is, what it can do, and words for when it is missing or too old."""
+"""The Nix that is installed: where it is, what it can do and is set up for, and words for when it is missing
+or too old."""
 
 from __future__ import annotations
 
@@ -8,13 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from torchsmith.edge.files import cache_dir
 from torchsmith.edge.lock import exclusive
-from torchsmith.edge.problem import Failed, Lacking
+from torchsmith.edge.problem import Failed, Invalid, Lacking, Problem
 from torchsmith.edge.process import Finished, find, run
 from torchsmith.nix.errors import shorten
 
 STATE = Path("/nix/var/nix")
+CONFIG_RENAMED = (2, 20)  # `nix show-config` became `nix config show`
+USUAL_FEATURES = frozenset(("benchmark", "big-parallel", "nixos-test"))
 OLDEST = (2, 4)  # the first with --log-format and the experimental `nix` commands
 
 
@@ -69,6 +74,11 @@ class Nix:
     def run(self, argv: Sequence[str], *, timeout: float | None = None) -> Finished:
         return run(argv, env=self.environment(), timeout=timeout)
 
+    def show_config(self, timeout: float) -> Finished:
+        """All of its settings as JSON."""
+        words = ("config", "show") if self.version >= CONFIG_RENAMED else ("show-config",)
+        return self.run(self.nix(*words, "--json"), timeout=timeout)
+
     def ask(self, argv: Sequence[str], failing: str) -> Finished:
         """Run what must go well; otherwise a Problem says what is `failing`, and why."""
         done = self.run(argv)
@@ -112,3 +122,48 @@ def _usable_store(env: Mapping[str, str]) -> str:
     if os.access(STATE / "db", os.W_OK) or os.access(STATE / "daemon-socket/socket", os.W_OK):
         return ""
     return f"local?root={cache_dir() / 'store'}"
+
+
+@dataclass(frozen=True, slots=True)
+class NixSettings:
+    """The settings that decide what can be built here."""
+
+    systems: frozenset[str]
+    features: frozenset[str]
+
+
+class _Setting(msgspec.Struct):
+    value: list[str] = []
+
+
+class _Told(msgspec.Struct):
+    platforms: _Setting = msgspec.field(name="extra-platforms", default_factory=_Setting)
+    features: _Setting = msgspec.field(name="system-features", default_factory=_Setting)
+
+
+def nix_settings(nix: Nix) -> NixSettings:
+    """Ask Nix; where it does not say, what it usually is."""
+    done = nix.show_config(30)
+    try:
+        told = msgspec.json.decode(done.stdout if done.ok else "{}", type=_Told)
+    except msgspec.MsgspecError:
+        told = _Told()
+    features = frozenset(told.features.value) or USUAL_FEATURES
+    return NixSettings(frozenset((nix.current_system, *told.platforms.value)), features)
+
+
+def canonical_text(path: Path, nix: Nix | None = None) -> str | None:
+    """A file as Nix prints it after parsing, for text that our grammar does not understand; None without Nix,
+    a Problem where Nix refuses it too.
+
+    The text means the same, but its positions are not the file's.
+    """
+    try:
+        nix = nix or find_nix()
+    except Problem:
+        return None
+    done = nix.run(nix.command("nix-instantiate", "--parse", path), timeout=60)
+    if done.ok:
+        return done.stdout
+    cause = shorten(done.stderr)
+    raise Invalid(f"not valid Nix: {cause.message}", where=cause.where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from torchsmith.edge.clock import Clock
 from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
 from torchsmith.edge.problem import Failed
 from torchsmith.edge.process import Running
-from torchsmith.nix.component import Component
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.fetch import Download, Tarball, as_nix
 from torchsmith.nix.prepare import SCOPE, Preparation, PreparedRecipe, original
@@ -24,6 +23,34 @@ from torchsmith.nix.tool import Nix
 
 TICK = 0.05  # seconds between two looks at a silent worker's memory
 ERROR = 0  # Nix' level of errors
+
+
+class License(msgspec.Struct, frozen=True):
+    """A licence as nixpkgs states it; None where it says nothing."""
+
+    spdx: str | None = None
+    short_name: str | None = None
+    full_name: str | None = None
+    url: str | None = None
+    free: bool | None = None
+    redistributable: bool | None = None
+
+    @property
+    def title(self) -> str:
+        return self.spdx or self.full_name or self.short_name or "licence without a name"
+
+
+class Component(msgspec.Struct, frozen=True):
+    """A package that goes into what runs."""
+
+    drv_path: str
+    name: str
+    outputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()  # their derivations
+    pname: str | None = None
+    version: str | None = None
+    homepage: str | None = None
+    licenses: tuple[License, ...] | None = None
 
 
 class DerivationFacts(msgspec.Struct, frozen=True):
@@ -59,13 +86,19 @@ class WorkerLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class RecipeOutcome:
-    """What became of one recipe in a worker."""
+class EvalResult:
+    """What a recipe evaluates to, or why it does not."""
 
-    job: PreparedRecipe
+    name: str
+    path: Path
     seconds: float
     evaluated: Evaluated | None = None
     cause: Cause | None = None
+    cached: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.evaluated is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +184,13 @@ class Session:
 
 
 def run_batch(
-    session: Session, batch: Sequence[PreparedRecipe], tell: Callable[[RecipeOutcome], None]
+    session: Session, batch: Sequence[PreparedRecipe], tell: Callable[[EvalResult], None]
 ) -> list[PreparedRecipe]:
     """Evaluate recipes in one process; returns those that another process must do."""
     worker = _Worker(session, batch)
     try:
-        for outcome in worker.outcomes():
-            tell(outcome)
+        for result in worker.results():
+            tell(result)
     finally:
         worker.running.end()
     return worker.left()
@@ -177,7 +210,7 @@ class _Worker:
     def left(self) -> list[PreparedRecipe]:
         return [job for job in self.batch if id(job) not in self.finished]
 
-    def outcomes(self) -> Iterator[RecipeOutcome]:
+    def results(self) -> Iterator[EvalResult]:
         """Results as they come; ends when the process has, or when a limit was passed."""
         jobs = {str(index): job for index, job in enumerate(self.session.preparation.jobs)}
         for line in self.running.lines(TICK):
@@ -185,7 +218,7 @@ class _Worker:
             if told is not None and "start" in told:
                 self.current, self.began = jobs[str(told["start"])], self.session.clock.monotonic()
             elif told is not None:
-                yield self._finish(jobs[str(told["done"])], told["report"])
+                yield self._evaluated(jobs[str(told["done"])], told["report"])
             broken = self._broken_limit()
             if broken is not None:
                 self.running.end()
@@ -196,9 +229,7 @@ class _Worker:
         if self._out_of_memory():
             yield from self._over("memory")
         else:
-            failed = self._failed()
-            yield failed
-            yield from self._same_download(failed)
+            yield from self._failed()
 
     def _told(self, line: str) -> Mapping[str, Any] | None:
         """Our own line, or None; an error is remembered."""
@@ -217,14 +248,18 @@ class _Worker:
             self.last_error = event
         return None
 
-    def _finish(self, job: PreparedRecipe, report: Mapping[str, Any]) -> RecipeOutcome:
-        self.finished.add(id(job))
+    def _evaluated(self, job: PreparedRecipe, report: Mapping[str, Any]) -> EvalResult:
         self.current = None
+        if kind := report.get("not_a_derivation"):
+            return self._ended(job, cause=Cause(f"is no package: it evaluates to a {kind}"))
+        return self._ended(job, msgspec.convert(report, Evaluated))
+
+    def _ended(
+        self, job: PreparedRecipe, evaluated: Evaluated | None = None, cause: Cause | None = None
+    ) -> EvalResult:
+        self.finished.add(id(job))
         seconds = self.session.clock.monotonic() - self.began
-        kind = report.get("not_a_derivation")
-        if kind is not None:
-            return RecipeOutcome(job, seconds, cause=Cause(f"is no package: it evaluates to a {kind}"))
-        return RecipeOutcome(job, seconds, msgspec.convert(report, Evaluated))
+        return EvalResult(job.name, job.path, seconds, evaluated, cause)
 
     def _broken_limit(self) -> str | None:
         limits = self.session.limits
@@ -232,7 +267,7 @@ class _Worker:
             return "time"
         return "memory" if self.running.memory() > limits.memory else None
 
-    def _over(self, limit: str) -> Iterator[RecipeOutcome]:
+    def _over(self, limit: str) -> Iterator[EvalResult]:
         """Time is the recipe's own fault; memory only when no other recipe used the process before it."""
         limits = self.session.limits
         if limit == "memory" and self.finished:
@@ -241,28 +276,22 @@ class _Worker:
         words = f"takes too long: more than {limits.seconds:.0f} s"
         if limit == "memory":
             words = f"needs more than {limits.memory / (1 << 30):.1f} GiB"
-        self.finished.add(id(job))
-        yield RecipeOutcome(job, self.session.clock.monotonic() - self.began, cause=Cause(words))
+        yield self._ended(job, cause=Cause(words))
 
-    def _failed(self) -> RecipeOutcome:
+    def _failed(self) -> Iterator[EvalResult]:
         if self.current is None:
             cause = cause_of(self.last_error) if self.last_error else shorten("\n".join(self.stray))
             raise Failed(f"Nix cannot evaluate anything: {cause.message}")
         job = self.current
-        self.finished.add(id(job))
         cause = cause_of(self.last_error) if self.last_error else self._died()
         if cause.where is not None:
             cause = Cause(cause.message, original(self.session.preparation, cause.where, self.session.folder))
-        return RecipeOutcome(job, self.session.clock.monotonic() - self.began, cause=cause)
-
-    def _same_download(self, failed: RecipeOutcome) -> Iterator[RecipeOutcome]:
-        """A tarball that could not be fetched will not be there for the next recipe either."""
-        cause = failed.cause
-        for tarball in failed.job.tarballs if cause is not None else ():
-            if cause is not None and f"cannot download {tarball.url}" in cause.message:
-                for job in [job for job in self.left() if tarball in job.tarballs]:
-                    self.finished.add(id(job))
-                    yield RecipeOutcome(job, 0.0, cause=cause)
+        yield self._ended(job, cause=cause)
+        # A tarball that could not be fetched will not be there for the next recipe either.
+        gone = {one for one in job.tarballs if f"cannot download {one.url}" in cause.message}
+        for other in self.left():
+            if gone.intersection(other.tarballs):
+                yield replace(self._ended(other, cause=cause), seconds=0.0)
 
     def _out_of_memory(self) -> bool:
         """Whether the collector gave up at its limit, in Nix' words or in its own."""

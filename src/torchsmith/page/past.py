@@ -13,7 +13,7 @@ import msgspec
 from torchsmith.edge.files import inside, read_regular
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.secrets import redactor
-from torchsmith.nix.sources import source_hash
+from torchsmith.nix.prepare import source_hash
 from torchsmith.page.document import CellState, PageBuild, PageJob, PageRun, PageSizes
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
 from torchsmith.record.database import FILE

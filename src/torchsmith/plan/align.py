@@ -99,7 +99,7 @@ def align(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
     """Read the names of the recipes below the paths."""
     opened = workspace_of(paths, workspace)
     found = discover(paths, opened)
-    options = recipe_options(opened.matrix, opened.settings) if opened else RecipeOptions()
+    options = recipe_options(opened) if opened else RecipeOptions()
     columns = [column for one in found.repositories if (column := _column(one))]
     if len(columns) < 2:
         raise Incomplete(

@@ -12,8 +12,8 @@ from typing import Literal
 from torchsmith.edge.files import inside, write_atomic
 from torchsmith.nix.evaluate import EvalResult, Evaluate
 from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
-from torchsmith.workspace.revision import lay_out
 from torchsmith.workspace.wanted import wanted_repos
 
 EffectKind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
@@ -48,7 +48,7 @@ def impact(
 
 def _generate(workspace: Workspace, into: Path) -> None:
     """What `torchsmith generate` would write, in a folder of its own."""
-    for repo in wanted_repos(workspace.matrix, workspace.settings, workspace.catalog):
+    for repo in wanted_repos(workspace):
         for file in repo.files:
             write_atomic(inside(into, file.path), file.text)
 

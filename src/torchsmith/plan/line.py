@@ -74,7 +74,7 @@ def line_rows(workspace: Workspace) -> list[LineRow]:
 
 
 def _row(line: Line, cells: int) -> LineRow:
-    pins = sorted({one.pin for one in (line.cpu, *line.cuda.values()) if one and one.pin})
+    pins = sorted({one.pin for one in line.every_build.values() if one.pin})
     pairs = {name: version for name, version in line.versions.items() if version}
     own = builtin_catalog().lines.get(line.name) != line
     return LineRow(line.name, line.torch, pairs, pins, [*map(str, line.cuda)], own, line.unproved, cells)
@@ -100,7 +100,7 @@ def _added(workspace: Workspace, new: NewLine) -> AddedLine:
         if not form.fullmatch(word):
             raise Invalid(f"{word!r} is no {what} of a line", hint="such as 2.11 and 2.11.0")
     there = catalog.lines.get(new.name)
-    if there and any(not build.lacks_pin for build in (there.cpu, *there.cuda.values()) if build):
+    if there and any(not build.lacks_pin for build in there.every_build.values()):
         raise Exists(
             f"line {new.name} is there already: torch {there.torch}",
             hint=f"torchsmith pin {new.name} moves it; torchsmith line list shows all",
@@ -124,8 +124,7 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
         "unproved": CLAIM,
     }
     facts: dict[str, FactTable] = {"lines": {new.name: entry}}
-    every = {"cpu": like.cpu, **{str(cuda): build for cuda, build in like.cuda.items()}}
-    builds = {name: build for name, build in every.items() if build is not None and build.pin}
+    builds = {name: build for name, build in like.every_build.items() if build.pin}
     if not builds:
         raise Invalid(f"line {like.name} has no nixpkgs that the new one could be built from")
     pin = ""

@@ -28,8 +28,7 @@ from torchsmith.edge.problem import (
 from torchsmith.edge.toml import place
 from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string, written
 from torchsmith.nix.evaluate import Evaluate
-from torchsmith.plan.package_entry import NewPackage, entry_text
-from torchsmith.plan.package_probe import PackageProbe, Read, pin_of, probe
+from torchsmith.plan.package_entry import NewPackage, PackageProbe, Read, entry_text, pin_of, probe
 from torchsmith.recipe.write import NO_ATTRIBUTE
 from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.journal import writing
@@ -216,7 +215,7 @@ def _change(
 ) -> PackageChange:
     root = workspace.home
     after = workspace.with_texts(texts)
-    repos = wanted_repos(after.matrix, after.settings, after.catalog)
+    repos = wanted_repos(after)
     if gone and (root / gone).is_dir():
         repos.append(WantedRepo(gone, ()))  # nothing is wanted there any more
     edits = [_edit(root, path, text) for path, text in texts.items()]

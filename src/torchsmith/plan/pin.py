@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from torchsmith.catalog import TORCH, Catalog, Limit, Line, LineBuild, Pin, builtin_catalog
+import msgspec
+
+from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.check import SOURCE
 from torchsmith.edge.files import inside, read_text, write_atomic
 from torchsmith.edge.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
@@ -91,7 +93,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
     texts = {one.path: one.after for one in edits if one.after is not None}
     after = opened.with_texts(texts)
-    repos = wanted_repos(after.matrix, after.settings, after.catalog)
+    repos = wanted_repos(after)
     return Proposal(
         opened,
         after,
@@ -136,13 +138,13 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
     if move.hashes:
         facts["pins"] = {pin: {"sha256": sha256} for pin, sha256 in move.hashes.items()}
     if move.rev:
-        every = {"cpu": line.cpu, **line.cuda} if line.cpu else dict(line.cuda)
+        every = line.every_build
         old = {build.pin for name, build in every.items() if name in used and build.pin}
         if not old:
             raise Empty(f"line {line.name} imports no nixpkgs that could be moved")
         pin, made = pin_of(min(old), move, catalog)
         ours = builtin_catalog().lines.get(line.name)
-        shipped = {"cpu": ours.cpu, **ours.cuda} if ours else {}
+        shipped = ours.every_build if ours else {}
         moved = {name: build for name, build in every.items() if build.pin in old}
         builds = {name: _build(build, pin, catalog, shipped.get(name)) for name, build in moved.items()}
         if made:
@@ -206,24 +208,15 @@ def _new_pin(old: Pin, move: Move) -> FactTable:
         "sha256": move.sha256,
         "torch": old.torch,
         **old.versions,
-        "cudas": [str(one) for one in old.cudas],
-        "pythons": [str(one) for one in old.pythons],
+        "cudas": [*map(str, old.cudas)],
+        "pythons": [*map(str, old.pythons)],
         "source": f"taken to be as {old.name}",
         "unproved": "nobody evaluated it: --eval does",
     }
     optional = {"default_cuda": old.default_cuda, "default_python": old.default_python, "min_sm": old.min_sm}
     if old.limits:
-        made["limits"] = {name: _limit(limit) for name, limit in old.limits.items()}
+        made["limits"] = msgspec.to_builtins(old.limits, enc_hook=str)
     return made | {name: str(value) for name, value in optional.items() if value is not None}
-
-
-def _limit(limit: Limit) -> FactTable:
-    return {
-        "reason": limit.reason,
-        "cuda": limit.cuda,
-        "sms": [str(sm) for sm in limit.sms],
-        "platforms": [str(platform) for platform in limit.platforms],
-    }
 
 
 def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
@@ -253,13 +246,12 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
 def bring_source(entry: FactTable, line: Line, move: Move, catalog: Catalog) -> None:
     """Builds at a nixpkgs with another torch take the new one from its source, as its own line does."""
     known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
-    every: dict[str, LineBuild | None] = {"cpu": line.cpu, **line.cuda}
-    for name, build in every.items():
+    for name, build in line.every_build.items():
         told = entry.get("cpu", {}) if name == "cpu" else entry.get("cuda", {}).get(name, {})
-        pin = catalog.pins.get(told.get("pin", build.pin)) if build else None
-        if build is None or pin is None or pin.torch == move.torch:
+        pin = catalog.pins.get(told.get("pin", build.pin))
+        if pin is None or pin.torch == move.torch:
             continue
-        like = (known.cpu if name == "cpu" else known.cuda.get(name)) if known else None
+        like = known.every_build.get(name) if known else None
         fixes = told.get("fixes", list(build.fixes))
         if SOURCE in fixes:
             continue
@@ -270,10 +262,10 @@ def bring_source(entry: FactTable, line: Line, move: Move, catalog: Catalog) -> 
 
 def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     """Hashes that nobody knows yet; the first build tells them, and hash repair writes them."""
-    builds = {"cpu": line.cpu, **line.cuda}
-    pins = {build.pin for name, build in builds.items() if build and build.pin and name in used}
+    builds = line.every_build
+    pins = {build.pin for name, build in builds.items() if build.pin and name in used}
     found = [f"nixpkgs {name}" for name in sorted(pins) if not catalog.pins[name].sha256]
-    own = any(SOURCE in build.fixes for build in (line.cpu, *line.cuda.values()) if build)
+    own = any(SOURCE in build.fixes for build in builds.values())
     return found + [
         f"{one} {line.version_of(one.name)}"
         for one in catalog.packages.values()
@@ -335,7 +327,7 @@ def _toml(table: FactTable, path: tuple[str, ...] = ()) -> str:
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
     """What the move does to every recipe, by derivation."""
-    before = wanted_repos(proposal.workspace.matrix, proposal.workspace.settings, proposal.workspace.catalog)
+    before = wanted_repos(proposal.workspace)
     with tempfile.TemporaryDirectory(prefix="torchsmith-pin-") as place:
         results = []
         for name, repos in (("before", before), ("after", proposal.repos)):

@@ -1,17 +1,17 @@
-"""Publishing packages: refused with reasons, or one commit, one push, and every package from that commit."""
+"""Publishing packages: refused with everything that Flox asks for and that is missing, each with its cure; or
+one commit, one push, and every package from that commit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from torchsmith.edge.problem import Failed, Invalid, Refused
 from torchsmith.edge.process import run
-from torchsmith.edge.secrets import Redact, redactor
+from torchsmith.edge.secrets import redactor
 from torchsmith.edge.words import grouped
-from torchsmith.publish.preconditions import Missing, missing
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.git import ask as git
@@ -19,6 +19,9 @@ from torchsmith.workspace.git import head
 
 MESSAGE = "Recipes as they are published\n"
 HOUR = 3600.0
+LOCK = ".flox/env/manifest.lock"
+Lack = Literal["repository", "recipe", "lock", "commit", "committed", "remote", "upstream", "pushed"]
+PUSHABLE: tuple[Lack, ...] = ("commit", "committed", "upstream", "pushed")
 Standing = Literal[
     "published", "published before", "failed", "not verified", "not tried", "would be published"
 ]
@@ -50,8 +53,6 @@ class Publisher:
     changed: Changed
     force: bool = False
     push: bool = False
-    env: Mapping[str, str] | None = None
-    redact: Redact = field(default_factory=redactor)
 
     def publish(self, recipes: Sequence[RecipeFile], *, dry_run: bool = False) -> list[PublishedRow]:
         """Check everything before anything leaves this machine, then publish what is not there yet."""
@@ -65,7 +66,20 @@ class Publisher:
             revision = head(repo)
             key = (self.org, revision)
             before = {one.name for one in self.record.published() if (one.org, one.revision) == key}
-            rows += [self._one(one, repo, revision, unverified, before, dry_run=dry_run) for one in own]
+            for recipe in own:
+                standing: Standing = "published"
+                words = ""
+                if recipe.name in before:
+                    standing = "published before"
+                elif recipe.name in unverified:
+                    standing, words = "not verified", unverified[recipe.name]
+                elif dry_run:
+                    standing = "would be published"
+                elif words := self._flox(recipe, repo):
+                    standing = "failed"
+                else:
+                    self.record.note_published(recipe.name, self.org, revision)
+                rows.append(PublishedRow(recipe.name, standing, self.org, repo.name, revision, words))
         return rows
 
     def _require(self, repos: Mapping[Path, Sequence[RecipeFile]]) -> None:
@@ -73,8 +87,7 @@ class Publisher:
         stopping = [one for one in found if not (self.push and one.pushable)]
         if stopping:
             raise Refused(
-                "Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)),
-                hint=_hint(stopping),
+                "Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=_hint(stopping)
             )
 
     def _unverified(self, recipes: Sequence[RecipeFile]) -> dict[str, str]:
@@ -82,37 +95,12 @@ class Publisher:
         known = {name: why for name, why in reasons.items() if why}
         return {**self.changed([one for one in recipes if one.name not in known]), **known}
 
-    def _one(
-        self,
-        recipe: RecipeFile,
-        repo: Path,
-        revision: str,
-        unverified: Mapping[str, str],
-        done: set[str],
-        *,
-        dry_run: bool,
-    ) -> PublishedRow:
-        def row(standing: Standing, words: str = "") -> PublishedRow:
-            return PublishedRow(recipe.name, standing, self.org, repo.name, revision, words)
-
-        if recipe.name in done:
-            return row("published before")
-        if recipe.name in unverified:
-            return row("not verified", unverified[recipe.name])
-        if dry_run:
-            return row("would be published")
-        failure = self._flox(recipe, repo)
-        if failure:
-            return row("failed", failure)
-        self.record.note_published(recipe.name, self.org, revision)
-        return row("published")
-
     def _flox(self, recipe: RecipeFile, repo: Path) -> str:
         """Publish one package; what went wrong, or nothing."""
         name = recipe.attr
         argv = [str(self.flox), "publish", "-d", str(repo), "-o", self.org, name]
-        done = run(argv, env=self.env, timeout=HOUR)
-        said = self.redact(f"$ {done.line}\n{done.stdout}{done.stderr}")
+        done = run(argv, timeout=HOUR)
+        said = redactor()(f"$ {done.line}\n{done.stdout}{done.stderr}")
         self.logs.mkdir(parents=True, exist_ok=True)
         (self.logs / f"{name}.log").write_text(said)
         if done.ok:
@@ -150,3 +138,47 @@ def commit_and_push(repo: Path) -> None:
         if not done.ok:
             last = (redactor()(done.stderr).strip().splitlines() or ["git said nothing"])[-1]
             raise Failed(f"git {words[0]} failed in {repo}: {last}")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A precondition that does not hold, and what to do."""
+
+    repo: str
+    lack: Lack
+    what: str
+    cure: str
+
+    @property
+    def pushable(self) -> bool:
+        """Whether one commit and push would mend it."""
+        return self.lack in PUSHABLE
+
+    def __str__(self) -> str:
+        return f"{self.repo}: {self.what}; {self.cure}"
+
+
+def missing(repo: Path, recipes: Iterable[Path]) -> Iterator[Missing]:
+    """Everything that keeps packages of a repository from being published."""
+    name = repo.name
+    if not (repo / ".git").exists():
+        yield Missing(name, "repository", "is no git repository", "torchsmith generate makes it one")
+        return
+    known = set(git(repo, "ls-files", "-z").stdout.split("\0"))
+    for path in recipes:
+        inner = str(path.relative_to(repo))
+        if inner not in known:
+            yield Missing(name, "recipe", f"git does not know {path.name}", f"git -C {repo} add {inner}")
+    if not (repo / LOCK).is_file():
+        yield Missing(name, "lock", "has no lock file", f"flox lock-manifest, or any flox edit, in {repo}")
+    if not head(repo):
+        yield Missing(name, "commit", "has no commit", "commit it, or pass --push")
+    elif git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip():
+        yield Missing(name, "committed", "has changes that are not committed", "commit them, or pass --push")
+    upstream = git(repo, "rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
+    if not git(repo, "remote").stdout.strip():
+        yield Missing(name, "remote", "has no remote", f"git -C {repo} remote add origin ADDRESS")
+    elif upstream.code != 0:
+        yield Missing(name, "upstream", "its branch has no upstream", "git push -u, or pass --push")
+    elif git(repo, "rev-list", "--max-count=1", "@{upstream}..HEAD").stdout.strip():
+        yield Missing(name, "pushed", "HEAD is not pushed", "git push, or pass --push")

@@ -10,9 +10,9 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from torchsmith import __version__
-from torchsmith.nix.component import Component, License
 from torchsmith.nix.derivation import name_of
-from torchsmith.nix.inventory import Inventory
+from torchsmith.nix.graph import Inventory
+from torchsmith.nix.worker import Component, License
 
 UNKNOWN = License(full_name="no licence stated")
 

@@ -1,4 +1,5 @@
-"""The record on disk: one SQLite file below the workspace, whole after a kill at any moment."""
+"""The record on disk: one SQLite file below the workspace, whole after a kill at any moment. Every error
+names the file and what to do about it, and reading changes nothing."""
 
 from __future__ import annotations
 
@@ -9,21 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from torchsmith.edge.clock import Clock, SystemClock
+from torchsmith.edge.problem import Failed, Problem
 from torchsmith.record.estimate import Past
-from torchsmith.record.guard import Database, trouble
-from torchsmith.record.rows import (
-    Attempt,
-    Built,
-    JobRow,
-    Published,
-    RunRow,
-    RunState,
-    VerificationRow,
-)
+from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, RunState, VerificationRow
 
 FILE = "record.sqlite"
 # What brings a file from each format to the next; the number of steps is the format.
@@ -68,6 +62,7 @@ create table rehearsed (
 """
 STEPS = (FIRST, BUILT, REHEARSED)
 FORMAT = len(STEPS)
+AS_JSON = frozenset(("selection", "options", "targets", "outputs"))  # columns
 LATEST = 1e11  # seconds: the year 5138
 T = TypeVar("T")
 
@@ -118,7 +113,7 @@ class Record:
         with self._transaction():
             self._db.execute("update runs set state = 'stopped' where state = 'running'")
             self._db.execute("update jobs set state = 'lost' where state = 'running'")
-            return self._put(
+            self._put(
                 "runs",
                 started=self._clock.now(),
                 state="running",
@@ -127,6 +122,7 @@ class Record:
                 options=dict(options),
                 process=os.getpid(),
             )
+            return int(self._db.execute("select last_insert_rowid()")[0][0])
 
     def add_jobs(self, jobs: Iterable[JobRow]) -> None:
         """Write down what a run has to do."""
@@ -156,13 +152,11 @@ class Record:
 
     def runs(self, limit: int = 20) -> list[RunRow]:
         """The last runs, newest first."""
-        found = self._db.execute("select * from runs order by id desc limit ?", (limit,))
-        return [self._typed(row, RunRow, ("selection", "options")) for row in found]
+        return self._all(RunRow, "select * from runs order by id desc limit ?", limit)
 
     def jobs(self, run: int) -> list[JobRow]:
         """The jobs of a run, in the order in which they were planned."""
-        found = self._db.execute("select * from jobs where run = ? order by rowid", (run,))
-        return [self._job(row) for row in found]
+        return self._all(JobRow, "select * from jobs where run = ? order by rowid", run)
 
     def unfinished(self) -> RunRow | None:
         """The last run, where it left something undone."""
@@ -171,23 +165,17 @@ class Record:
 
     def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
         """Attempts that ended, newest first; of one job where it is named."""
-        found = self._db.execute(
-            "select * from jobs where ended is not null and (? = '' or name = ?)"
-            " order by run desc, ended desc limit ?",
-            (name, name, limit),
-        )
-        return [self._job(row) for row in found]
+        words = "select * from jobs where ended is not null and (? = '' or name = ?)"
+        return self._all(JobRow, f"{words} order by run desc, ended desc limit ?", name, name, limit)
 
     def past(self) -> list[Past]:
         """Builds that succeeded, and what rehearsals say of others, for estimates."""
-        found = self._db.execute(
-            "select name, package, gpu, system, cores, ended - started as seconds, 0 as rehearsed from jobs"
-            " where state = 'done' and ended > started order by ended"  # a clock may have gone back
-        )
-        rehearsed = self._db.execute(
-            "select name, package, gpu, system, cores, seconds, 1 as rehearsed from rehearsed order by at"
-        )
-        return [self._typed(row, Past, ()) for row in (*found, *rehearsed)]
+        what = "select name, package, gpu, system, cores"
+        done = "state = 'done' and ended > started"  # a clock may have gone back
+        return [
+            *self._all(Past, f"{what}, ended - started as seconds from jobs where {done} order by ended"),
+            *self._all(Past, f"{what}, seconds, 1 as rehearsed from rehearsed order by at"),
+        ]
 
     def note_rehearsed(self, derivation: str, says: Past) -> None:
         """What a rehearsal says that a build would take."""
@@ -197,10 +185,8 @@ class Record:
 
     def last_log(self, name: str) -> JobRow | None:
         """The newest row of a job that has a log."""
-        found = self._db.execute(
-            "select * from jobs where name = ? and attempts > 0 order by run desc limit 1", (name,)
-        ).fetchone()
-        return self._job(found) if found else None
+        words = "select * from jobs where name = ? and attempts > 0 order by run desc limit 1"
+        return next(iter(self._all(JobRow, words, name)), None)
 
     def logged_names(self) -> list[str]:
         """Every job that was ever started."""
@@ -212,8 +198,8 @@ class Record:
         self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
 
     def verdict(self, output: str) -> VerificationRow | None:
-        found = self._db.execute("select * from verdicts where output = ?", (output,)).fetchone()
-        return self._typed(found, VerificationRow, ()) if found else None
+        found = self._all(VerificationRow, "select * from verdicts where output = ?", output)
+        return next(iter(found), None)
 
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store, whoever put them there."""
@@ -221,15 +207,13 @@ class Record:
 
     def built(self, name: str) -> Built | None:
         """The newest build of a recipe: the last that was written down, whatever the clock said."""
-        found = self._db.execute(
-            "select * from built where name = ? order by rowid desc limit 1", (name,)
-        ).fetchone()
-        return self._typed(found, Built, ("outputs",)) if found else None
+        found = self._all(Built, "select * from built where name = ? order by rowid desc limit 1", name)
+        return next(iter(found), None)
 
     def all_built(self) -> list[Built]:
         """The newest build of every recipe."""
-        found = self._db.execute("select * from built order by rowid")
-        return list({row["name"]: self._typed(row, Built, ("outputs",)) for row in found}.values())
+        found = self._all(Built, "select * from built order by rowid")
+        return list({one.name: one for one in found}.values())
 
     def note_proved(self, hashes: Mapping[str, str]) -> None:
         """Sources whose hash was seen to be right."""
@@ -246,27 +230,25 @@ class Record:
 
     def published(self) -> list[Published]:
         """Packages that were published, newest first."""
-        found = self._db.execute("select * from published order by at desc")
-        return [self._typed(row, Published, ()) for row in found]
+        return self._all(Published, "select * from published order by at desc")
 
-    def _put(self, table: str, **columns: object) -> int:
-        """Write a row, in place of one with the same key; its number."""
+    def _put(self, table: str, **columns: object) -> None:
+        """Write a row, in place of one with the same key."""
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         words = f"insert or replace into {table} ({names}) values ({marks})"
-        done = self._db.execute(words, [_stored(value) for value in columns.values()])
-        return int(done.lastrowid or 0)
+        self._db.execute(words, [_stored(value) for value in columns.values()])
 
-    def _job(self, row: sqlite3.Row) -> JobRow:
-        return self._typed(row, JobRow, ("targets", "outputs"))
+    def _all(self, kind: type[T], words: str, *values: object) -> list[T]:
+        """What a query finds, as values."""
+        return [self._typed(row, kind) for row in self._db.execute(words, values)]
 
-    def _typed(self, row: sqlite3.Row, kind: type[T], as_json: Sequence[str]) -> T:
-        """A row as a value; columns in `as_json` hold JSON, and SQLite's 0 and 1 stand for no and yes."""
+    def _typed(self, row: sqlite3.Row, kind: type[T]) -> T:
+        """A row as a value; some columns hold JSON, and SQLite's 0 and 1 stand for no and yes."""
         data: dict[str, Any] = dict(row)
         try:
             if any(isinstance(value, float) and not abs(value) < LATEST for value in data.values()):
                 raise ValueError("a time that never comes")
-            for column in as_json:
-                data[column] = json.loads(data[column])
+            data |= {name: json.loads(data[name]) for name in AS_JSON & data.keys()}
             return msgspec.convert(data, kind, strict=False)
         except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
             raise trouble(self.path, error) from error
@@ -275,3 +257,74 @@ class Record:
 def _stored(value: object) -> object:
     """A value as a column holds it: what SQLite has no type for as JSON."""
     return value if value is None or isinstance(value, str | int | float) else json.dumps(value)
+
+
+# What SQLite says, and what helps; the first that fits.
+CURES = (
+    (("disk is full", "No space left"), "free some space there; what was built is in the Nix store"),
+    (("Permission denied", "Read-only", "readonly", "unable to open"), "make the folder writable for you"),
+    (("locked",), "another torchsmith is writing; try again"),
+    (("newer torchsmith",), "use that torchsmith"),
+    (
+        ("",),
+        "it is damaged: keep a copy, save what can be read with `sqlite3 FILE .recover`, and move it away"
+        " to start a new one; what is in the Nix store stays there",
+    ),
+)
+
+
+def trouble(path: Path, error: Exception) -> Problem:
+    """An error of SQLite or the system as a Problem."""
+    words = str(error)
+    cure = next(cure for signs, cure in CURES if any(sign in words for sign in signs))
+    return Failed(f"cannot use the record {path}: {words}", hint=cure)
+
+
+class Database:
+    """A connection whose errors are Problems; `read_only` works on a copy in memory, wherever the file is."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        try:
+            if read_only:
+                self._connection = _copy(path)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+            self._connection.row_factory = sqlite3.Row
+        except (sqlite3.Error, OSError) as error:
+            raise trouble(path, error) from error
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """All rows of an answer, read at once, so that damage shows here and not later."""
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            raise trouble(self.path, error) from error
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _copy(path: Path) -> sqlite3.Connection:
+    """The file's content in memory; without a right to write, SQLite must be told that nobody else writes."""
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    if not path.exists():
+        return memory
+    try:
+        _load(path, "mode=ro", memory)
+    except sqlite3.OperationalError:
+        _load(path, "immutable=1", memory)
+    return memory
+
+
+def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
+    source = sqlite3.connect(f"file:{quote(str(path.absolute()))}?{way}", uri=True, timeout=30)
+    try:
+        source.backup(into)
+    finally:
+        source.close()

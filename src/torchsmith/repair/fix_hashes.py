@@ -196,10 +196,7 @@ class HashFixer:
         return done.ok, [event.text for event in events if isinstance(event, LogLine | Failure)]
 
     def _place(
-        self,
-        mismatches: Sequence[Mismatch],
-        graphs: Sequence[Graph],
-        holders: Mapping[str, Sequence[Holder]],
+        self, mismatches: Sequence[Mismatch], graphs: Sequence[Graph], holders: Mapping[str, Sequence[Holder]]
     ) -> tuple[list[Correction], list[str]]:
         placed: list[Correction] = []
         unplaced: list[str] = []
@@ -231,7 +228,7 @@ class HashFixer:
                 writer.write(changes)
                 return
             self.workspace = after = self.workspace.with_texts(texts)
-            repos = wanted_repos(after.matrix, after.settings, after.catalog)
+            repos = wanted_repos(after)
             carry_out(writer, repos, reconcile(after, repos), edits=changes)
 
 

@@ -1,4 +1,4 @@
-"""Git, as far as a workspace needs it: a repository, and files that it knows."""
+"""Git, as far as a workspace needs it: a repository, files that it knows, and what a revision holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchsmith.edge.problem import Failed, Lacking, Problem
+from torchsmith.edge.files import inside
+from torchsmith.edge.problem import Failed, Invalid, Lacking, NotFound, Problem
 from torchsmith.edge.process import Finished, find, run
 
 MANY = 50
@@ -142,6 +143,65 @@ def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
 
 def is_committed(repo: Path, path: str) -> bool:
     """Whether git holds a file exactly as it lies there."""
-    if not is_kept(repo) or run(["git", "-C", repo, "ls-files", "--error-unmatch", "--", path]).code != 0:
-        return False
-    return run(["git", "-C", repo, "diff", "--quiet", "HEAD", "--", path]).code == 0
+    known = is_kept(repo) and ask(repo, "ls-files", "--error-unmatch", "--", path).ok
+    return known and ask(repo, "diff", "--quiet", "HEAD", "--", path).ok
+
+
+def lay_out(folder: Path, revision: str, into: Path) -> None:
+    """Write what `revision` holds of every repository in or around `folder` below `into`."""
+    require_git()
+    if revision.startswith("-"):
+        raise Invalid(f"{revision} is no revision: none begins with a dash")
+    repos = _repos(folder)
+    if not repos:
+        raise NotFound(
+            f"{folder} holds no git repository to compare with",
+            hint="torchsmith generate --commit makes them",
+        )
+    for repo in repos:
+        _archive(repo, folder, revision, into)
+
+
+def _repos(folder: Path) -> list[Path]:
+    if is_repo(folder):
+        return [folder]
+    below = sorted(child for child in folder.iterdir() if child.is_dir() and is_repo(child))
+    if below:
+        return below
+    return next(([parent] for parent in folder.parents if is_repo(parent)), [])
+
+
+def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
+    """One repository: its own folder below `into`, or the part of it that `folder` is."""
+    tree, target = revision, into
+    if not folder.is_relative_to(repo):
+        target = into / repo.relative_to(folder)
+    elif folder != repo:
+        tree = f"{revision}:{folder.relative_to(repo).as_posix()}"
+    target.mkdir(parents=True, exist_ok=True)
+    file = target / ".revision.tar"
+    # Whatever line ends this machine likes in its files.
+    as_committed = ["-c", "core.autocrlf=false", "-c", "core.eol=lf"]
+    words = ["archive", "--format=tar", f"--output={file}", "--end-of-options", tree]
+    done = ask(repo, *as_committed, *words)
+    if not done.ok:
+        said = (done.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
+        raise NotFound(
+            f"{repo.name} has no revision {revision}: {said}",
+            hint="name a commit, a branch or a tag that every repository has",
+        )
+    _unpack(file, target)
+    file.unlink()
+
+
+def _unpack(file: Path, target: Path) -> None:
+    """The plain files of an archive, none of them outside `target`; links stay out."""
+    import tarfile  # only where a revision is compared
+
+    with tarfile.open(file) as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is not None:
+                path = inside(target, member.name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())

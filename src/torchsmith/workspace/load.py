@@ -214,7 +214,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         if settings.line is not None and settings.line not in self.catalog.lines:
             hint = did_you_mean(settings.line, self.catalog.lines)
             raise NotKnown(f"unknown line {settings.line!r}", hint=hint, path=("line",))
-        spec = self._spec(settings.matrix, settings.include, settings.exclude, ())
+        spec = self._spec(settings, ())
         if profile:
             spec = _joined(self._profile(profile, ("profile",), ()), spec)
         for index, cuda in enumerate(settings.cudatoolkit):
@@ -232,7 +232,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         if name in seen:
             chain = " -> ".join((*seen, name))
             raise Conflict(f"profiles extend each other in a circle: {chain}", path=at)
-        own = self._spec(profile.matrix, profile.include, profile.exclude, path)
+        own = self._spec(profile, path)
         if profile.extends:
             own = _joined(self._profile(profile.extends, (*path, "extends"), (*seen, name)), own)
         return _usable(own) if profile.usable else own
@@ -247,28 +247,21 @@ class _Resolver(msgspec.Struct, frozen=True):
         asked = () if self.source.shipped else at  # no file of the user's is at fault
         raise NotKnown(f"unknown profile {name!r}", hint=did_you_mean(name, choices), path=asked)
 
-    def _spec(
-        self,
-        blocks: tuple[MatrixBlock, ...],
-        include: tuple[str, ...],
-        exclude: tuple[str, ...],
-        at: ValuePath,
-    ) -> MatrixSpec:
+    def _spec(self, of: Settings | Profile, at: ValuePath) -> MatrixSpec:
         return MatrixSpec(
-            tuple(self._block(block, (*at, "matrix", index)) for index, block in enumerate(blocks)),
-            tuple(self._include(name, (*at, "include", index)) for index, name in enumerate(include)),
-            tuple(self._exclude(words, (*at, "exclude", index)) for index, words in enumerate(exclude)),
+            tuple(self._block(block, (*at, "matrix", index)) for index, block in enumerate(of.matrix)),
+            tuple(self._include(name, (*at, "include", index)) for index, name in enumerate(of.include)),
+            tuple(self._exclude(words, (*at, "exclude", index)) for index, words in enumerate(of.exclude)),
         )
 
     def _block(self, block: MatrixBlock, at: ValuePath) -> Block:
-        cudas = tuple(choice.version for choice in block.cuda)
         for problem in self._block_faults(block, at):
             raise problem
         line = block.line or self.settings.line
         return Block(
             packages=self._packages(block.packages, (*at, "packages")),
             pythons=tuple(dict.fromkeys(block.python)),
-            cudas=tuple(dict.fromkeys(cudas)),
+            cudas=tuple(dict.fromkeys(choice.version for choice in block.cuda)),
             sms=tuple(dict.fromkeys(block.sm)),
             isas=tuple(dict.fromkeys(block.isa)),
             line=line,

@@ -33,7 +33,7 @@ def _counts(cells: Sequence[Cell], catalog: Catalog) -> str:
         f"{len(gpu) - x86} GPU variants for aarch64" if len(gpu) > x86 else "",
         f"{len(cells) - len(gpu)} for the CPU alone" if len(cells) > len(gpu) else "",
     ]
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, parts))
 
 
 def _versions(cells: Sequence[Cell], package: Package, catalog: Catalog) -> str:
@@ -52,26 +52,20 @@ def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
         isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in here)]
         having = {(cell.variant.sm, cell.variant.isa): cell for cell in here}
         sms = sorted({cell.variant.sm for cell in here}, key=lambda sm: sm.number if sm else 0)
-        rows = [
-            [
-                f"**{sm}** {catalog.gpus[sm].title}" if sm else "no GPU",
-                *(_mark(having.get((sm, isa))) for isa in isas),
-            ]
-            for sm in sms
-        ]
+        rows = []
+        for sm in sms:
+            name = f"**{sm}** {catalog.gpus[sm].title}" if sm else "no GPU"
+            rows.append([name, *(_mark(having.get((sm, isa))) for isa in isas)])
         title = f"Python {python}, CUDA {cuda}" if cuda else f"Python {python}, CPU only"
         parts.append(f"### {title}\n\n{table(['GPU', *isas], rows)}\n")
-    warned = [cell for cell in cells if cell.warnings]
-    if warned:
-        reasons = sorted({str(warning) for cell in warned for warning in cell.warnings})
+    reasons = sorted({str(warning) for cell in cells for warning in cell.warnings})
+    if reasons:
         parts.append("(!) " + "; ".join(reasons) + "\n")
     return "\n".join(parts)
 
 
 def _mark(cell: Cell | None) -> str:
-    if cell is None:
-        return ""
-    return "yes (!)" if cell.warnings else "yes"
+    return "" if cell is None else "yes (!)" if cell.warnings else "yes"
 
 
 def readme(package: Package, cells: Sequence[Cell], settings: Settings, catalog: Catalog) -> str:
@@ -148,13 +142,9 @@ def _choice(cells: Sequence[Cell], catalog: Catalog) -> str:
         for gpu in gpus
         if enough is not None and gpu.min_driver > enough
     ]
-    rows += [
-        [
-            f"`{isa.name}`",
-            f"{isa.title} (`{' '.join(sorted(isa.needs))}`), first in {', '.join(isa.first_cpus)}",
-        ]
-        for isa in map(catalog.isas.__getitem__, isas)
-    ]
+    for isa in map(catalog.isas.__getitem__, isas):
+        needs = f"{isa.title} (`{' '.join(sorted(isa.needs))}`), first in {', '.join(isa.first_cpus)}"
+        rows.append([f"`{isa.name}`", needs])
     return table(["in the name", "needs"], rows)
 
 
@@ -217,11 +207,11 @@ def alignment(matrix: Matrix, catalog: Catalog) -> str:
     """Which cells the packages have in common."""
     packages = matrix.packages(catalog)
     having = {(cell.variant.package, cell.variant.stack) for cell in matrix.cells}
-    order = {cell.variant.stack: cell.variant for cell in matrix.cells}
-    rows = []
-    for name in order:
-        marks = ["yes" if (package, name) in having else "**missing**" for package in packages]
-        rows.append([f"`{name}`", *marks])
+    order = dict.fromkeys(cell.variant.stack for cell in matrix.cells)
+    rows = [
+        [f"`{name}`", *("yes" if (package, name) in having else "**missing**" for package in packages)]
+        for name in order
+    ]
     whole = sum(all((package, name) in having for package in packages) for name in order)
     body = f"""# Alignment of the packages
 
@@ -265,40 +255,23 @@ def _notes(name: str, package: Package, cells: Sequence[Cell], catalog: Catalog)
     version = line.version_of(package.name) or "of the Flox catalog"
     pins = sorted({catalog.pins[build.pin].rev for build in builds if build.pin})
     needed = table(["fix", "why"], [[fix.title, fix.why] for fix in mine])
-    if not mine:
-        needed = "Nothing: the pin builds it as it is."
-    variants = table(
-        ["variant", "GPU", "CPU"],
-        [
-            [
-                f"`{cell.name}`",
-                catalog.gpus[cell.variant.sm].title if cell.variant.sm else "none",
-                catalog.isas[cell.variant.isa].title,
-            ]
-            for cell in cells
-        ],
-    )
-    errors = table(
-        ["in the log", "cause", "cure"],
-        [
-            [error.title, error.cause, error.cure]
-            for error in catalog.errors.values()
-            if cudas or not error.gpu
-        ],
-    )
+    gpus = [catalog.gpus[cell.variant.sm].title if cell.variant.sm else "none" for cell in cells]
+    cpus = [catalog.isas[cell.variant.isa].title for cell in cells]
+    variants = zip((f"`{cell.name}`" for cell in cells), gpus, cpus, strict=True)
+    errors = [one for one in catalog.errors.values() if cudas or not one.gpu]
     body = f"""# {package.title} {version} for {what}: build notes
 
 {_pairs(line, catalog)}
 Recipes import nixpkgs {", ".join(f"`{pin}`" for pin in pins) or "from the Flox catalog"}.
 
 ## What was needed
-{needed}
+{needed if mine else "Nothing: the pin builds it as it is."}
 
 ## Available variants
-{variants}
+{table(["variant", "GPU", "CPU"], variants)}
 
 ## When a build fails
-{errors}
+{table(["in the log", "cause", "cure"], [[one.title, one.cause, one.cure] for one in errors])}
 """
     return _page(body, name.removeprefix("docs/"))
 

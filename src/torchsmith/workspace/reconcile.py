@@ -57,7 +57,7 @@ class _Reconciler:
     prune: bool
 
     def __post_init__(self) -> None:
-        for folder in sorted({file.path.rpartition("/")[0] for file in self.repo.files}):
+        for folder in self.folders:
             inside(self.root, folder)
 
     @cached_property
@@ -95,14 +95,14 @@ class _Reconciler:
     # ---- files that are wanted
 
     @cached_property
-    def folders(self) -> set[str]:
-        """Those of the wanted files' folders that are there."""
-        wanted = {file.path.rpartition("/")[0] for file in self.repo.files}
-        return {folder for folder in wanted if os.path.lexists(f"{self.root}/{folder}")}
+    def folders(self) -> dict[str, bool]:
+        """The wanted files' folders, and whether they are there."""
+        names = {file.path.rpartition("/")[0] for file in self.repo.files}
+        return {name: os.path.lexists(f"{self.root}/{name}") for name in sorted(names)}
 
     def _wanted(self, file: WantedFile) -> Change:
         path = f"{self.root}/{file.path}"
-        if file.path.rpartition("/")[0] not in self.folders:
+        if not self.folders[file.path.rpartition("/")[0]]:
             return _missing(file)
         try:
             before = read_regular(path).decode()
@@ -141,16 +141,11 @@ class _Reconciler:
         if not change.recipe:
             why += f" and it may say more than ours would; --adopt {change.path} replaces it"
             return replace(change, kind="keep", why=why, after=None)
-        errors = self.judge(self._recipe(change.path))
-        if errors:
+        file, repo = self.root / change.path, self.root / self.repo.name
+        if errors := self.judge(RecipeFile(file.stem, file, repo, self.workspace.catalog)):
             return replace(change, why=f"broken: {errors}", left=not taken)
         why = f"{RIGHT}, though {'edited by hand' if edited else 'not ours'}; {SHARES}"
         return replace(change, kind="keep", why=why, after=None)
-
-    def _recipe(self, path: str) -> RecipeFile:
-        return RecipeFile(
-            Path(path).stem, self.root / path, self.root / self.repo.name, self.workspace.catalog
-        )
 
     # ---- recipes under another name or form than is wanted
 
@@ -182,14 +177,8 @@ class _Reconciler:
         why = f"{old.rpartition(PKGS + '/')[2]}: {what}" + (f", and is broken: {errors}" if errors else "")
         right = self.judge is not None and recipe.attr == file.name and not errors
         if right and recipe.owner != "ours" and old not in self.adopt.paths:
-            return Change(
-                "keep",
-                old,
-                f"{RIGHT}, though not ours; {SHARES}",
-                recipe.text,
-                owner=recipe.owner,
-                recipe=True,
-            )
+            why = f"{RIGHT}, though not ours; {SHARES}"
+            return Change("keep", old, why, recipe.text, owner=recipe.owner, recipe=True)
         mine = recipe.owner == "ours" or self.adopt.takes(old)
         if not mine and self.judge is None:
             why += f"; {_how_to_adopt(old)}"
@@ -223,11 +212,8 @@ class _Reconciler:
 
     def _stays(self, recipe: RecipeFile) -> str:
         """What to do about a right recipe that is not asked for; some no torchsmith.toml can ask for."""
-        decided = (
-            assess(recipe.variant, self.workspace.catalog, recipe.release.line or None)
-            if recipe.variant
-            else None
-        )
+        line, catalog = recipe.release.line or None, self.workspace.catalog
+        decided = assess(recipe.variant, catalog, line) if recipe.variant else None
         if isinstance(decided, Rejected):
             return f"right, and yours alone: torchsmith makes none such: {decided.reasons[0]}"
         return "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,7 +81,7 @@ def _changes(request: GenerateRequest) -> tuple[list[WantedRepo], list[Change]]:
 
 def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRepo]:
     """What a workspace should hold, or of that some recipes; a Problem where it leaves every cell out."""
-    repos = wanted_repos(workspace.matrix, workspace.settings, workspace.catalog)
+    repos = wanted_repos(workspace)
     if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
         raise Empty(
             f"{workspace.source.name} leaves every cell out: there is nothing to write",
@@ -128,11 +129,10 @@ def _git_steps(
 def commit_message(repo: WantedRepo, changes: Sequence[Change]) -> str:
     """What the commit does, counted, then the recipes it touches."""
     mine = [change for change in changes if change.done and change.path.startswith(f"{repo.name}/")]
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for change in mine:
         adopted = change.kind == "rewrite" and change.owner != "ours"
-        word = "taken over" if adopted else WORDS[change.kind]
-        counts[word] = counts.get(word, 0) + 1
+        counts["taken over" if adopted else WORDS[change.kind]] += 1
     parts = [f"{count} {word}" for word, count in counts.items()]
     recipes = sum(file.is_recipe for file in repo.files)
     head = f"Generate {recipes} recipes" + (f" ({', '.join(parts)} files)" if parts else "")

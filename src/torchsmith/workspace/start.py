@@ -1,16 +1,31 @@
-"""The first torchsmith.toml of a new workspace."""
+"""The first torchsmith.toml of a new workspace: for a profile, for single cells, or read off recipes that lie
+there: which cells they are, of which release, and which could not be read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import Exists, NotKnown, did_you_mean
+from torchsmith.edge.problem import (
+    Conflict,
+    Empty,
+    Exists,
+    Incomplete,
+    NotFound,
+    NotKnown,
+    Problem,
+    did_you_mean,
+)
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import describe
-from torchsmith.matrix.text import matrix_text
+from torchsmith.matrix.text import matrix_text, products_of
+from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import FILE, default_profiles, read_as
 
 OLD = "plan"  # the name of a profile that still works and is no longer offered
@@ -78,3 +93,234 @@ def _with_companions(names: Sequence[str]) -> list[Cell]:
                 cell = Cell(variant.of(package), decision.line.name)
                 found[cell.name] = cell
     return list(found.values())
+
+
+LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
+NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
+REASONS = 3  # told where nothing at all could be taken in
+HEAD = """\
+# Which builds this workspace ships, read off the recipes in {repos}.
+# torchsmith plan says what is right as it is, and what would change. Schema for editors: torchsmith schema
+format = 1
+packages = [{packages}]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """A recipe that the derived matrix does not hold, and why."""
+
+    name: str
+    path: str
+    why: str
+    impossible: bool = False  # its name is a cell, but torchsmith makes none such
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What recipes say a workspace is."""
+
+    file: Path
+    text: str
+    recipes: int
+    cells: tuple[Cell, ...]
+    left: tuple[LeftBehind, ...]
+    folders: dict[str, str] = field(default_factory=dict)  # of packages that do not lie where ours would
+    pins: Mapping[LineCuda, str] = field(default_factory=dict)  # where all recipes are at another nixpkgs
+    elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept, in words
+
+
+def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
+    """Read repositories; a Problem where they do not lie side by side, or hold nothing that can be read. The
+    folder that holds them, and is the workspace, may be named after them."""
+    repos = [repo for repo in repos if repo.resolve() != repos[0].resolve().parent]
+    root = _root(repos)
+    catalog = load_catalog(root / "catalog")
+    repositories = discover(repos).repositories
+    recipes = [one for repository in repositories for one in repository.recipes]
+    cells, left = _cells(recipes, catalog, line)
+    if not cells:
+        reasons = Counter(one.why for one in left).most_common(REASONS)
+        raise Empty(
+            f"no recipe in {', '.join(map(str, repos))} names a cell that torchsmith makes",
+            hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
+            or "a recipe is NAME.nix or NAME/default.nix below .flox/pkgs",
+        )
+    pins, elsewhere = _pins(recipes, cells, catalog, root / "catalog")
+    if pins:
+        with_pins = load_catalog(root / "catalog", {"lines": lines_text(pins)})
+        cells = {name: _again(cell, with_pins) or cell for name, cell in cells.items()}
+    folders = _folders(repositories, catalog)
+    ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
+    text = _text(ordered, repositories)
+    return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
+
+
+def _cells(
+    recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
+) -> tuple[dict[str, Cell], list[LeftBehind]]:
+    """What recipes are builds of, by name, and what could not be taken in."""
+    found = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
+    silent = [recipe for recipe, one in found if one is None]
+    if silent:
+        raise Incomplete(
+            f"nothing tells which torch release {len(silent)} recipes are of, such as {silent[0].attr}",
+            hint="say it: --line 2.9, or a comment # torchsmith: line 2.9 in each",
+        )
+    cells: dict[str, Cell] = {}
+    for _, one in found:
+        if isinstance(one, Cell):
+            cells.setdefault(one.name, one)
+    lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
+    left: list[LeftBehind] = []
+    for recipe, one in found:
+        if not isinstance(one, LeftBehind):
+            continue
+        # A companion that its own line does not build is one of its torch's line.
+        torchs = recipe.variant and lines.get(recipe.variant.stack)
+        other = _cell(recipe, catalog, torchs, told=False) if torchs and one.impossible else None
+        if isinstance(other, Cell):
+            cells.setdefault(other.name, other)
+        else:
+            left.append(one)
+    return cells, left
+
+
+def write_derived(derived: Derived, *, force: bool = False) -> None:
+    """Write the file, and into the workspace's catalog where packages lie and which nixpkgs lines have, where
+    that is not as ours would be."""
+    if derived.file.exists() and not force:
+        raise Exists(f"{derived.file} is there already", hint="--force replaces it")
+    if derived.folders:
+        own = derived.file.parent / "catalog/packages.toml"
+        if own.exists():
+            raise Exists(f"{own} is there already", hint="name the folders there: repo of each package")
+        own.parent.mkdir(exist_ok=True)
+        rows = [f'[{name}]\nrepo = "{folder}"\n' for name, folder in derived.folders.items()]
+        write_atomic(own, "# Where the recipes of these packages lie.\n" + "\n".join(rows))
+    if derived.pins:
+        own = derived.file.parent / "catalog/lines.toml"
+        own.parent.mkdir(exist_ok=True)
+        write_atomic(own, lines_text(derived.pins))
+    write_atomic(derived.file, derived.text)
+
+
+def _root(repos: Sequence[Path]) -> Path:
+    """The folder that holds all repositories: a workspace's repositories lie directly in it."""
+    missing = [repo for repo in repos if not repo.is_dir()]
+    if missing:
+        raise NotFound(
+            f"there is no folder {missing[0]}", hint="the workspace is the folder that holds the repositories"
+        )
+    parents = {repo.resolve().parent for repo in repos}
+    if len(parents) > 1:
+        raise Conflict(
+            f"the repositories lie in {len(parents)} folders: {', '.join(sorted(map(str, parents)))}",
+            hint="a workspace holds its repositories side by side: move them together",
+        )
+    (parent,) = parents
+    return Path(os.path.relpath(parent))
+
+
+def _cell(
+    recipe: RecipeFile, catalog: Catalog, line: str | None, *, told: bool = True
+) -> Cell | LeftBehind | None:
+    """What a recipe is a build of, by what it tells of its release; None where nothing does."""
+    where = str(recipe.path)
+    if recipe.variant is None:
+        return LeftBehind(recipe.attr, where, recipe.read.message if isinstance(recipe.read, Problem) else "")
+    variant = recipe.variant
+    if variant.flavor:
+        return LeftBehind(
+            recipe.attr, where, "a nightly: its source belongs into [nightly] of torchsmith.toml"
+        )
+    named = (recipe.release.line if told else "") or line
+    decision = assess(variant, catalog, named)
+    if not isinstance(decision, Accepted):
+        why = "; ".join(map(str, decision.reasons))
+        return LeftBehind(recipe.attr, where, why, impossible=True)
+    known = named or not (variant.package.is_torch or variant.package.needs_torch)
+    return Cell(variant, decision.line.name, decision.warnings) if known else None
+
+
+def _pins(
+    recipes: Sequence[RecipeFile], cells: Mapping[str, Cell], catalog: Catalog, folder: Path
+) -> tuple[dict[LineCuda, str], Counter[str]]:
+    """Nixpkgs that a line can have for a CUDA, as all of its recipes are at it; and recipes at another than
+    their line's where that cannot be, in words: written again, they would take the line's."""
+    stated: dict[LineCuda, list[str]] = {}
+    for recipe in recipes:
+        cell = cells.get(recipe.variant.name) if recipe.variant else None
+        rev = NIXPKGS.search(recipe.text or "")
+        if cell is not None and rev is not None:
+            stated.setdefault((cell.line, cell.variant.cuda), []).append(rev[1])
+    pins: dict[LineCuda, str] = {}
+    elsewhere: Counter[str] = Counter()
+    for block, revs in stated.items():
+        build = catalog.lines[block[0]].build_for(block[1])
+        ours = catalog.pins[build.pin].rev if build and build.pin else ""
+        others = [rev for rev in revs if ours and rev != ours]
+        known = {pin.rev: name for name, pin in catalog.pins.items()}.get(revs[0], "")
+        if others and len(set(revs)) == 1 and known and _serves(block, known, cells, folder):
+            pins[block] = known
+        else:
+            why = ", which the catalog does not know" if not known else ""
+            elsewhere.update(f"{block_words(block)} at {rev[:7]}{why}, ours at {ours[:7]}" for rev in others)
+    return pins, elsewhere
+
+
+def _serves(block: LineCuda, pin: str, cells: Mapping[str, Cell], folder: Path) -> bool:
+    """Whether every cell of a block can be made at another nixpkgs, and nobody's own facts are in the way."""
+    if (folder / "lines.toml").exists():
+        return False
+    catalog = load_catalog(folder, {"lines": lines_text({block: pin})})
+    of = [cell for cell in cells.values() if (cell.line, cell.variant.cuda) == block]
+    return all(_again(cell, catalog) for cell in of)
+
+
+def _again(cell: Cell, catalog: Catalog) -> Cell | None:
+    """A cell as another catalog sees it; None where it has none such."""
+    decision = assess(cell.variant, catalog, cell.line)
+    return Cell(cell.variant, cell.line, decision.warnings) if isinstance(decision, Accepted) else None
+
+
+def block_words(block: LineCuda) -> str:
+    """line 2.10 for CUDA 12.8"""
+    line, cuda = block
+    return f"line {line} for {f'CUDA {cuda}' if cuda else 'the CPU'}"
+
+
+def lines_text(pins: Mapping[LineCuda, str]) -> str:
+    """The nixpkgs of these lines as a catalog/lines.toml."""
+    rows = [
+        f'["{line}".' + (f'cuda."{cuda}"' if cuda else "cpu") + f']\npin = "{pin}"\n'
+        for (line, cuda), pin in pins.items()
+    ]
+    return "# The nixpkgs that recipes were at when they were taken in.\n" + "\n".join(rows)
+
+
+def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, str]:
+    """Packages whose recipes lie in a folder of another name than ours would."""
+    home: dict[str, str] = {}
+    for repository in repositories:
+        counts = Counter(one.variant.package.name for one in repository.recipes if one.variant)
+        name = repository.root.resolve().name
+        for package, _ in counts.most_common(1):
+            if package in home:
+                raise Conflict(
+                    f"{home[package]} and {name} both hold recipes of {package}",
+                    hint="a workspace has one repository for each package: take one of them in",
+                )
+            home[package] = name
+    return {package: name for package, name in home.items() if catalog.packages[package].folder != name}
+
+
+def _text(cells: Sequence[Cell], repositories: Sequence[Repository]) -> str:
+    packages = list(dict.fromkeys(cell.variant.package.name for cell in cells))
+    repos = ", ".join(one.root.resolve().name for one in repositories)
+    head = HEAD.format(repos=repos, packages=", ".join(f'"{name}"' for name in packages))
+    products = [
+        replace(one, packages=() if one.packages == tuple(packages) else one.packages)
+        for one in products_of(cells)
+    ]
+    return "\n".join([head, *(product.text() for product in products)])

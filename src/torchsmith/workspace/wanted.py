@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from msgspec.structs import asdict
 
-from torchsmith.catalog import TORCH, Catalog, Package
+from torchsmith.catalog import TORCH, Package
 from torchsmith.edge.problem import Incomplete
-from torchsmith.matrix import Cell, Flavor, Matrix
+from torchsmith.matrix import Cell, Flavor
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace import pages
 from torchsmith.workspace.checkout import PKGS, SHARED
-from torchsmith.workspace.settings import NightlySettings, Settings, SourceSettings
+from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.settings import Settings
 
 GITIGNORE = "run/\ncache/\nlib/\nlog/\n"
 MANIFEST = """\
@@ -53,9 +54,10 @@ class WantedRepo:
     files: tuple[WantedFile, ...]
 
 
-def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[WantedRepo]:
+def wanted_repos(workspace: Workspace) -> list[WantedRepo]:
     """The repositories of a workspace with all their files."""
-    writer = RecipeWriter(catalog, recipe_options(matrix, settings))
+    matrix, settings, catalog = workspace.matrix, workspace.settings, workspace.catalog
+    writer = RecipeWriter(catalog, recipe_options(workspace))
     repos = []
     alignment = pages.alignment(matrix, catalog)
     packages = matrix.packages(catalog)
@@ -68,11 +70,12 @@ def wanted_repos(matrix: Matrix, settings: Settings, catalog: Catalog) -> list[W
     return repos
 
 
-def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
+def recipe_options(workspace: Workspace) -> RecipeOptions:
     """What the workspace decides about its recipes; a Problem where a nightly cell lacks its source."""
-    nightly = settings.nightly
-    sources = {package: asdict(source) for package, source in _sources(nightly).items()}
-    for cell in matrix.cells:
+    settings, nightly = workspace.settings, workspace.settings.nightly
+    named = {TORCH: nightly.pytorch, "torchvision": nightly.torchvision} if nightly else {}
+    sources = {package: asdict(source) for package, source in named.items() if source}
+    for cell in workspace.matrix.cells:
         if cell.variant.flavor and cell.variant.package.name not in sources:
             raise Incomplete(
                 f"{cell.name} needs the revision of its source",
@@ -86,15 +89,6 @@ def recipe_options(matrix: Matrix, settings: Settings) -> RecipeOptions:
             )
     toolkit = nightly.cudatoolkit if nightly and not nightly.self_contained else None
     return RecipeOptions(settings.max_jobs, sources, asdict(toolkit) if toolkit else None, settings.ccache)
-
-
-def _sources(nightly: NightlySettings | None) -> dict[str, SourceSettings]:
-    if nightly is None:
-        return {}
-    found = {TORCH: nightly.pytorch}
-    if nightly.torchvision is not None:
-        found["torchvision"] = nightly.torchvision
-    return found
 
 
 def _toolkit_repo(settings: Settings, writer: RecipeWriter) -> WantedRepo:

@@ -250,10 +250,7 @@ def _calibrate(
 
 
 def _take_turns(
-    processes: dict[int, BuildProcess],
-    plans: Mapping[Key, TurnPlan],
-    order: Sequence[int],
-    clock: TurnClock,
+    processes: dict[int, BuildProcess], plans: Mapping[Key, TurnPlan], order: Sequence[int], clock: TurnClock
 ) -> dict[Key, Turns]:
     """Each build's turns at each operation; who begins changes from turn to turn."""
     taken: dict[Key, Turns] = {key: ([], []) for key in plans}

@@ -23,11 +23,7 @@ def forest(comparison: BuildComparison) -> str:
     rows = [row for row in comparison.rows if row.ratio is not None]
     scale = _Scale(rows)
     height = TOP + STEP * (len(rows) + len({row.where for row in rows})) + 24
-    body = [
-        *_head(comparison),
-        *_axis(scale, height),
-        *_rows(rows, scale),
-    ]
+    body = [*_head(comparison), *_axis(scale, height), *_rows(rows, scale)]
     text = "\n".join(body)
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"
  width="{WIDTH}" height="{height}" font-family="system-ui, sans-serif" font-size="12" fill="#1f2328">

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,7 @@ from torchsmith.artifact.interpreter import Interpreter, interpreter_for
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Invalid, Problem
-from torchsmith.edge.process import end_group, signal_name, spawn
+from torchsmith.edge.process import Dialogue, end_group, signal_name
 
 PROBE = Path(__file__).with_name("probe.py")
 START = (
@@ -81,49 +77,33 @@ class BuildProcess:
         words = ",".join(map(str, pinned))
         argv = [str(of.interpreter.python), "-s", "-c", START, str(of.probe), words]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
-        pipe = subprocess.PIPE
         try:
-            self._child = spawn(argv, cwd="/", env=environment, stdin=pipe, stdout=pipe, stderr=self._errors)
+            self._talk = Dialogue(argv, most=MOST_SAID, cwd="/", env=environment, stderr=self._errors)
         except Problem:
             self._errors.close()
             raise
-        self._rest = b""
 
     def ask(self, do: str, **words: Any) -> dict[str, Any]:
         """An answer, in which `failed` says why there is none; Died where the process is gone."""
-        assert self._child.stdin is not None
         try:
-            self._child.stdin.write((json.dumps({"do": do, **words}) + "\n").encode())
-            self._child.stdin.flush()
+            line = self._talk.ask(json.dumps({"do": do, **words}).encode(), self.limit)
+        except TimeoutError:
+            raise Died(f"{do} was still running after {self.limit:.0f} s; --timeout raises that") from None
         except OSError:
-            raise Died(self._ending(do)) from None
+            line = b""
+        if not line:
+            raise Died(self._ending(do))
         try:
-            answer = json.loads(self._line(do))
+            answer = json.loads(line)
         except ValueError:
             raise Died(f"it answered {do} with something that is no JSON") from None
         if not isinstance(answer, dict):
             raise Died(f"it answered {do} with no object")
         return answer
 
-    def _line(self, do: str) -> bytes:
-        """The next line, within the time limit and within bounds."""
-        stream, end = self._child.stdout, time.monotonic() + self.limit
-        assert stream is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(stream, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
-                if not selector.select(max(end - time.monotonic(), 0)):
-                    raise Died(f"{do} was still running after {self.limit:.0f} s; --timeout raises that")
-                piece = os.read(stream.fileno(), 1 << 16)
-                if not piece or len(self._rest) > MOST_SAID:
-                    raise Died(self._ending(do))
-                self._rest += piece
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
-
     def _ending(self, do: str) -> str:
-        end_group(self._child)
-        code = self._child.poll() or 0
+        end_group(self._talk.child)
+        code = self._talk.child.poll() or 0
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(self._errors.tell() - LAST_WORDS, 0))
         words = [printable(line) for line in self._errors.read().decode(errors="replace").splitlines()]
@@ -132,8 +112,5 @@ class BuildProcess:
 
     def close(self) -> None:
         """End it and whatever it started."""
-        end_group(self._child)
-        for stream in (self._child.stdin, self._child.stdout, self._errors):
-            if stream is not None:
-                with suppress(BrokenPipeError):  # a question that it never read
-                    stream.close()
+        self._talk.close()
+        self._errors.close()

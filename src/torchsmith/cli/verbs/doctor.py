@@ -117,7 +117,6 @@ def _git(seconds: float) -> Iterator[HealthCheck]:
 
 
 def _nix(seconds: float) -> Iterator[HealthCheck]:
-    from torchsmith.nix.settings import RENAMED
     from torchsmith.nix.tool import find_nix
 
     if find("nix-instantiate") is None:
@@ -136,8 +135,7 @@ def _nix(seconds: float) -> Iterator[HealthCheck]:
     else:
         daemon = socket.exists() and os.access(socket, os.W_OK)
         yield HealthCheck("Nix store", "works", f"/nix/store, {'by its' if daemon else 'without a'} daemon")
-    words = ("config", "show") if nix.version >= RENAMED else ("show-config",)
-    yield from _nix_settings(nix.run(nix.nix(*words, "--json"), timeout=seconds))
+    yield from _nix_settings(nix.show_config(seconds))
 
 
 def _nix_settings(done: Finished) -> Iterator[HealthCheck]:
@@ -177,7 +175,7 @@ def _flox(seconds: float) -> Iterator[HealthCheck]:
 
 
 def _room(workspace: Workspace) -> Iterator[HealthCheck]:
-    from torchsmith.build.machine import this_machine
+    from torchsmith.build.plan import this_machine
 
     machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
     catalog = workspace.catalog

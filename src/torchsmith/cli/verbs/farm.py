@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.build.farm_check import BuilderRow, check_builder
+from torchsmith.build.farm import BuilderRow, check_builder
 from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Option, group

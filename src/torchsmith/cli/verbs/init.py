@@ -63,7 +63,7 @@ def run(
 
 def _take_in(repos: list[Path], line: str | None, force: bool) -> None:
     """A workspace around repositories that are there."""
-    from torchsmith.workspace.derive import block_words, derive_workspace, write_derived
+    from torchsmith.workspace.start import block_words, derive_workspace, write_derived
 
     derived = derive_workspace(repos, line)
     write_derived(derived, force=force)

@@ -6,7 +6,7 @@ from torchsmith.cli.console import exit_if, paint, print_json, tell, warn, write
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.edge.words import some_of
-from torchsmith.nix.inventory import Inventory, take_stock
+from torchsmith.nix.graph import Inventory, take_stock
 from torchsmith.publish.sbom import Terms, cyclonedx, terms
 
 NAMED = 6  # packages under a free licence that are named; the rest is counted
