@@ -22,10 +22,8 @@ def require_flox(instead: str = "") -> Path:
     """Where flox is, or a Problem that says what would do instead."""
     program = find("flox")
     if program is None:
-        raise Lacking(
-            "Flox is not installed, and this needs it",
-            hint=f"install Flox{f', or {instead}' if instead else ''}",
-        )
+        hint = f"install Flox{f', or {instead}' if instead else ''}"
+        raise Lacking("Flox is not installed, and this needs it", hint=hint)
     return program
 
 

@@ -240,12 +240,11 @@ class Run:
         self.events.put((job, outcome))
 
     def _ended(self, job: Job, outcome: Outcome | BaseException) -> None:
+        if isinstance(outcome, KeyboardInterrupt):
+            raise outcome
         _, began = self.running.pop(job.key)
         self.look = 0.0
         seconds = self.clock.monotonic() - began
-        if isinstance(outcome, KeyboardInterrupt):
-            self.running[job.key] = (job, began)
-            raise outcome
         if isinstance(outcome, Problem):
             outcome = self._refused(job, outcome)
         if isinstance(outcome, BaseException):

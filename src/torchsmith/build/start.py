@@ -295,10 +295,8 @@ def _builders(
     own = [Builder(LOCAL, here.systems, plan.share.jobs, features=here.features)]
     if request.means.jobs == 0:
         if not remote:
-            raise Conflict(
-                "--jobs 0 builds nothing here, and there is no other builder",
-                hint="add [[builder]] to torchsmith.toml; torchsmith farm check tries them",
-            )
+            hint = "add [[builder]] to torchsmith.toml; torchsmith farm check tries them"
+            raise Conflict("--jobs 0 builds nothing here, and there is no other builder", hint=hint)
         own = []
     return [_with_isas(builder, isas, workspace, nix) for builder in [*own, *remote]]
 

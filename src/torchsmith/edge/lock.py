@@ -42,7 +42,5 @@ def _opened(path: Path) -> TextIO:
         path.parent.mkdir(parents=True, exist_ok=True)
         return open(path, "a+")
     except OSError as error:
-        raise CannotWrite(
-            f"cannot write {path}: {error.strerror}",
-            hint="make the folder writable for you (the cache: set TORCHSMITH_CACHE to another one)",
-        ) from error
+        hint = "make the folder writable for you (the cache: set TORCHSMITH_CACHE to another one)"
+        raise CannotWrite(f"cannot write {path}: {error.strerror}", hint=hint) from error

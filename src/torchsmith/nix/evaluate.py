@@ -13,7 +13,6 @@ from typing import Protocol
 
 import msgspec
 
-from torchsmith.edge.clock import Clock, SystemClock
 from torchsmith.edge.problem import Exit, Failed, Invalid
 from torchsmith.edge.words import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
@@ -79,10 +78,8 @@ def check_tree(path: Path) -> Path:
     resolved = path.resolve()
     for part in ("default.nix", "lib/default.nix"):
         if not (resolved / part).is_file():
-            raise Invalid(
-                f"{path} is not a nixpkgs tree: it has no {part}",
-                hint="give the folder that holds nixpkgs' default.nix, lib and pkgs",
-            )
+            hint = "give the folder that holds nixpkgs' default.nix, lib and pkgs"
+            raise Invalid(f"{path} is not a nixpkgs tree: it has no {part}", hint=hint)
     return resolved
 
 
@@ -95,7 +92,6 @@ def evaluate(
     limits: WorkerLimits | None = None,
     cache: ResultCache | None = None,
     tell: Listener = lambda _: None,
-    clock: Clock | None = None,
     alone: bool = False,
     instantiate: bool = False,
     twin: bool = False,
@@ -128,9 +124,9 @@ def evaluate(
         else:
             done(EvalResult(request.name, request.path, 0.0, kept, cached=True))
     if pending:
-        limits, clock = limits or WorkerLimits(workers=default_workers()), clock or SystemClock()
+        limits = limits or WorkerLimits(workers=default_workers())
         system = nix.current_system if twin else ""
-        session = Session(nix, limits, clock, instantiate, system, inventory)
+        session = Session(nix, limits, instantiate, system, inventory)
         for one in pending:
             phase = phases.get(one.name, "")
             session.preparation.add(one.name, one.path, system=one.system, alone=alone, build_phase=phase)

@@ -83,10 +83,8 @@ def tarball_hash(nix: Nix, url: str) -> str:
     """What `sha256` of a `fetchTarball` is to say; a Problem where the tarball cannot be had."""
     done = _fetch(nix, Tarball(url))
     if done.failure:
-        raise Failed(
-            f"cannot learn the hash of {url}: {done.failure}",
-            hint="--tarball URL takes it from a mirror; --sha256 states it",
-        )
+        hint = "--tarball URL takes it from a mirror; --sha256 states it"
+        raise Failed(f"cannot learn the hash of {url}: {done.failure}", hint=hint)
     program = str(nix.program.with_name("nix-hash"))
     told = nix.ask([program, "--type", "sha256", str(nix.store_file(done.path))], "nix-hash failed")
     return f"sha256-{b64encode(bytes.fromhex(told.stdout.strip())).decode()}"

@@ -91,17 +91,13 @@ def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
     """The Nix on PATH, or a Problem that says what is missing."""
     program = find("nix-instantiate")
     if program is None:
-        raise Lacking(
-            "Nix is not installed, and this needs it",
-            hint="install it (Debian: apt-get install nix-bin), or use what works without: audit, list, show",
-        )
+        hint = "install it (Debian: apt-get install nix-bin), or use what works without: audit, list, show"
+        raise Lacking("Nix is not installed, and this needs it", hint=hint)
     told = run([program, "--version"], timeout=30)
     version = parse_version(told.stdout or told.stderr)
     if version < OLDEST:
-        raise Lacking(
-            f"Nix {'.'.join(map(str, version))} is too old",
-            hint=f"{'.'.join(map(str, OLDEST))} or newer is needed",
-        )
+        hint = f"{'.'.join(map(str, OLDEST))} or newer is needed"
+        raise Lacking(f"Nix {'.'.join(map(str, version))} is too old", hint=hint)
     return Nix(program, version, store or _usable_store(env or {}), env or {})
 
 

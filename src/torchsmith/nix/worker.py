@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -12,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.edge.clock import Clock
 from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
 from torchsmith.edge.problem import Failed
 from torchsmith.edge.process import Running
@@ -107,7 +107,6 @@ class Session:
 
     nix: Nix
     limits: WorkerLimits
-    clock: Clock
     instantiate: bool = False  # also put the derivations into the store
     twin: str = ""  # the system to import every nixpkgs for, in place of what recipes say
     inventory: bool = False  # also tell of everything that a recipe is made of
@@ -203,7 +202,7 @@ class _Worker:
         self.running = Running(session.command(batch, self.mark), env=session.environment())
         self.finished: set[int] = set()
         self.current: PreparedRecipe | None = None
-        self.began = session.clock.monotonic()
+        self.began = time.monotonic()
         self.last_error: Mapping[str, Any] | None = None
         self.stray: list[str] = []
 
@@ -216,7 +215,7 @@ class _Worker:
         for line in self.running.lines(TICK):
             told = self._told(line) if line is not None else None
             if told is not None and "start" in told:
-                self.current, self.began = jobs[str(told["start"])], self.session.clock.monotonic()
+                self.current, self.began = jobs[str(told["start"])], time.monotonic()
             elif told is not None:
                 yield self._evaluated(jobs[str(told["done"])], told["report"])
             broken = self._broken_limit()
@@ -258,12 +257,12 @@ class _Worker:
         self, job: PreparedRecipe, evaluated: Evaluated | None = None, cause: Cause | None = None
     ) -> EvalResult:
         self.finished.add(id(job))
-        seconds = self.session.clock.monotonic() - self.began
+        seconds = time.monotonic() - self.began
         return EvalResult(job.name, job.path, seconds, evaluated, cause)
 
     def _broken_limit(self) -> str | None:
         limits = self.session.limits
-        if self.current and self.session.clock.monotonic() - self.began > limits.seconds:
+        if self.current and time.monotonic() - self.began > limits.seconds:
             return "time"
         return "memory" if self.running.memory() > limits.memory else None
 

@@ -74,16 +74,13 @@ class Alignment:
         lacking = [
             (column, cell) for cell in self.cells for column in self.columns if cell not in column.recipes
         ]
-        return [Gap(column, cell, self.sibling(cell), self.catalog) for column, cell in lacking]
+        siblings = {cell: recipe for one in reversed(self.columns) for cell, recipe in one.recipes.items()}
+        return [Gap(column, cell, siblings[cell], self.catalog) for column, cell in lacking]
 
     @property
     def missing(self) -> list[Gap]:
         """The gaps that could be filled."""
         return [gap for gap in self.gaps if not gap.cannot]
-
-    def sibling(self, cell: str) -> RecipeFile:
-        """A recipe of a cell, for what its siblings are of."""
-        return next(one.recipes[cell] for one in self.columns if cell in one.recipes)
 
     @property
     def whole(self) -> int:
@@ -102,10 +99,8 @@ def align(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
     options = recipe_options(opened) if opened else RecipeOptions()
     columns = [column for one in found.repositories if (column := _column(one))]
     if len(columns) < 2:
-        raise Incomplete(
-            "aligning takes two repositories or more",
-            hint="name them: torchsmith align build-pytorch build-torchvision",
-        )
+        hint = "name them: torchsmith align build-pytorch build-torchvision"
+        raise Incomplete("aligning takes two repositories or more", hint=hint)
     variants = {cell: _variant(recipe) for one in columns for cell, recipe in one.recipes.items()}
     cells = sorted(variants, key=lambda cell: variants[cell].of(found.catalog.torch).sort_key)
     return Alignment(tuple(columns), tuple(cells), found.catalog, options)

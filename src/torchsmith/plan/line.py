@@ -101,10 +101,8 @@ def _added(workspace: Workspace, new: NewLine) -> AddedLine:
             raise Invalid(f"{word!r} is no {what} of a line", hint="such as 2.11 and 2.11.0")
     there = catalog.lines.get(new.name)
     if there and any(not build.lacks_pin for build in there.every_build.values()):
-        raise Exists(
-            f"line {new.name} is there already: torch {there.torch}",
-            hint=f"torchsmith pin {new.name} moves it; torchsmith line list shows all",
-        )
+        hint = f"torchsmith pin {new.name} moves it; torchsmith line list shows all"
+        raise Exists(f"line {new.name} is there already: torch {there.torch}", hint=hint)
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in _facts(new, catalog).items()]
     after = workspace.with_texts({one.path: one.after for one in edits if one.after is not None}).catalog
     line = after.lines[new.name]

@@ -185,10 +185,10 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
 def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> dict[str, str]:
     """The workspace's files with the package in them."""
     pins = {pin_of(workspace, one): one.version for one in probes if not one.error and one.version}
-    before = _text(workspace.home, PACKAGES)
+    before = _text(workspace.home, PACKAGES) or ""
     head = before if before.strip() else HEAD
     texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
-    held = _text(workspace.home, PINS)
+    held = _text(workspace.home, PINS) or ""
     for pin, version in pins.items():
         try:
             held = set_string(held, (pin, new.name), version)
@@ -206,8 +206,8 @@ def _asked(workspace: Workspace) -> Sequence[str]:
     return [one.name for one in workspace.catalog.packages.values() if one.default]
 
 
-def _text(root: Path, name: str) -> str:
-    return read_text(root / name) if (root / name).exists() else ""
+def _text(root: Path, name: str) -> str | None:
+    return read_text(root / name) if (root / name).exists() else None
 
 
 def _change(
@@ -224,7 +224,7 @@ def _change(
 
 
 def _edit(root: Path, name: str, text: str) -> Change:
-    before = _text(root, name) if (root / name).exists() else None
+    before = _text(root, name)
     if "\r\n" in (before or ""):
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     if (before or "") == text:
@@ -243,14 +243,15 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     if opened.catalog.packages[name].is_torch:
         raise Conflict("torch is what everything here is built around; it stays")
     users = [one.name for one in opened.catalog.packages.values() if name in one.needs]
-    own = name in tomllib.loads(_text(root, PACKAGES))
+    held = _text(root, PACKAGES) or ""
+    own = name in tomllib.loads(held)
     if own and users:
         where = opened.catalog.place("packages", (users[0], "needs"))
         raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
     texts = {}
     if own:
-        texts[PACKAGES] = drop_tables(_text(root, PACKAGES), name)
-        pins = _text(root, PINS)
+        texts[PACKAGES] = drop_tables(held, name)
+        pins = _text(root, PINS) or ""
         for pin in opened.catalog.pins:
             pins = drop_key(pins, (pin, name))
         texts[PINS] = pins
@@ -266,8 +267,7 @@ def write(workspace: Path | None, change: PackageChange, *, wait_seconds: float 
     """Carry a proposal out: facts and recipes, all or none."""
     with writing(open_workspace(workspace).home, "package", wait_seconds) as writer:
         for edit in change.edits:
-            now = _text(writer.root, edit.path) if (writer.root / edit.path).exists() else None
-            if now != edit.before:
+            if _text(writer.root, edit.path) != edit.before:
                 raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")
         carry_out(writer, change.repos, change.changes, edits=change.edits)
     return replace(change, recovered=writer.recovered)

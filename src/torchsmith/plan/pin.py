@@ -229,10 +229,8 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
     }
     unknown = [one.name for one in own if not pairs.get(one.name, "none")]
     if unknown:
-        raise Incomplete(
-            f"the pair of torch {move.torch} is not known: {', '.join(unknown)}",
-            hint=" ".join(f"--pair {name}=VERSION" for name in unknown),
-        )
+        hint = " ".join(f"--pair {name}=VERSION" for name in unknown)
+        raise Incomplete(f"the pair of torch {move.torch} is not known: {', '.join(unknown)}", hint=hint)
     hashes = dict(known.hashes) if known else {}
     kept = {name: text for name, text in line.hashes.items() if pairs.get(name) == line.version_of(name)}
     return {

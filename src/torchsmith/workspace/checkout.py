@@ -167,10 +167,8 @@ def discover(
         word = words[0] if words else ""
         wrong = f"{word} is no recipe" if word and Path(word).exists() else f"there is no {word}"
         named = f"{wrong}, and " if word else "there is "
-        raise NotFound(
-            f"{named}no recipe in {', '.join(map(str, paths))}",
-            hint="torchsmith generate writes them; recipes are .nix files below .flox/pkgs",
-        )
+        hint = "torchsmith generate writes them; recipes are .nix files below .flox/pkgs"
+        raise NotFound(f"{named}no recipe in {', '.join(map(str, paths))}", hint=hint)
     return found.select(words)
 
 

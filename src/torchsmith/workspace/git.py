@@ -24,10 +24,8 @@ KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "8388608"}
 def require_git() -> None:
     """A Problem where git is missing."""
     if find("git") is None:
-        raise Lacking(
-            "git is not installed, and Flox sees only what git knows",
-            hint="install git, or pass --no-git to write the files alone",
-        )
+        hint = "install git, or pass --no-git to write the files alone"
+        raise Lacking("git is not installed, and Flox sees only what git knows", hint=hint)
 
 
 def require_committer(folder: Path) -> None:
@@ -154,10 +152,8 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
         raise Invalid(f"{revision} is no revision: none begins with a dash")
     repos = _repos(folder)
     if not repos:
-        raise NotFound(
-            f"{folder} holds no git repository to compare with",
-            hint="torchsmith generate --commit makes them",
-        )
+        hint = "torchsmith generate --commit makes them"
+        raise NotFound(f"{folder} holds no git repository to compare with", hint=hint)
     for repo in repos:
         _archive(repo, folder, revision, into)
 
@@ -186,10 +182,8 @@ def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
     done = ask(repo, *as_committed, *words)
     if not done.ok:
         said = (done.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
-        raise NotFound(
-            f"{repo.name} has no revision {revision}: {said}",
-            hint="name a commit, a branch or a tag that every repository has",
-        )
+        hint = "name a commit, a branch or a tag that every repository has"
+        raise NotFound(f"{repo.name} has no revision {revision}: {said}", hint=hint)
     _unpack(file, target)
     file.unlink()
 

@@ -221,10 +221,8 @@ class _Resolver(msgspec.Struct, frozen=True):
             if newest_pin(self.catalog, cuda) is None:
                 raise CannotBuild(f"no pin here has CUDA {cuda}", path=("cudatoolkit", index))
         if not spec.blocks and not spec.include:
-            raise Empty(
-                f"{self.source.name} asks for nothing",
-                hint='name a profile (profile = "real") or give [[matrix]] blocks',
-            )
+            hint = 'name a profile (profile = "real") or give [[matrix]] blocks'
+            raise Empty(f"{self.source.name} asks for nothing", hint=hint)
         return _usable(spec) if settings.usable else spec
 
     def _profile(self, name: str, at: ValuePath, seen: tuple[str, ...]) -> MatrixSpec:

@@ -83,10 +83,8 @@ def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRe
     """What a workspace should hold, or of that some recipes; a Problem where it leaves every cell out."""
     repos = wanted_repos(workspace)
     if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
-        raise Empty(
-            f"{workspace.source.name} leaves every cell out: there is nothing to write",
-            hint="torchsmith list --left-out says why each is",
-        )
+        hint = "torchsmith list --left-out says why each is"
+        raise Empty(f"{workspace.source.name} leaves every cell out: there is nothing to write", hint=hint)
     if not only:
         return repos
     chosen = {cell.name for cell in workspace.select(only).cells}

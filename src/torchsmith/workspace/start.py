@@ -307,10 +307,8 @@ def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, 
         name = repository.root.resolve().name
         for package, _ in counts.most_common(1):
             if package in home:
-                raise Conflict(
-                    f"{home[package]} and {name} both hold recipes of {package}",
-                    hint="a workspace has one repository for each package: take one of them in",
-                )
+                hint = "a workspace has one repository for each package: take one of them in"
+                raise Conflict(f"{home[package]} and {name} both hold recipes of {package}", hint=hint)
             home[package] = name
     return {package: name for package, name in home.items() if catalog.packages[package].folder != name}
 

@@ -77,16 +77,12 @@ def recipe_options(workspace: Workspace) -> RecipeOptions:
     sources = {package: asdict(source) for package, source in named.items() if source}
     for cell in workspace.matrix.cells:
         if cell.variant.flavor and cell.variant.package.name not in sources:
-            raise Incomplete(
-                f"{cell.name} needs the revision of its source",
-                hint=f"give [nightly.{cell.variant.package}] with rev and version in torchsmith.toml",
-            )
+            hint = f"give [nightly.{cell.variant.package}] with rev and version in torchsmith.toml"
+            raise Incomplete(f"{cell.name} needs the revision of its source", hint=hint)
         wrapped = cell.variant.flavor is Flavor.NIGHTLY_WRAPPER
         if wrapped and nightly and not nightly.self_contained and nightly.cudatoolkit is None:
-            raise Incomplete(
-                f"{cell.name} needs to know where build-cudatoolkit is published",
-                hint="give [nightly.cudatoolkit] with owner and rev, or set nightly.self_contained = true",
-            )
+            hint = "give [nightly.cudatoolkit] with owner and rev, or set nightly.self_contained = true"
+            raise Incomplete(f"{cell.name} needs to know where build-cudatoolkit is published", hint=hint)
     toolkit = nightly.cudatoolkit if nightly and not nightly.self_contained else None
     return RecipeOptions(settings.max_jobs, sources, asdict(toolkit) if toolkit else None, settings.ccache)
 
