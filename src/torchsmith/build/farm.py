@@ -64,8 +64,7 @@ class Builder:
         if job.system not in self.systems:
             return f"builds for {', '.join(sorted(self.systems))}"
         offered = self.features | self.mandatory
-        missing = sorted(job.features - offered)
-        if missing:
+        if missing := sorted(job.features - offered):
             return f"lacks the feature {', '.join(missing)}"
         if self.mandatory - job.features:
             return f"builds only what needs {', '.join(sorted(self.mandatory))}"
@@ -250,11 +249,8 @@ def ask(builder: Builder, ask: Ask = _ask, only: Iterable[str] = QUESTIONS) -> t
     done = ask(argv)
     if MARK not in done.stdout:
         return {}, _unreachable(done)
-    answers = {}
-    for part in done.stdout.split(MARK)[1:]:
-        name, _, text = part.partition("\n")
-        answers[name.strip()] = text
-    return answers, ""
+    parts = (part.partition("\n") for part in done.stdout.split(MARK)[1:])
+    return {name.strip(): text for name, _, text in parts}, ""
 
 
 def _unreachable(done: Finished) -> str:
@@ -287,8 +283,7 @@ def _faults(
 ) -> Iterator[str]:
     if not nix:
         yield "has no Nix on the PATH that ssh sees"
-    foreign = sorted(builder.systems - systems)
-    if foreign:
+    if foreign := sorted(builder.systems - systems):
         yield f"is said to build {', '.join(foreign)}, but is {', '.join(sorted(systems))}"
     offered = _setting(settings, "system-features")
     missing = sorted((builder.features | builder.mandatory) - offered) if offered else []

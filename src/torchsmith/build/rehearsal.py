@@ -77,13 +77,8 @@ def phase_of(sample: Rehearsal) -> str:
     """The build phase that rehearses a package."""
     here = files("torchsmith.build")
     program = here.joinpath("rehearse_child.py").read_text()
-    told = {
-        "configure": sample.configure,
-        "tree": sample.tree,
-        "dispatched": sample.dispatched,
-        "draw": sample.draw,
-        "objects": msgspec.to_builtins(sample.objects),
-    }
+    known = msgspec.to_builtins(sample)
+    told = {name: known[name] for name in ("configure", "tree", "dispatched", "draw", "objects")}
     text = here.joinpath("rehearse.sh").read_text()
     return text.replace("@program@", program).replace("@sample@", json.dumps(told, indent=1))
 

@@ -165,8 +165,7 @@ def lower_bound(tasks: Sequence[Task], slots: Sequence[Slot]) -> dict[str, float
     for size in range(1, len(systems) + 1):
         for group in combinations(systems, size):
             own = [task for task in tasks if task.system in group]
-            able = [slot for slot in slots if slot.systems & set(group)]
-            if able:
+            if able := [slot for slot in slots if slot.systems & set(group)]:
                 bounds[" + ".join(group)] = _bound(own, able, chains)
     return bounds
 

@@ -197,8 +197,7 @@ class Prepared:
         if self.nix is None or self.plan.graph is None:
             return RunSummary("done")
         derivations = list(self.plan.graph.recipes.values())
-        unkept = keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations")
-        if unkept:
+        if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
             tell(Remark(words=unkept))
         found = settle(self.nix, self.plan, self.options, self.folder / "results", tell)
         notes = [f"{one.name}: {one.failure}" for one in found if one.failure]

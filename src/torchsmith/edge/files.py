@@ -110,8 +110,7 @@ def inside(root: Path, relative: str) -> Path:
 
 def cache_dir() -> Path:
     """Where downloads and results that can be made again are kept."""
-    named = os.environ.get("TORCHSMITH_CACHE")
-    if named:
+    if named := os.environ.get("TORCHSMITH_CACHE"):
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "torchsmith"

@@ -177,8 +177,7 @@ def _digits(word: str) -> list[str]:
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """A hint that names the nearest spelling, or else every known one where they are few."""
     choices = list(known)
-    best = nearest(word, choices, cutoff)
-    if best:
+    if best := nearest(word, choices, cutoff):
         return f"did you mean {best}?"
     return f"known: {', '.join(choices)}" if 0 < len(choices) <= MOST_KNOWN else ""
 

@@ -193,8 +193,7 @@ def _name(node: Any) -> str:
 def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Problem:
     """A syntax error with its place."""
     message = str(error)
-    found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
-    if found:
+    if found := re.search(r" \(at line (\d+), column (\d+)\)$", message):
         where = Where(file, int(found[1]), int(found[2]))
         message = message[: found.start()]
     else:
@@ -219,14 +218,12 @@ def validation_problem(
     message, steps = _split(str(error))
     inner = reduce(_descend, steps, kind)
     table = reduce(_inner, inside, read_table(text, file))
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message)
-    if unknown:
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", message):
         word = unknown[1]
         known = [field.encode_name for one in _structs(inner)[:1] for field in msgspec.structs.fields(one)]
         where = place(text, file, (*inside, *_refused(table, (*steps, word), Any, decode)))
         return NotKnown(f"unknown key {word}", hint=did_you_mean(word, known), where=where)
-    missing = re.fullmatch(r"Object missing required field `(.*)`", message)
-    if missing:
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
         message = f"key {missing[1]} is missing"
     words = [one for one in (inner, *get_args(inner)) if get_origin(one) is Literal]
     choices = [str(word) for one in words for word in get_args(one)]

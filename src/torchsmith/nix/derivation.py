@@ -51,8 +51,7 @@ class Derivation:
     @property
     def pname(self) -> str:
         """The package's name without its version."""
-        stated = self.env.get("pname")
-        if stated:
+        if stated := self.env.get("pname"):
             return stated
         return re.sub(r"-\d[^-]*(-.*)?$", "", self.name)
 

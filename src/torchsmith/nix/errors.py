@@ -63,17 +63,13 @@ def cause_of(event: Mapping[str, Any]) -> Cause:
 def shorten(message: str, where: Where | None = None) -> Cause:
     """A message in the words of causes.toml, or else its own first sentence after the last `error:`."""
     text = plain(message).strip()
-    if where is None:
-        places = AT.findall(text)
-        if places:
-            file, line, column = places[-1]
-            where = Where(file, int(line), int(column or 0))
+    if where is None and (places := AT.findall(text)):
+        file, line, column = places[-1]
+        where = Where(file, int(line), int(column or 0))
     for pattern, words in _causes():
-        found = pattern.search(text)
-        if found:
+        if found := pattern.search(text):
             return Cause(words.format(*(group for group in found.groups() if group is not None)), where)
-    aborted = ABORT.search(text)
-    if aborted:
+    if aborted := ABORT.search(text):
         text = aborted[1]
     last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]
     lines = [line.strip() for line in AT.sub("", last).splitlines()]

@@ -89,8 +89,7 @@ class LogReader:
         elif event.get("type") == LOG_LINE and fields:
             text = plain(str(fields[0]))
             yield LogLine(derivation, text)
-            steps = NINJA.match(text)
-            if steps:
+            if steps := NINJA.match(text):
                 yield Steps(derivation, int(steps[1]), int(steps[2]))
 
 

@@ -227,8 +227,7 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
         name: move.versions.get(name) or (known.version_of(name) if known else "")
         for name in {**line.versions, **move.versions}
     }
-    unknown = [one.name for one in own if not pairs.get(one.name, "none")]
-    if unknown:
+    if unknown := [one.name for one in own if not pairs.get(one.name, "none")]:
         hint = " ".join(f"--pair {name}=VERSION" for name in unknown)
         raise Incomplete(f"the pair of torch {move.torch} is not known: {', '.join(unknown)}", hint=hint)
     hashes = dict(known.hashes) if known else {}

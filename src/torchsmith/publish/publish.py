@@ -84,8 +84,7 @@ class Publisher:
 
     def _require(self, repos: Mapping[Path, Sequence[RecipeFile]]) -> None:
         found = [one for repo, own in repos.items() for one in missing(repo, [recipe.path for recipe in own])]
-        stopping = [one for one in found if not (self.push and one.pushable)]
-        if stopping:
+        if stopping := [one for one in found if not (self.push and one.pushable)]:
             raise Refused(
                 "Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=_hint(stopping)
             )

@@ -100,8 +100,7 @@ def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Found | None, 
         text = lines[index].lstrip()
         if QUOTED.match(lines[index]) or OF_ANOTHER.match(text):
             continue
-        failed = BUILD_FAILED.search(text)
-        if failed:
+        if failed := BUILD_FAILED.search(text):
             return None, index, failed["drv"] or ""
         if OF_BUILD.match(text):
             break  # a build's own log, which Nix did not end

@@ -177,8 +177,7 @@ class HashFixer:
         failed: set[str] = set()
         for batch in without_rivals(downloads):
             there = valid_paths(self.nix, [output_of(one) for one in batch])
-            absent = [one.path for one in batch if output_of(one) not in there]
-            if absent:
+            if absent := [one.path for one in batch if output_of(one) not in there]:
                 told += self._say(realise_command(self.nix, absent, self.options, keep_going=True))[1]
             # A store path goes by hash and name alone: another source may have put it there.
             for one in batch:
@@ -251,9 +250,7 @@ def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[Holder]]) -> l
         own = holders.get(name, ())
         for path in paths:
             derivation = graph.derivations.get(path)
-            if derivation is None or not derivation.fixed:
-                continue
-            if any(holder.states(_hash(derivation)) for holder in own):
+            if derivation and derivation.fixed and any(one.states(_hash(derivation)) for one in own):
                 found[path] = derivation
     return list(found.values())
 

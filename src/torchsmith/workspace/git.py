@@ -161,8 +161,7 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
 def _repos(folder: Path) -> list[Path]:
     if is_repo(folder):
         return [folder]
-    below = sorted(child for child in folder.iterdir() if child.is_dir() and is_repo(child))
-    if below:
+    if below := sorted(child for child in folder.iterdir() if child.is_dir() and is_repo(child)):
         return below
     return next(([parent] for parent in folder.parents if is_repo(parent)), [])
 

@@ -105,8 +105,7 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     def standing(self, variant: Variant) -> str:
         """Whether the matrix holds a cell, in words."""
         whose = f"matrix of {self.source.name}" if self.root else "default matrix"
-        found = self.find(variant)
-        if found:
+        if found := self.find(variant):
             return f"it is in the {whose}" + (f" as {found.name}" if found.name != variant.name else "")
         for left in self.matrix.left_out:
             if left.variant == variant:

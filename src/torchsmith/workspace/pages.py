@@ -58,8 +58,7 @@ def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
             rows.append([name, *(_mark(having.get((sm, isa))) for isa in isas)])
         title = f"Python {python}, CUDA {cuda}" if cuda else f"Python {python}, CPU only"
         parts.append(f"### {title}\n\n{table(['GPU', *isas], rows)}\n")
-    reasons = sorted({str(warning) for cell in cells for warning in cell.warnings})
-    if reasons:
+    if reasons := sorted({str(warning) for cell in cells for warning in cell.warnings}):
         parts.append("(!) " + "; ".join(reasons) + "\n")
     return "\n".join(parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from torchsmith.catalog import Catalog, LineBuild
+from torchsmith.catalog import Catalog
 from torchsmith.edge.files import write_atomic
 from torchsmith.matrix import Cell, Reason
 from torchsmith.matrix.cells import claim
@@ -24,11 +24,8 @@ def proved(root: Path | None) -> frozenset[str]:
 def remember(root: Path, cells: Iterable[Cell], catalog: Catalog, evaluated: Collection[str]) -> int:
     """Keep which claimed cells evaluated; how many of them are new."""
     before = proved(root)
-    new = {
-        f"{cell.name} {cell.line} {build.pin}"
-        for cell in cells
-        if cell.name in evaluated and (build := _build(cell, catalog)) and _claimed(cell, catalog)
-    } - before
+    claims = (_claim(cell, catalog) for cell in cells if cell.name in evaluated)
+    new = {key for key, words in claims if words} - before
     if new:
         write_atomic(root / KEPT, "".join(f"{one}\n" for one in sorted(before | new)))
     return len(new)
@@ -40,19 +37,18 @@ def settled(cells: Sequence[Cell], catalog: Catalog, known: frozenset[str]) -> t
 
 
 def _settled(cell: Cell, catalog: Catalog, known: frozenset[str]) -> Cell:
-    build, words = _build(cell, catalog), _claimed(cell, catalog)
-    if build is None or not words or f"{cell.name} {cell.line} {build.pin}" not in known:
+    key, words = _claim(cell, catalog)
+    if not words or key not in known:
         return cell
     answered = Reason("unproved", words)
     return Cell(cell.variant, cell.line, tuple(one for one in cell.warnings if one != answered))
 
 
-def _build(cell: Cell, catalog: Catalog) -> LineBuild | None:
-    return catalog.lines[cell.line].build_for(cell.variant.cuda)
-
-
-def _claimed(cell: Cell, catalog: Catalog) -> str:
-    """What is not proved of a cell, where only this workspace says that it can be built; else nothing."""
-    build = _build(cell, catalog)
-    words = claim(cell.variant, catalog, catalog.lines[cell.line], build) if build else ""
-    return words if build and (build.claimed or not build.unproved) else ""
+def _claim(cell: Cell, catalog: Catalog) -> tuple[str, str]:
+    """A cell with its line and nixpkgs; and what is not proved of it, where only this workspace says that it
+    can be built."""
+    line = catalog.lines[cell.line]
+    build = line.build_for(cell.variant.cuda)
+    if build is None or (build.unproved and not build.claimed):
+        return "", ""
+    return f"{cell.name} {cell.line} {build.pin}", claim(cell.variant, catalog, line, build)

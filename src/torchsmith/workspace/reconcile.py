@@ -238,17 +238,15 @@ class _Reconciler:
                     yield replace(change, why="wanted no more, but it was edited by hand", left=left)
 
 
-def copies(root: Path, changes: Sequence[Change]) -> list[Change]:
+def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
     """A copy beside each file of somebody else that is about to change, unless git holds it so."""
-    found = []
     for change in changes:
         path = change.old or change.path
         if not change.done or change.owner in (None, "ours") or change.before is None:
             continue
         repo, _, inner = path.partition("/")
         if not git.is_committed(root / repo, inner):
-            found.append(Change("create", _free_name(root, path), f"{path} as it was", after=change.before))
-    return found
+            yield Change("create", _free_name(root, path), f"{path} as it was", after=change.before)
 
 
 def _free_name(root: Path, path: str) -> str:

@@ -131,11 +131,9 @@ class ReadRecipe:
     @cached_property
     def overrides(self) -> tuple[tuple[str, Override], ...]:
         """Overrides with the package that they are of: torch, magma, ..."""
-        found = []
-        for one in self.body.overrides:
-            named = _bases(tuple(self.catalog.packages.values())).search(one.of)
-            found.append((named[1] if named else "", one))
-        return tuple(found)
+        bases = _bases(tuple(self.catalog.packages.values()))
+        named = ((bases.search(one.of), one) for one in self.body.overrides)
+        return tuple((found[1] if found else "", one) for found, one in named)
 
     def overrides_of(self, *packages: str) -> Iterator[Override]:
         return (one for package, one in self.overrides if package in packages)

@@ -161,8 +161,7 @@ def _cells(
 ) -> tuple[dict[str, Cell], list[LeftBehind]]:
     """What recipes are builds of, by name, and what could not be taken in."""
     found = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
-    silent = [recipe for recipe, one in found if one is None]
-    if silent:
+    if silent := [recipe for recipe, one in found if one is None]:
         raise Incomplete(
             f"nothing tells which torch release {len(silent)} recipes are of, such as {silent[0].attr}",
             hint="say it: --line 2.9, or a comment # torchsmith: line 2.9 in each",
@@ -207,8 +206,7 @@ def write_derived(derived: Derived, *, force: bool = False) -> None:
 
 def _root(repos: Sequence[Path]) -> Path:
     """The folder that holds all repositories: a workspace's repositories lie directly in it."""
-    missing = [repo for repo in repos if not repo.is_dir()]
-    if missing:
+    if missing := [repo for repo in repos if not repo.is_dir()]:
         raise NotFound(
             f"there is no folder {missing[0]}", hint="the workspace is the folder that holds the repositories"
         )

@@ -168,8 +168,7 @@ def _notes(
     ]
     if crowded:
         notes.append(f"others use this machine: {', '.join(crowded)}")
-    noisy = sum(row.outcome == "noisy" for row in rows)
-    if noisy:
+    if noisy := sum(row.outcome == "noisy" for row in rows):
         notes.append(
             f"the noise is too large to judge {noisy} of {len(rows)}: a difference of {COARSE:.0%} could hide"
             " there; more --runs or an idler machine would tell"

@@ -56,8 +56,7 @@ def subject(
 def variables(given: Iterable[str]) -> dict[str, str]:
     """NAME=VALUE words as variables of an environment."""
     pairs = {name: value for name, sign, value in (word.partition("=") for word in given) if name and sign}
-    wrong = [word for word in given if word.partition("=")[0] not in pairs]
-    if wrong:
+    if wrong := [word for word in given if word.partition("=")[0] not in pairs]:
         raise Invalid(f"{wrong[0]} is not NAME=VALUE")
     return pairs
 
