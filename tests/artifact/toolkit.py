@@ -17,8 +17,7 @@ from torchsmith.artifact import x86
 from torchsmith.artifact.fatbin import Container
 from torchsmith.catalog import CudaToolkit, GpuTarget, builtin_catalog
 from torchsmith.catalog.proof.readings import download_wheel
-from torchsmith.edge.files import cache_dir
-from torchsmith.edge.lock import exclusive
+from torchsmith.edge.files import cache_dir, exclusive
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import run
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.build.conftest import Place, title
 from tests.cli.conftest import Call
+from torchsmith.build.backends import FloxBackend
 from torchsmith.build.events import Event, Tick
-from torchsmith.build.flox_backend import FloxBackend
 from torchsmith.build.job import Job
 from torchsmith.record import open_record
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.build.events import Event, Tick
-from torchsmith.build.farm import ask_isas
 from torchsmith.build.plan import Means
 from torchsmith.build.start import BuildRequest, prepare, workspace_record
 
@@ -38,7 +37,7 @@ def build(root: Path, told: Path) -> Cost:
                 file.write(msgspec.json.encode(event) + b"\n")
 
         request = BuildRequest(workspace=root, means=Means(jobs=0))
-        ready = prepare(request, workspace, record, isas=lambda builder: ask_isas(builder, workspace.catalog))
+        ready = prepare(request, workspace, record)
         ready.check()
         planned, children, began = time.process_time(), _children(), time.monotonic()
         finished = ready.run(tell)

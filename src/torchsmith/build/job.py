@@ -69,8 +69,6 @@ class Outcome:
 class Backend(Protocol):
     """Builds a job to its end; `stop` ends everything that is running, from any thread."""
 
-    @property
-    def name(self) -> str: ...
     def command(self, job: Job, cores: int) -> list[str]:
         """What a person would type to do the same."""
         ...

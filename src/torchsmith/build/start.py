@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,11 +14,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from torchsmith.build.backends import FloxBackend, NixBackend, require_flox
 from torchsmith.build.events import RecipeVerified, Remark
-from torchsmith.build.farm import LOCAL, Builder, configured, require_able
-from torchsmith.build.flox_backend import FloxBackend, require_flox
+from torchsmith.build.farm import LOCAL, Builder, ask_isas, configured, require_able
 from torchsmith.build.job import Backend, Job, Outcome, Tell
-from torchsmith.build.nix_backend import NixBackend
 from torchsmith.build.plan import (
     BuildPlan,
     Machine,
@@ -32,8 +31,9 @@ from torchsmith.build.plan import (
 from torchsmith.build.rehearsal import Rehearsals, as_rehearsals, choose_rehearsals, phases_of
 from torchsmith.build.run import Limits, Run, RunSummary
 from torchsmith.build.settle import After, Copier, LookAt, Settled, keep_derivations, long_builds, settle
-from torchsmith.edge.clock import Clock, SystemClock
-from torchsmith.edge.lock import exclusive
+from torchsmith.catalog import Catalog
+from torchsmith.edge.clock import SystemClock
+from torchsmith.edge.files import exclusive
 from torchsmith.edge.problem import Conflict, Empty, Invalid
 from torchsmith.nix.evaluate import Listener
 from torchsmith.nix.prepare import source_hash
@@ -49,7 +49,6 @@ from torchsmith.workspace.load import Workspace, open_workspace
 ROOTS = "roots"  # keeps what a run shares from being collected until it is done
 BackendName = Literal["nix", "flox"]
 BACKENDS: Mapping[str, BackendName] = {name: name for name in get_args(BackendName)}
-Isas = Callable[[Builder], frozenset[str] | None]  # asks a builder which instruction sets its CPU runs
 
 
 @dataclass(frozen=True)
@@ -158,15 +157,15 @@ class Prepared:
         }
         return Limits(slots, max(1, sum(slots.values())), share.cores)
 
-    def run(self, tell: Tell, clock: Clock | None = None) -> RunSummary:
+    def run(self, tell: Tell) -> RunSummary:
         """Build; two runs of a workspace exclude each other."""
-        lock = self.folder / "build.lock"
+        request, lock = self.request, self.folder / "build.lock"
         with exclusive(lock, what=f"building in {self.workspace.root}"):
             backend = self.backend()
-            copier = Copier(self.nix, self.request.cache, self.request.sign) if self.nix else None
-            after = After(self.look, copier if self.request.cache else None)
+            copier = Copier(self.nix, request.cache, request.sign) if self.nix and request.cache else None
+            after = After(self.look, copier)
             settled = self._settle(after, tell)
-            number = self.record.start_run(backend.name, self.request.selectors, self.request.options())
+            number = self.record.start_run(request.backend, request.selectors, request.options())
             finished = Run(
                 jobs=self.plan.jobs,
                 expected=self.plan.expected,
@@ -177,10 +176,10 @@ class Prepared:
                 logs=self.folder / "logs" / str(number),
                 errors=self.workspace.catalog.errors.values(),
                 tell=tell,
-                clock=clock or SystemClock(),
+                clock=SystemClock(),
                 built=self._built,
                 after=after,
-                keep_going=self.request.keep_going,
+                keep_going=request.keep_going,
                 broken=len(self.plan.broken),
             ).go()
             if finished.state == "done":
@@ -244,7 +243,6 @@ def prepare(
     record: Record,
     *,
     tell: Listener = lambda _: None,
-    isas: Isas = lambda _: None,
     look: LookAt | None = None,
 ) -> Prepared:
     """Evaluate and plan; builds nothing."""
@@ -270,7 +268,7 @@ def prepare(
     machine = this_machine(nix.store_file(first).parent, Path(os.environ.get("TMPDIR", "/tmp")))
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
     plan = as_rehearsals(plan) if request.rehearse else plan
-    builders = _builders(request, workspace, nix, plan, isas)
+    builders = _builders(request, workspace, nix, plan)
     sources = sources_now(recipes)
     return Prepared(
         request, workspace, record, plan, machine, nix, options, builders, sources, look, rehearsals
@@ -282,12 +280,10 @@ def _store_options(nix: Nix, request: BuildRequest) -> StoreOptions:
     caches = (request.cache,) if request.cache else ()
     limits = (("timeout", request.timeout), ("max-silent-time", request.silent_timeout))
     extra = tuple((name, str(seconds)) for name, seconds in limits if seconds)
-    return StoreOptions(caches, keys, builders="", extra=extra)
+    return StoreOptions(caches, keys, extra=extra)
 
 
-def _builders(
-    request: BuildRequest, workspace: Workspace, nix: Nix, plan: BuildPlan, isas: Isas
-) -> list[Builder]:
+def _builders(request: BuildRequest, workspace: Workspace, nix: Nix, plan: BuildPlan) -> list[Builder]:
     """This machine, and those that Nix may build on besides, with the instruction sets that they run."""
     remote = [] if request.local else configured(workspace.settings.builder)
     here = nix_settings(nix)
@@ -297,20 +293,16 @@ def _builders(
             hint = "add [[builder]] to torchsmith.toml; torchsmith farm check tries them"
             raise Conflict("--jobs 0 builds nothing here, and there is no other builder", hint=hint)
         own = []
-    return [_with_isas(builder, isas, workspace, nix) for builder in [*own, *remote]]
+    return [_with_isas(builder, workspace.catalog, nix) for builder in [*own, *remote]]
 
 
-def _with_isas(builder: Builder, isas: Isas, workspace: Workspace, nix: Nix) -> Builder:
+def _with_isas(builder: Builder, catalog: Catalog, nix: Nix) -> Builder:
     """A builder with the instruction sets that it runs; what this machine only emulates counts as run."""
-    found = isas(builder) if builder.isas is None else None
+    found = ask_isas(builder, catalog) if builder.isas is None else None
     if found is None:
         return builder
-    emulated = {
-        isa.name
-        for isa in workspace.catalog.isas.values()
-        if not builder.address and isa.platform != nix.current_system
-    }
-    return replace(builder, isas=found | emulated)
+    foreign = {isa.name for isa in catalog.isas.values() if isa.platform != nix.current_system}
+    return replace(builder, isas=found if builder.address else found | foreign)
 
 
 def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.build.farm import Builder, ask_isas
+from torchsmith.build.farm import Builder
 from torchsmith.build.job import Job
 from torchsmith.build.jobs import recipes_above
 from torchsmith.build.plan import Broken, BuildPlan, Share
@@ -70,7 +70,6 @@ def prepared(request: BuildRequest, workspace: Workspace, record: Record) -> Pre
             workspace,
             record,
             tell=lambda result: status.update(f"evaluated {result.name}"),
-            isas=lambda builder: ask_isas(builder, workspace.catalog),
             look=partial(look_at, workspace.catalog) if request.verify else None,
         )
 

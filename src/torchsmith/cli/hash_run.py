@@ -10,11 +10,9 @@ import msgspec
 
 from torchsmith.cli.console import err, print_json, say_recovered, tell, warn
 from torchsmith.edge.problem import Refused
-from torchsmith.nix.store import StoreOptions
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import Record
 from torchsmith.repair.fix_hashes import HashFixer, Mended
-from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.load import Workspace
 
 
@@ -29,14 +27,7 @@ def mend(
     as_json: bool = False,
 ) -> Mended:
     """Learn the hashes, write them, tell of it; a Problem where one needs a person."""
-    fixer = HashFixer(
-        find_nix(),
-        workspace,
-        lambda: choose(words, workspace, workspace.home).recipes,
-        trees,
-        record.proved(),
-        StoreOptions(builders=""),
-    )
+    fixer = HashFixer(find_nix(), workspace, words, trees, record.proved())
     with err().status("fetching sources"):
         mended = fixer.run(accept=accept, write=write)
     if write:

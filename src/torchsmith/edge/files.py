@@ -1,4 +1,4 @@
-"""Files: read with words for people, written whole or not at all, never outside their root."""
+"""Files: read with words for people, written whole or not at all, never outside their root; and locks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import contextlib
 import errno
 import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
-from torchsmith.edge.problem import CannotRead, CannotWrite, Exists, Invalid, Where
+from torchsmith.edge.problem import Busy, CannotRead, CannotWrite, Exists, Invalid, Where
 
 HEAD = 4096  # characters in which the mark of an own file is
 
@@ -114,3 +118,36 @@ def cache_dir() -> Path:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "torchsmith"
+
+
+@contextmanager
+def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Hold the lock file `path`; a Problem names `what` when another process has it."""
+    with _opened(path) as file:
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    file.seek(0)
+                    holder = file.read().strip() or "unknown"
+                    raise Busy(
+                        f"{what} is in use by another torchsmith (process {holder})",
+                        hint="wait for it to end, then run the command again",
+                    ) from None
+                time.sleep(0.05)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(path, "a+")
+    except OSError as error:
+        hint = "make the folder writable for you (the cache: set TORCHSMITH_CACHE to another one)"
+        raise CannotWrite(f"cannot write {path}: {error.strerror}", hint=hint) from error

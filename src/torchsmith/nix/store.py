@@ -29,7 +29,7 @@ class StoreOptions:
 
     caches: tuple[str, ...] = ()
     public_keys: tuple[str, ...] = ()
-    builders: str | None = None  # Nix' own list of machines; None: as nix.conf says
+    builders: str = ""  # Nix' own list of machines; whatever nix.conf says
     max_jobs: int | None = None  # builds on this machine
     extra: tuple[tuple[str, str], ...] = ()
 
@@ -40,8 +40,7 @@ class StoreOptions:
             chosen.append(("extra-substituters", " ".join(self.caches)))
         if self.public_keys:
             chosen.append(("extra-trusted-public-keys", " ".join(self.public_keys)))
-        if self.builders is not None:
-            chosen += [("builders", self.builders), ("builders-use-substitutes", "true")]
+        chosen += [("builders", self.builders), ("builders-use-substitutes", "true")]
         if self.max_jobs is not None:
             chosen.append(("max-jobs", str(self.max_jobs)))
         return [word for name, value in chosen for word in ("--option", name, value)]

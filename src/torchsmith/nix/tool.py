@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.files import cache_dir
-from torchsmith.edge.lock import exclusive
+from torchsmith.edge.files import cache_dir, exclusive
 from torchsmith.edge.problem import Failed, Invalid, Lacking, Problem
 from torchsmith.edge.process import Finished, find, run
 from torchsmith.nix.errors import shorten

@@ -28,7 +28,8 @@ from torchsmith.edge.problem import (
 from torchsmith.edge.toml import place
 from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string, written
 from torchsmith.nix.evaluate import Evaluate
-from torchsmith.plan.package_entry import NewPackage, PackageProbe, Read, entry_text, pin_of, probe
+from torchsmith.nix.tool import Nix
+from torchsmith.plan.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
 from torchsmith.recipe.write import NO_ATTRIBUTE
 from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.journal import writing
@@ -138,13 +139,13 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
 
 
 def propose(
-    workspace: Path | None, new: NewPackage, evaluate: Evaluate, read: Read, *, adopt: bool = False
+    workspace: Path | None, new: NewPackage, evaluate: Evaluate, nix: Nix, *, adopt: bool = False
 ) -> PackageChange:
     """Ask Nix, and work out what adding a package changes; nothing is written."""
     opened = open_workspace(workspace)
     check_name(opened, new)
     # As if it were there already: a template asks for its release and source.
-    probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, read)
+    probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, nix)
     _require_answer(opened, new, probes)
     texts = _with_package(opened, new, probes)
     return replace(_change(opened, new.name, texts, adopt=adopt), probes=tuple(probes))

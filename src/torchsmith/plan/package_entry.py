@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from torchsmith.edge.words import some_of
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation, name_of
 from torchsmith.nix.evaluate import EvalResult, Evaluate, EvaluationRequest
-from torchsmith.nix.graph import Graph, closure
+from torchsmith.nix.graph import Graph, closure, graph_of
+from torchsmith.nix.tool import Nix
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import MARK, NO_ATTRIBUTE, RecipeWriter, check_nix
 from torchsmith.workspace.load import Workspace
@@ -151,7 +152,6 @@ FORMS: tuple[tuple[GpuForm, re.Pattern[str]], ...] = (
 )
 TORCH_LIST = "TORCH_CUDA_ARCH_LIST"  # torch's extension builder reads it, and recipes set it from their torch
 CMAKE_LIST = "CMAKE_CUDA_ARCHITECTURES"  # a plain number there brings PTX too
-Read = Callable[[Sequence[EvalResult]], Graph]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def cells_to_ask(workspace: Workspace) -> list[Cell]:
     return list(found.values())
 
 
-def probe(workspace: Workspace, name: str, evaluate: Evaluate, read: Read) -> list[PackageProbe]:
+def probe(workspace: Workspace, name: str, evaluate: Evaluate, nix: Nix) -> list[PackageProbe]:
     """Ask Nix about a package, once for every cell to ask; a failure of one costs no other."""
     catalog = workspace.catalog
     package = catalog.packages[name]
@@ -201,7 +201,7 @@ def probe(workspace: Workspace, name: str, evaluate: Evaluate, read: Read) -> li
             system = catalog.isas[cell.variant.isa].platform
             requests.append(EvaluationRequest(cell.name, file, system))
         results = evaluate(requests)
-        graph = read(results)
+        graph = graph_of(nix, results)
     return [
         _probe(cell, _in_template(result, places), graph, catalog)
         for cell, result in zip(cells, results, strict=True)

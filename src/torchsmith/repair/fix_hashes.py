@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.repair.holders import Holder, best, holders_of, searchable_text, source_of
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.checkout import RecipeFile
+from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import reconcile
@@ -90,10 +90,9 @@ class HashFixer:
 
     nix: Nix
     workspace: Workspace
-    choose: Callable[[], Sequence[RecipeFile]]
+    words: Sequence[str]  # that choose recipes
     trees: Mapping[str, Path]
     proved: Mapping[str, str]  # by source, from earlier runs
-    options: StoreOptions = field(default_factory=StoreOptions)
 
     def run(self, *, accept: bool, write: bool) -> Mended:
         """Correct what may be corrected; with `accept` also what looks like tampering."""
@@ -121,7 +120,7 @@ class HashFixer:
 
     def look(self) -> HashSurvey:
         """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch."""
-        recipes = list(self.choose())
+        recipes = choose(self.words, self.workspace, self.root).recipes
         results = with_means(self._evaluate(recipes))
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
         holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
@@ -178,11 +177,11 @@ class HashFixer:
         for batch in without_rivals(downloads):
             there = valid_paths(self.nix, [output_of(one) for one in batch])
             if absent := [one.path for one in batch if output_of(one) not in there]:
-                told += self._say(realise_command(self.nix, absent, self.options, keep_going=True))[1]
+                told += self._say(realise_command(self.nix, absent, StoreOptions(), keep_going=True))[1]
             # A store path goes by hash and name alone: another source may have put it there.
             for one in batch:
                 if output_of(one) in there and self.proved.get(source_of(one)) != _hash(one):
-                    ok, words = self._say([*realise_command(self.nix, [one.path], self.options), "--check"])
+                    ok, words = self._say([*realise_command(self.nix, [one.path], StoreOptions()), "--check"])
                     told += words
                     failed |= set() if ok else {one.path}
         return "\n".join(told), failed

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.files import write_atomic
-from torchsmith.edge.lock import exclusive
+from torchsmith.edge.files import exclusive, write_atomic
 from torchsmith.edge.problem import CannotWrite, Failed
 from torchsmith.edge.words import grouped
 from torchsmith.workspace import git

@@ -66,7 +66,6 @@ def add(
     left out, with Nix's own error as the reason.
     """
     from torchsmith.cli.package_view import print_change
-    from torchsmith.nix.graph import graph_of
     from torchsmith.plan import package as plan
     from torchsmith.plan.package_entry import NewPackage
     from torchsmith.workspace.load import open_workspace
@@ -78,9 +77,7 @@ def add(
     plan.check_name(opened, new)  # before Nix is looked for
     asked = NixOptions(nixpkgs, memory=memory, timeout=timeout, cache=False)
     nix, evaluate = evaluation(asked, workspace=opened, instantiate=True)
-    change = plan.propose(
-        workspace, new, evaluate, lambda results: graph_of(nix, results), adopt=writing.adopt
-    )
+    change = plan.propose(workspace, new, evaluate, nix, adopt=writing.adopt)
     if not writing.dry_run:
         change = plan.write(workspace, change, wait_seconds=writing.wait)
     print_change(change, workspace, added=True, written=not writing.dry_run, as_json=json)

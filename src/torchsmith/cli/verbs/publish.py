@@ -45,7 +45,7 @@ def run(
     from the same commit is not published again, so a run that was cut off is simply repeated. Flox takes its
     token from the environment; it is written nowhere.
     """
-    from torchsmith.build.flox_backend import require_flox
+    from torchsmith.build.backends import require_flox
     from torchsmith.build.start import state_folder, workspace_record
     from torchsmith.cli.verified import changed_since, why_unverified
     from torchsmith.workspace.checkout import choose

@@ -1,8 +1,11 @@
-"""Building with Nix: one `nix-store --realise` a job, its events read as they come."""
+"""Building: with Nix one `nix-store --realise` a job, its events read as they come; with Flox one `flox build
+NAME`, its result links told from those of an older build."""
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -12,9 +15,11 @@ from torchsmith.build.events import JobBuilding, JobPhase, JobSteps, Remark
 from torchsmith.build.farm import Builder, able, machines_option
 from torchsmith.build.job import Job, Outcome, Tell
 from torchsmith.build.processes import LogFile, Processes
+from torchsmith.edge.problem import Lacking
+from torchsmith.edge.process import find
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.errors import shorten
-from torchsmith.nix.log import Building, Failure, LogEvent, LogLine, LogPhase, LogReader, Steps
+from torchsmith.nix.log import NINJA, Building, Failure, LogEvent, LogLine, LogPhase, LogReader, Steps
 from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
 
@@ -36,10 +41,6 @@ class NixBackend:
     builders: Sequence[Builder] = ()
     _missed: set[str] = field(default_factory=set)  # builders of whom it was told that they cannot be reached
     _processes: Processes = field(default_factory=Processes)
-
-    @property
-    def name(self) -> str:
-        return "nix"
 
     def command(self, job: Job, cores: int) -> list[str]:
         options = self.options
@@ -128,3 +129,74 @@ def _write(file: LogFile, event: LogEvent, job: Job) -> None:
             file.write(f"{text}\n")
         case LogPhase() | Steps():
             return
+
+
+Link = tuple[str, int]  # what a link points to, and when it was made
+
+
+def require_flox(instead: str = "") -> Path:
+    """Where flox is, or a Problem that says what would do instead."""
+    program = find("flox")
+    if program is None:
+        hint = f"install Flox{f', or {instead}' if instead else ''}"
+        raise Lacking("Flox is not installed, and this needs it", hint=hint)
+    return program
+
+
+@dataclass
+class FloxBackend:
+    """Flox builds a repository's packages one after the other, so each repository has one job at a time."""
+
+    root: Path  # the workspace
+    program: Path = Path("flox")
+    _locks: dict[str, threading.Lock] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _processes: Processes = field(default_factory=Processes)
+
+    def command(self, job: Job, cores: int) -> list[str]:
+        stability = ["--stability", job.stability] if job.stability else []
+        return [str(self.program), "build", "-d", str(self.root / job.repo), *stability, *job.targets]
+
+    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+        """Build, then believe the link rather than the exit code."""
+        with self._repository(job.repo):
+            before = self.links(job)
+            code = self._run(job, cores, log, tell)
+            after = self.links(job)
+        fresh = bool(after) and after != before
+        outputs = tuple(target for target, _ in after.values())
+        if code == 0:
+            return Outcome(bool(after), outputs, note="" if after else "flox left no result link")
+        if fresh:
+            return Outcome(True, outputs, note=f"flox ended with {code} after it had linked a new result")
+        return Outcome(False)
+
+    def links(self, job: Job) -> dict[str, Link]:
+        """The result links of a package by name, `result-NAME` first; its log is none of them."""
+        folder = self.root / job.repo
+        first = f"result-{job.targets[0]}"
+        found: dict[str, Link] = {}
+        for path in sorted(folder.glob(f"{first}*")):
+            named = path.name == first or path.name.startswith(f"{first}-")
+            if named and path.is_symlink() and path.name != f"{first}-log":
+                found[path.name] = (str(path.readlink()), path.lstat().st_mtime_ns)
+        return found
+
+    def _repository(self, repo: str) -> threading.Lock:
+        with self._lock:
+            return self._locks.setdefault(repo, threading.Lock())
+
+    def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
+        def hear(line: str) -> None:
+            file.write(f"{line}\n")
+            if steps := NINJA.search(line.partition("> ")[2] or line):
+                tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
+
+        # Flox has no option for cores; the Nix that it runs takes them from here.
+        config = f"{os.environ.get('NIX_CONFIG', '')}\ncores = {cores}\n"
+        with closing(LogFile(log)) as file:
+            env = os.environ | {"NIX_CONFIG": config}
+            return self._processes.run(self.command(job, cores), env, hear, both=True)
+
+    def stop(self) -> None:
+        self._processes.stop()
