@@ -17,7 +17,7 @@ from torchsmith.build.processes import LogFile
 from torchsmith.build.run import ATTEMPTS, BACKOFF, Limits, Run, RunSummary
 from torchsmith.build.settle import After, Copier, LookAt
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.clock import SystemClock
+from torchsmith.edge.clock import Clock
 from torchsmith.edge.problem import Lacking, Problem
 from torchsmith.edge.secrets import redactor
 from torchsmith.record import Expected, Record, open_record
@@ -94,7 +94,7 @@ def go(
         logs=tmp_path / "logs",
         errors=builtin_catalog().errors.values(),
         tell=heard,
-        clock=SystemClock(),
+        clock=Clock(),
         keep_going=keep_going,
         after=After(look, copier),
         backoff=(0.0,),
@@ -247,7 +247,7 @@ def test_a_build_that_was_killed_by_a_signal_is_tried_again(tmp_path: Path) -> N
     assert (finished.state, len(backend.started)) == ("done", 2)
 
 
-class Slow(SystemClock):
+class Slow(Clock):
     """Time that passes a minute a look."""
 
     def __init__(self) -> None:
@@ -293,7 +293,7 @@ def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> No
         logs=tmp_path / "logs",
         errors=(),
         tell=lambda _: None,
-        clock=SystemClock(),
+        clock=Clock(),
         broken=1,
     )
     assert run.go().state == "failed"
@@ -313,7 +313,7 @@ def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
         logs=tmp_path / "logs",
         errors=(),
         tell=events.append,
-        clock=SystemClock(),
+        clock=Clock(),
     )
     record._db.execute("pragma query_only = true")
     finished = run.go()

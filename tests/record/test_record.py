@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.clock import SystemClock
+from torchsmith.edge.clock import Clock
 from torchsmith.edge.problem import Exit, Problem
 from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
 from torchsmith.record.database import FIRST, trouble
@@ -199,7 +199,7 @@ def test_bit_rot_is_a_problem_whose_cure_keeps_the_history(record: Record, tmp_p
         assert ".recover" in caught.value.hint
 
 
-class Backwards(SystemClock):
+class Backwards(Clock):
     """A clock that somebody puts back an hour at every look."""
 
     hours = 1000

@@ -33,11 +33,6 @@ def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog) -> list[J
     return _distinct_names(_ordered(found))
 
 
-def variant_of(name: str, catalog: Catalog) -> Variant | None:
-    """The variant that a recipe's name says; None for names that say none."""
-    return Variant.try_parse(name.rpartition("/")[2], catalog)
-
-
 def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[str, frozenset[str]]:
     """For each build the explicit jobs that need it without another explicit job in between."""
     users: dict[str, set[str]] = defaultdict(set)
@@ -88,7 +83,8 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
         features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
         size=len(paths),
     )
-    variant = next(filter(None, (variant_of(name, catalog) for name in recipes)), None)
+    named = (Variant.try_parse(name.rpartition("/")[2], catalog) for name in recipes)
+    variant = next(filter(None, named), None)
     if variant is None:
         return job
     package, gpu = variant.package, variant.cuda is not None

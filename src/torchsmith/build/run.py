@@ -80,7 +80,7 @@ class Run:
     logs: Path
     errors: Collection[KnownError]
     tell: Tell
-    clock: Clock
+    clock: Clock = field(default_factory=Clock)
     built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # e.g. write down what it was
     after: After | None = None  # what is done with each build
     keep_going: bool = True

@@ -32,7 +32,6 @@ from torchsmith.build.rehearsal import Rehearsals, as_rehearsals, choose_rehears
 from torchsmith.build.run import Limits, Run, RunSummary
 from torchsmith.build.settle import After, Copier, LookAt, Settled, keep_derivations, long_builds, settle
 from torchsmith.catalog import Catalog
-from torchsmith.edge.clock import SystemClock
 from torchsmith.edge.files import exclusive
 from torchsmith.edge.problem import Conflict, Empty, Invalid
 from torchsmith.nix.evaluate import Listener
@@ -176,7 +175,6 @@ class Prepared:
                 logs=self.folder / "logs" / str(number),
                 errors=self.workspace.catalog.errors.values(),
                 tell=tell,
-                clock=SystemClock(),
                 built=self._built,
                 after=after,
                 keep_going=request.keep_going,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.cli.console import warn
-from torchsmith.edge.clock import SystemClock
+from torchsmith.edge.clock import Clock
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import NotFound
 from torchsmith.nix.graph import Graph, graph_of
@@ -45,7 +45,7 @@ def page_request(
     if not whole and not recipes_in(root):
         raise NotFound(f"there is no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
     graph = _graph(root, workspace, nixpkgs) if evaluate else None
-    return PageRequest(root, workspace, whole, SystemClock().now(), graph)
+    return PageRequest(root, workspace, whole, Clock().now(), graph)
 
 
 def _graph(root: Path, workspace: Workspace, nixpkgs: list[str] | None) -> Graph:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
 
 
-class Clock(Protocol):
-    """Wall time for records, monotonic time for durations."""
-
-    def now(self) -> float: ...
-    def monotonic(self) -> float: ...
-
-
-class SystemClock:
-    """The machine's clock."""
+class Clock:
+    """The machine's clock: wall time for records, monotonic time for durations. Tests have others."""
 
     def now(self) -> float:
         return time.time()

@@ -57,17 +57,13 @@ def read_outlook(text: str) -> Outlook:
             into = build
         elif re.match(r"(this|these)( \d+)? paths? will be fetched", line):
             into = fetch
-            download = _download_mib(line)
+            if size := re.search(r"([\d.]+) (KiB|MiB|GiB) download", line):
+                download = float(size[1]) * _UNITS[size[2]]
         elif line.startswith("  /") and into is not None:
             into.add(line.strip())
         elif line.strip():  # such as paths that it does not know how to build
             into = None
     return Outlook(frozenset(build), frozenset(fetch), download)
-
-
-def _download_mib(line: str) -> float:
-    found = re.search(r"([\d.]+) (KiB|MiB|GiB) download", line)
-    return float(found[1]) * _UNITS[found[2]] if found else 0.0
 
 
 def outlook(nix: Nix, derivations: Sequence[str], options: StoreOptions) -> Outlook:

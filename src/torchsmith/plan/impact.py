@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ from torchsmith.nix.evaluate import EvalResult, Evaluate
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
-from torchsmith.workspace.wanted import wanted_repos
+from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 EffectKind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
 
@@ -40,17 +40,16 @@ def impact(
         before, after = Path(place) / "before", Path(place) / "after"
         lay_out(folder, revision, before)
         if not as_is:
-            _generate(workspace, after)
+            write_recipes(wanted_repos(workspace), after)
         old = evaluate(recipes_in(before, workspace))
         new = evaluate(recipes_in(folder if as_is else after, workspace))
     return effects(old, new)
 
 
-def _generate(workspace: Workspace, into: Path) -> None:
-    """What `torchsmith generate` would write, in a folder of its own."""
-    for repo in wanted_repos(workspace):
-        for file in repo.files:
-            write_atomic(inside(into, file.path), file.text)
+def write_recipes(repos: Iterable[WantedRepo], into: Path) -> None:
+    """What `torchsmith generate` would write, in a folder of its own; without what is no Nix."""
+    for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
+        write_atomic(inside(into, file.path), file.text)
 
 
 def effects(before: Sequence[EvalResult], after: Sequence[EvalResult]) -> list[Effect]:

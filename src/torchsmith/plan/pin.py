@@ -14,7 +14,7 @@ import msgspec
 
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.check import SOURCE
-from torchsmith.edge.files import inside, read_text, write_atomic
+from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
 from torchsmith.edge.toml import nodes, parsed, place
 from torchsmith.edge.toml_edit import plain_key, written
@@ -22,7 +22,7 @@ from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.fetch import nixpkgs_address, tarball_hash
 from torchsmith.nix.tool import find_nix
-from torchsmith.plan.impact import Effect, effects
+from torchsmith.plan.impact import Effect, effects, write_recipes
 from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.journal import writing
@@ -188,16 +188,12 @@ def fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, FactTab
 
 def pin_of(old: str, move: Move, catalog: Catalog) -> tuple[str, FactTable]:
     """The pin's name, and its entry where the catalog has none or lacks the hash."""
-    if not REVISION.fullmatch(move.rev):
-        named = catalog.pins.get(move.rev)
-        if named is None:
-            raise Invalid(
-                f"{move.rev!r} is no revision", hint=f"give 40 digits, or one of {', '.join(catalog.pins)}"
-            )
-        return named.name, {"sha256": move.sha256} if move.sha256 else {}
-    known = next((pin for pin in catalog.pins.values() if pin.rev == move.rev), None)
+    known = next((pin for pin in catalog.pins.values() if move.rev in (pin.rev, pin.name)), None)
     if known is not None:
         return known.name, {"sha256": move.sha256} if move.sha256 else {}
+    if not REVISION.fullmatch(move.rev):
+        hint = f"give 40 digits, or one of {', '.join(catalog.pins)}"
+        raise Invalid(f"{move.rev!r} is no revision", hint=hint)
     return move.rev[:7], _new_pin(catalog.pins[old], move)
 
 
@@ -329,8 +325,7 @@ def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
         results = []
         for name, repos in (("before", before), ("after", proposal.repos)):
             folder = Path(place) / name
-            for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
-                write_atomic(inside(folder, file.path), file.text)
+            write_recipes(repos, folder)
             results.append(evaluate(recipes_in(folder, proposal.after)))
     return effects(*results)
 

@@ -85,9 +85,10 @@ class Publisher:
     def _require(self, repos: Mapping[Path, Sequence[RecipeFile]]) -> None:
         found = [one for repo, own in repos.items() for one in missing(repo, [recipe.path for recipe in own])]
         if stopping := [one for one in found if not (self.push and one.pushable)]:
-            raise Refused(
-                "Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=_hint(stopping)
-            )
+            hint = "mend these, then publish again: nothing has left this machine"
+            if all(one.pushable for one in stopping):
+                hint = "--push commits what is not committed and pushes, once in each repository"
+            raise Refused("Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=hint)
 
     def _unverified(self, recipes: Sequence[RecipeFile]) -> dict[str, str]:
         reasons = {recipe.name: self.verified(recipe.name) for recipe in recipes}
@@ -106,12 +107,6 @@ class Publisher:
             return ""
         lines = [line.strip() for line in said.splitlines()[1:] if line.strip()]
         return lines[-1] if lines else f"flox ended with {done.code}"
-
-
-def _hint(stopping: Sequence[Missing]) -> str:
-    if all(one.pushable for one in stopping):
-        return "--push commits what is not committed and pushes, once in each repository"
-    return "mend these, then publish again: nothing has left this machine"
 
 
 def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]:

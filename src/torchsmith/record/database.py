@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from torchsmith.edge.clock import Clock, SystemClock
+from torchsmith.edge.clock import Clock
 from torchsmith.edge.problem import Failed, Problem
 from torchsmith.record.estimate import Past
 from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, RunState, VerificationRow
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = False) -> Record:
     """The record of the workspace at `root`, made where there is none; `read_only` touches no file."""
-    return Record(root / ".torchsmith" / FILE, clock or SystemClock(), read_only=read_only)
+    return Record(root / ".torchsmith" / FILE, clock or Clock(), read_only=read_only)
 
 
 class Record:

@@ -194,13 +194,10 @@ def write_derived(derived: Derived, *, force: bool = False) -> None:
         own = derived.file.parent / "catalog/packages.toml"
         if own.exists():
             raise Exists(f"{own} is there already", hint="name the folders there: repo of each package")
-        own.parent.mkdir(exist_ok=True)
         rows = [f'[{name}]\nrepo = "{folder}"\n' for name, folder in derived.folders.items()]
         write_atomic(own, "# Where the recipes of these packages lie.\n" + "\n".join(rows))
     if derived.pins:
-        own = derived.file.parent / "catalog/lines.toml"
-        own.parent.mkdir(exist_ok=True)
-        write_atomic(own, lines_text(derived.pins))
+        write_atomic(derived.file.parent / "catalog/lines.toml", lines_text(derived.pins))
     write_atomic(derived.file, derived.text)
 
 

@@ -21,9 +21,8 @@ START = (
     "import os, sys; os.sched_setaffinity(0, map(int, sys.argv[2].split(','))); path = sys.argv[1];"
     " exec(compile(open(path).read(), path, 'exec'))"
 )
-KEEP_MEMORY = {
-    "MIMALLOC_PURGE_DELAY": "-1"
-}  # for a torch with an allocator of its own; see the probe for malloc
+# For a torch with an allocator of its own; see the probe for malloc.
+KEEP_MEMORY = {"MIMALLOC_PURGE_DELAY": "-1"}
 MOST_SAID = 1 << 20  # of one answer
 LAST_WORDS = 2000
 
