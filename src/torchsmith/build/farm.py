@@ -141,9 +141,8 @@ def _machine(words: Sequence[str], where: Where) -> Builder:
     given = [*("" if word == "-" else word for word in words), *[""] * 8]
     address, systems, key, jobs, speed, features, mandatory, host_key = given[:8]
     if not systems:
-        raise Invalid(
-            f"builder {address} names no system", hint="the second word, such as x86_64-linux", where=where
-        )
+        hint = "the second word, such as x86_64-linux"
+        raise Invalid(f"builder {address} names no system", hint=hint, where=where)
     if not re.fullmatch(r"\d*", jobs) or not re.fullmatch(r"\d*(\.\d+)?", speed):
         raise Invalid(f"builder {address}: jobs and speed must be numbers", where=where)
     return Builder(

@@ -245,9 +245,8 @@ def prepare(
 ) -> Prepared:
     """Evaluate and plan; builds nothing."""
     if urlsplit(request.cache).password:
-        raise Invalid(
-            "the cache's address holds a password", hint="put it into the netrc file that Nix reads"
-        )
+        hint = "put it into the netrc file that Nix reads"
+        raise Invalid("the cache's address holds a password", hint=hint)
     recipes = choose(request.selectors, workspace, workspace.home).recipes
     past = record.past()
     if request.backend == "flox":
@@ -306,9 +305,8 @@ def _with_isas(builder: Builder, catalog: Catalog, nix: Nix) -> Builder:
 def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
     """Recipes before they are built: what changes while they build was not built."""
     revision = cache(head)
-    return {
-        one.name: Built(
-            name=one.name, source=source_hash(one.path), revision=revision(root_of(one.path)), outputs=()
-        )
-        for one in recipes
-    }
+    found = {}
+    for one in recipes:
+        source, rev = source_hash(one.path), revision(root_of(one.path))
+        found[one.name] = Built(name=one.name, source=source, revision=rev, outputs=())
+    return found

@@ -115,9 +115,8 @@ class Evaluator(AbstractContextManager["Evaluator"]):
 
     def __init__(self, *, seconds: float = 5.0, memory: int = 512 << 20) -> None:
         if not available():
-            raise Lacking(
-                "the embedded evaluator is not installed", hint="pip install nixeval, or install Nix"
-            )
+            hint = "pip install nixeval, or install Nix"
+            raise Lacking("the embedded evaluator is not installed", hint=hint)
         self.seconds, self.memory = seconds, memory
         self._child: Dialogue | None = None
 

@@ -119,7 +119,6 @@ def public_key(nix: Nix, secret_key: Path) -> str:
         raise CannotRead(f"cannot read the signing key {secret_key}: {error.strerror}") from error
     done = run(nix.nix("key", "convert-secret-to-public"), env=nix.environment(), stdin=secret)
     if not done.ok:
-        raise Invalid(
-            f"{secret_key} is not a signing key of Nix", hint="nix-store --generate-binary-cache-key"
-        )
+        hint = "nix-store --generate-binary-cache-key"
+        raise Invalid(f"{secret_key} is not a signing key of Nix", hint=hint)
     return done.stdout.strip()

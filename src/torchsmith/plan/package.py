@@ -85,9 +85,8 @@ def read_source(words: str, tag: str) -> SourceRepository | None:
     """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
     if not words:
         if tag:
-            raise Incomplete(
-                "--tag says how releases of --source are called", hint="--source github:pytorch/ao"
-            )
+            hint = "--source github:pytorch/ao"
+            raise Incomplete("--tag says how releases of --source are called", hint=hint)
         return None
     found = re.fullmatch(
         r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", words

@@ -187,9 +187,8 @@ def refuse_dirty(plan: WorkspacePlan) -> None:
             full = f"{repo.name}/{path}"
             mine = full in wanted and _read(plan.root / full) == wanted[full]
             if not mine and (full in wanted or (plan.root / full).exists()):
-                raise Refused(
-                    f"{full} is not committed", hint="commit or stash it first, or pass --allow-dirty"
-                )
+                hint = "commit or stash it first, or pass --allow-dirty"
+                raise Refused(f"{full} is not committed", hint=hint)
 
 
 def _read(path: Path) -> str | None:

@@ -144,9 +144,8 @@ class Checkout:
         where = ", ".join(one.shown for one in self.repositories)
         for word in words:
             if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
-                raise NotFound(
-                    f"there is no recipe {word} in {where}", hint=did_you_mean(word, sorted(names))
-                )
+                hint = did_you_mean(word, sorted(names))
+                raise NotFound(f"there is no recipe {word} in {where}", hint=hint)
         selector = Selector.parse([f"name:{word}" if word in names else word for word in words], self.catalog)
         found = [recipe for recipe in recipes if self._matches(recipe, selector)]
         if not found:

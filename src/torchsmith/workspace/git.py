@@ -35,10 +35,8 @@ def require_committer(folder: Path) -> None:
 
 
 def _nobody(repo: Path) -> Problem:
-    return Lacking(
-        f"git does not know who commits in {repo}",
-        hint='git config --global user.name "..." and user.email "..."',
-    )
+    hint = 'git config --global user.name "..." and user.email "..."'
+    return Lacking(f"git does not know who commits in {repo}", hint=hint)
 
 
 def _refused(repo: Path, args: Sequence[str], said: Sequence[str]) -> Problem:

@@ -108,9 +108,8 @@ class Writer:
                 elif not os.access(folder, os.W_OK):
                     raise PermissionError(13, "Permission denied")
             except OSError as error:
-                raise CannotWrite(
-                    f"cannot write {target}: {error.strerror}", hint="nothing was changed"
-                ) from error
+                hint = "nothing was changed"
+                raise CannotWrite(f"cannot write {target}: {error.strerror}", hint=hint) from error
 
     def _finish(self, journal: Journal) -> None:
         try:

@@ -196,9 +196,8 @@ class _Reconciler:
                 left = path not in self.adopt.paths
                 yield replace(change, why="wanted no more, but it was edited by hand", left=left)
         elif reading and self._twice(path, f"{self.repo.name}/{PKGS}/{reading.variant}.nix"):
-            why = f"redundant: {reading.variant}.nix is the same cell" + (
-                f" ({'; '.join(reading.old)})" if reading.old else ""
-            )
+            old = f" ({'; '.join(reading.old)})" if reading.old else ""
+            why = f"redundant: {reading.variant}.nix is the same cell{old}"
             yield replace(change, why=why, left=not self.adopt.takes(path))
         elif reading and (errors := self.judge(recipe)):
             why = f"not asked for, and broken: {errors}"
