@@ -3,8 +3,8 @@ place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from torchsmith.audit.finding import Finding, Sure
@@ -36,6 +36,19 @@ class Judged:
         kept = unmuted(found, text)
         return cls(tuple(kept), facts, len(found) - len(kept))
 
+    def again(
+        self, form: NormalizedText, name: str, shown: str, found: Sequence[Finding], catalog: Catalog
+    ) -> Judged:
+        """The judgement of a recipe that differs in its cell alone: notes below its flags move along."""
+        first = self.form or form
+        more = form.flags_lines - first.flags_lines
+        notes = []
+        for one in self.findings:
+            line = one.where.line + (more if one.where.line > first.flags_line else 0)
+            notes.append(replace(one, where=replace(one.where, file=shown, line=line)))
+        facts = self.facts.of(name, shown, catalog) if self.facts else None
+        return Judged((*found, *notes), facts, form=first)
+
 
 @dataclass(frozen=True)
 class Context:
@@ -54,18 +67,27 @@ class Context:
         """The rules of one depth over one kind of thing that are chosen."""
         return (one for one in rules_of(depth, over) if self.choice.wants(one.id))
 
-    def findings(self, over: Over, where: Where, *things: object) -> Iterator[Finding]:
-        """What rules over the text of other things than recipes have to say."""
-        for rule in self.rules("text", over):
-            yield from (finding_of(rule, defect, where, "") for defect in rule.check(*things))
+    def of_recipe(
+        self, subject: Subject, depth: Depth = "text", over: Over = "recipe", **more: object
+    ) -> Iterator[Finding]:
+        """What rules have to say of a recipe; `more` is what they ask besides it."""
+        for rule in self.rules(depth, over):
+            yield from (finding(rule, defect, subject) for defect in rule.defects(subject, **more))
+
+    def findings(self, over: Over, where: Where, *things: object, depth: Depth = "text") -> Iterator[Finding]:
+        """What rules have to say of other things than recipes: of `where`, or of a file that they name."""
+        for rule in self.rules(depth, over):
+            for defect in rule.check(*things):
+                at = _placed(defect.file, defect.at) if defect.file else where
+                yield _finding(rule, defect, at, "")
 
     @cached_property
     def forms(self) -> Normalizer:
         return Normalizer(self.catalog)
 
     @cached_property
-    def judged(self) -> dict[NormalizedText, tuple[NormalizedText, Judged]]:
-        """Judgements of forms that were seen before, each with the form that it was made of."""
+    def judged(self) -> dict[NormalizedText, Judged]:
+        """Judgements of forms that were seen before."""
         return {}
 
 
@@ -74,22 +96,22 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     recipe = defect.of or subject.whole
     if not recipe.syntax.exact:
         # Nix told what the text means, and its positions are not the file's.
-        return finding_of(rule, defect, Where(subject.file), "", keep_fix=False)
+        return _finding(rule, defect, Where(subject.file), "", keep_fix=False)
     call = subject.recipe.wrapper
     if recipe is not subject.recipe and rule.group in OF_THE_CELL and call:
         # What the caller passes is wrong for its name, not the file that takes it.
         where = Where(subject.file, call.span.line, call.span.column)
-        return finding_of(rule, defect, where, subject.recipe.syntax.line(call.span.line), keep_fix=False)
-    where = placed(subject.shown(recipe), defect.at) if defect.at else Where(subject.file)
-    return finding_of(rule, defect, where, recipe.syntax.line(where.line), keep_fix=recipe is subject.recipe)
+        return _finding(rule, defect, where, subject.recipe.syntax.line(call.span.line), keep_fix=False)
+    where = _placed(subject.shown(recipe), defect.at) if defect.at else Where(subject.file)
+    return _finding(rule, defect, where, recipe.syntax.line(where.line), keep_fix=recipe is subject.recipe)
 
 
-def placed(file: str, at: Span | None) -> Where:
+def _placed(file: str, at: Span | None) -> Where:
     """A place in a file, or the file as a whole."""
     return Where(file, at.line, at.column) if at else Where(file)
 
 
-def finding_of(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
+def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
     """A defect as its rule's finding."""
     sure = defect.sure or rule.sure
     severity = max(defect.severity or rule.severity, sure.most, key=lambda one: one.rank)

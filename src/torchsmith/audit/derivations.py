@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.audit.context import Context, Judged, finding_of
+from torchsmith.audit.context import Context, Judged
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
 from torchsmith.matrix import Variant
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import Derivation, show_derivations
-from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.tool import find_nix
+from torchsmith.recipe.header import content_hash
 from torchsmith.workspace.checkout import RecipeFile, Repository
 
 PHASES = ("postPatch", "preConfigure", "postConfigure", "preBuild")  # in their order
@@ -30,7 +30,6 @@ class BuiltRecipe:
     name: str
     variant: Variant | None
     system: str
-    drv: str
     essence: str  # equal for derivations that differ in names alone
     architectures: str
     below: frozenset[str]
@@ -64,36 +63,22 @@ def judge_derivations(
         if result.evaluated and (variant := recipes[result.name].variant) and variant.package.is_torch
     }
     for folder in folders:
-        mine = [(recipes[one.name], one) for one in results if recipes[one.name].repo == folder.root]
-        built = _built(mine, shown, torch, context.catalog)
-        for rule in context.rules("derivations", "repo"):
-            for defect in rule.check(built):
-                found = finding_of(rule, defect, Where(defect.file or folder.shown), "")
-                recipe = recipes.get(defect.file)
-                yield Judged.of([found], recipe.text or "" if recipe else "")
+        mine = [one for one in results if recipes[one.name].repo == folder.root]
+        read = ((one.name, shown[one.evaluated.drv_path]) for one in mine if one.evaluated)
+        good = tuple(_recipe(recipes[name], name, derivation) for name, derivation in read)
+        failed = tuple((one.name, one.cause.message if one.cause else "") for one in mine if not one.ok)
+        built = EvaluatedWorkspace(good, failed, torch, context.catalog)
+        for found in context.findings("repo", Where(folder.shown), built, depth="derivations"):
+            recipe = recipes.get(found.where.file)
+            yield Judged.of([found], recipe.text or "" if recipe else "")
 
 
-def _built(
-    results: Sequence[tuple[RecipeFile, EvalResult]],
-    shown: Mapping[str, Derivation],
-    torch: Mapping[str, str],
-    catalog: Catalog,
-) -> EvaluatedWorkspace:
-    recipes = tuple(
-        _recipe(recipe, one, shown[one.evaluated.drv_path]) for recipe, one in results if one.evaluated
-    )
-    failed = tuple((one.name, one.cause.message if one.cause else "") for _, one in results if not one.ok)
-    return EvaluatedWorkspace(recipes, failed, torch, catalog)
-
-
-def _recipe(recipe: RecipeFile, result: EvalResult, derivation: Derivation) -> BuiltRecipe:
-    assert result.evaluated is not None
+def _recipe(recipe: RecipeFile, file: str, derivation: Derivation) -> BuiltRecipe:
     return BuiltRecipe(
-        file=result.name,
+        file=file,
         name=recipe.attr,
         variant=recipe.variant,
         system=derivation.system,
-        drv=result.evaluated.drv_path,
         essence=_essence(derivation) if recipe.variant else "",
         architectures=_architectures(derivation.env),
         below=frozenset(derivation.inputs),
@@ -113,8 +98,7 @@ def _essence(derivation: Derivation) -> str:
     """All that makes the result, without the names that end up in paths."""
     names = {"name", "pname", *derivation.outputs}
     env = {key: value for key, value in derivation.env.items() if key not in names}
-    own = [output.path for output in derivation.outputs.values() if output.path]
     text = json.dumps([sorted(env.items()), sorted(derivation.inputs), derivation.system])
-    for path in own:
+    for path in (output.path for output in derivation.outputs.values() if output.path):
         text = text.replace(str(path), "")
-    return hashlib.sha256(text.encode()).hexdigest()
+    return content_hash(text)

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 
 from torchsmith.audit.claims import OF_A_CELL, vocabulary
 from torchsmith.audit.suppress import MARK
-from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa
+from torchsmith.catalog import Catalog, Gpu
 from torchsmith.matrix import Accepted, Variant, assess, try_read
 from torchsmith.recipe.header import LINE
 from torchsmith.recipe.values import cpu_words
@@ -125,7 +125,12 @@ class Normalizer:
         toolkit = self.catalog.cuda.get(variant.cuda) if variant.cuda else None
         if isa is None or (variant.sm and not (gpu and toolkit)):
             return None
-        words = (variant.cell, *isa_words(isa), *(gpu_words(gpu, toolkit) if gpu and toolkit else ()))
+        # As generated recipes name the instruction set, the GPU and the driver that it needs.
+        words: tuple[str, ...] = (variant.cell, cpu_words(isa), isa.title)
+        if gpu and toolkit:
+            driver = f"version {max(gpu.min_driver, toolkit.min_driver)} or newer"
+            number, capability = f"SM{gpu.sm.number}", f'"{gpu.sm.capability}"'
+            words += (capability, number, driver, gpu.title, gpu.generation)
         decision = assess(variant, self.catalog)
         usable = isinstance(decision, Accepted) and decision.usable
         if not reading.canonical or variant.flavor or not usable:
@@ -143,16 +148,3 @@ class Normalizer:
             name for name in self.catalog.lines if isinstance(assess(variant, self.catalog, name), Accepted)
         )
         return gpu.platforms, gpu.tegra, gpu.cpus, gpu.never_called, refused, lines
-
-
-def isa_words(isa: Isa) -> tuple[str, ...]:
-    """How generated recipes name an instruction set."""
-    return (cpu_words(isa), isa.title)
-
-
-def gpu_words(gpu: Gpu, toolkit: CudaToolkit) -> tuple[str, ...]:
-    """How generated recipes name a GPU: its number, capability, title and generation, and the driver it
-    needs."""
-    driver = max(gpu.min_driver, toolkit.min_driver)
-    exact = (f'"{gpu.sm.capability}"', f"SM{gpu.sm.number}", f"version {driver} or newer")
-    return (*exact, gpu.title, gpu.generation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from torchsmith.audit.form import Normalizer
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Variant
+from torchsmith.recipe.header import content_hash
 
 TORCH_SECTION = re.compile(
     r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE
@@ -63,8 +63,7 @@ class Repo:
 def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
     """The facts of one recipe. Its own cell is blanked: recipes of many then have equal facts, told apart
     by name."""
-    variant = subject.variant
-    body = subject.body
+    variant, body = subject.variant, subject.body
     pins = [pin.rev.value for pin in body.pins if pin.rev]
     given = repr(sorted(body.given.items(), key=str)) if body.given else ""
     code = FLAGS.sub("", forms.blank(subject.name, subject.code))
@@ -77,10 +76,8 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
         variant=variant,
         line=subject.release.line,
         pin=pins[0] if pins else "",
-        fingerprint=hashlib.sha256(plain.encode()).hexdigest()
-        if variant and not subject.wraps_nightly
-        else "",
-        torch=hashlib.sha256(torch.encode()).hexdigest() if torch else "",
+        fingerprint=content_hash(plain) if variant and not subject.wraps_nightly else "",
+        torch=content_hash(torch) if torch else "",
         by_hand=subject.asked is None and subject.header is None,
         uses=frozenset(_used(subject)),
     )

@@ -14,7 +14,7 @@ import msgspec
 from torchsmith.audit.finding import Finding, Severity, Sure
 from torchsmith.audit.rule import all_rules
 from torchsmith.audit.run import AuditReport
-from torchsmith.edge.words import grouped
+from torchsmith.edge.words import counted, grouped
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -51,25 +51,16 @@ class AuditDocument(msgspec.Struct, frozen=True):
 
 def as_json(report: AuditReport) -> str:
     """Everything, for programs."""
-    rows = [
-        FindingRow(
-            one.rule,
-            one.title,
-            one.severity,
-            one.sure,
-            one.where.file,
-            one.where.line,
-            one.where.column,
-            one.message,
-            one.hint,
-            one.fix.title if one.fix else "",
-            one.source,
-        )
-        for one in report.findings
-    ]
+    rows = [_row(one) for one in report.findings]
     counts = {f"{severity.value}s": len(report.of(severity)) for severity in Severity}
     document = AuditDocument(2, report.recipes, report.files, report.silenced, **counts, findings=rows)
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _row(one: Finding) -> FindingRow:
+    about, where = (one.rule, one.title, one.severity, one.sure), one.where
+    fix = one.fix.title if one.fix else ""
+    return FindingRow(*about, where.file, where.line, where.column, one.message, one.hint, fix, one.source)
 
 
 def as_sarif(report: AuditReport) -> str:
@@ -108,10 +99,8 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
 def as_junit(report: AuditReport) -> str:
     """JUnit's XML, as most CI systems take it: a case a file, a failure for each finding."""
     suites = Element("testsuites")
-    failures = str(len(report.findings))
-    suite = SubElement(
-        suites, "testsuite", name="torchsmith audit", tests=str(report.files), failures=failures
-    )
+    tests, failures = str(report.files), str(len(report.findings))
+    suite = SubElement(suites, "testsuite", name="torchsmith audit", tests=tests, failures=failures)
     for file, findings in by_file(report.findings).items():
         case = SubElement(suite, "testcase", classname="torchsmith.audit", name=file, file=file)
         for one in findings:
@@ -180,12 +169,8 @@ def as_markdown(report: AuditReport) -> str:
         return f"{summary(report)}\n"
     lines = [summary(report), ""]
     for file, findings in by_file(report.findings).items():
-        lines += [
-            f"### {file}",
-            "",
-            "| line | rule | | what | what to do |",
-            "| --- | --- | --- | --- | --- |",
-        ]
+        lines += [f"### {file}", "", "| line | rule | | what | what to do |"]
+        lines.append("| --- | --- | --- | --- | --- |")
         for one in findings:
             todo = one.hint or (one.fix.title if one.fix else "")
             cells = (one.where.line or "", one.rule, one.severity.value, one.message, todo)
@@ -222,13 +207,9 @@ def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 def summary(report: AuditReport) -> str:
     """`132 recipes: 2 errors, 8 warnings`."""
-    parts = []
-    for severity in Severity:
-        count = len(report.of(severity))
-        if count:
-            parts.append(f"{count} {severity.value}{'s' if count > 1 else ''}")
+    parts = [counted(count, severity) for severity in Severity if (count := len(report.of(severity)))]
     silenced = f" ({report.silenced} silenced)" if report.silenced else ""
-    recipes = f"{report.recipes} recipe{'s' if report.recipes != 1 else ''}"
     fixable = sum(one.fix is not None for one in report.findings)
     mend = f", {fixable} fixable with --fix" if fixable else ""
-    return f"{recipes}: {', '.join(parts) or 'nothing to say'}{mend}{silenced}"
+    said = ", ".join(parts) or "nothing to say"
+    return f"{counted(report.recipes, 'recipe')}: {said}{mend}{silenced}"

@@ -39,6 +39,9 @@ class Defect:
     file: str = ""  # another file than the one that is judged
 
 
+RuleFunction = Callable[..., Iterator[Defect]]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule: what it is called, how deep it looks, and over what.
@@ -53,7 +56,7 @@ class Rule:
     depth: Depth
     over: Over
     group: str
-    check: Callable[..., Iterator[Defect]]
+    check: RuleFunction
     sure: Sure = CERTAIN
     unless: tuple[str, ...] = ()
 
@@ -81,7 +84,6 @@ def rewrite(span: Span, text: str) -> FindingFix:
 
 
 _known: dict[str, Rule] = {}
-RuleFunction = Callable[..., Iterator[Defect]]
 
 
 def rule(

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.audit.context import Context, Judged, finding, finding_of, placed
+from torchsmith.audit.context import Context, Judged
 from torchsmith.audit.finding import Finding, Severity, SortKey
 from torchsmith.audit.form import MOST, NormalizedText
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
-from torchsmith.audit.rule import LARGEST, rules_of
+from torchsmith.audit.rule import LARGEST
 from torchsmith.audit.suppress import RuleSelection
-from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
@@ -24,7 +24,6 @@ from torchsmith.nix.tool import canonical_text
 from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.checkout import Repository, discover, workspace_of
 from torchsmith.workspace.git import seen_files
-from torchsmith.workspace.load import Workspace
 
 WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
 CHUNK, MOST_CHUNK = 24, 500
@@ -65,7 +64,9 @@ def audit(request: AuditRequest) -> AuditReport:
     try:
         workspace = workspace_of(request.paths, request.workspace)
     except Contradiction as problem:
-        contradictions = list(_fact_findings(problem, request.choice))
+        judge = Context(builtin_catalog(), request.choice, {})
+        places = ((fault.where or Where("catalog"), fault) for fault in problem.faults)
+        contradictions = [one for at, fault in places for one in judge.findings("facts", at, fault)]
         if not contradictions:  # nothing can be judged, and nobody asks for the reason as a finding
             raise
         kept, silenced = request.choice.keep(_unique(contradictions))
@@ -81,7 +82,7 @@ def audit(request: AuditRequest) -> AuditReport:
     silenced = files = 0
     facts: dict[Path, list[RecipeFacts]] = {}
     forms: dict[str, NormalizedText] = {}
-    for folder, judged in _judge_all(folders, context, request, workspace):
+    for folder, judged in _judge_all(folders, context, request.jobs or os.cpu_count() or 1):
         files += 1
         findings += judged.findings
         silenced += judged.silenced
@@ -120,23 +121,18 @@ JudgeTask = tuple[Path, str, bool]
 
 
 def _judge_all(
-    folders: Sequence[Repository], context: Context, request: AuditRequest, workspace: Workspace | None
+    folders: Sequence[Repository], context: Context, jobs: int
 ) -> Iterator[tuple[Repository, Judged]]:
     work: list[tuple[Repository, JudgeTask]] = []
     for folder in folders:
         work += [(folder, (one.path, folder.show(one.path), True)) for one in folder.recipes]
         work += [(folder, (path, folder.show(path), False)) for path in (*folder.others, *folder.pages)]
-    jobs = request.jobs or os.cpu_count() or 1
     if jobs == 1 or len(work) < WORTH_A_PROCESS:
         yield from ((folder, judge_file(*one, context)) for folder, one in work)
         return
     from concurrent.futures import ProcessPoolExecutor  # only where many recipes are judged
 
-    source = str(workspace.root) if workspace and workspace.root else None
-    _context[:] = [context]
-    with ProcessPoolExecutor(
-        jobs, initializer=_prepare, initargs=(source, context.choice, context.lines)
-    ) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_prepare, initargs=(context,)) as pool:
         todo = [one for _, one in work]
         # Neighbours are alike: a process that judges many of them finds most of them judged already.
         size = min(MOST_CHUNK, max(CHUNK, len(todo) // (jobs * 2) + 1))
@@ -146,17 +142,11 @@ def _judge_all(
             yield from ((next(homes), one) for one in judged)
 
 
-_context: list[Context] = []
+_context: list[Context] = []  # of a process that judges for another
 
 
-def _prepare(workspace: str | None, choice: RuleSelection, lines: dict[str, str]) -> None:
-    """Each process reads the catalog once, where it did not inherit it."""
-    if _context:
-        return
-    from torchsmith.workspace.load import open_workspace
-
-    catalog = open_workspace(Path(workspace)).catalog if workspace else builtin_catalog()
-    _context[:] = [Context(catalog, choice, lines)]
+def _prepare(context: Context) -> None:
+    _context[:] = [context]
 
 
 def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[Judged]:
@@ -175,8 +165,8 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
     name = package_name(path)
     form = context.forms.of(name, text, context.lines.get(name))
     known = context.judged.get(form) if form else None
-    if form is not None and known is not None:
-        return _again(form, *known, name, shown, found, context.catalog)
+    if form and known:
+        return known.again(form, name, shown, found, context.catalog)
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
@@ -185,44 +175,15 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
     if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
         if len(context.judged) > MOST:
             context.judged.clear()
-        judged = replace(judged, form=form)
-        context.judged[form] = (form, judged)
+        judged = context.judged[form] = replace(judged, form=form)
     return judged
-
-
-def _again(
-    form: NormalizedText,
-    first: NormalizedText,
-    known: Judged,
-    name: str,
-    shown: str,
-    found: Sequence[Finding],
-    catalog: Catalog,
-) -> Judged:
-    """The judgement of a recipe that differs in nothing but its cell: notes below its flags move along."""
-    more = form.flags_lines - first.flags_lines
-    notes = []
-    for one in known.findings:
-        line = one.where.line + (more if one.where.line > first.flags_line else 0)
-        notes.append(replace(one, where=replace(one.where, file=shown, line=line)))
-    facts = known.facts.of(name, shown, catalog) if known.facts else None
-    return Judged((*found, *notes), facts, form=first)
 
 
 def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[Finding] = ()) -> Judged:
     """A recipe that was read, with the rules over recipes."""
     subject = context.subject(shown, recipe)
-    findings = [*found]
-    for rule in context.rules("text", "recipe"):
-        findings += (finding(rule, defect, subject) for defect in rule.defects(subject))
-    return Judged.of(findings, recipe.syntax.data.decode(), facts_of(subject, context.forms))
-
-
-def _fact_findings(problem: Contradiction, choice: RuleSelection) -> Iterator[Finding]:
-    for rule in rules_of("text", "facts"):
-        for fault in problem.faults if choice.wants(rule.id) else ():
-            for defect in rule.check(fault):
-                yield finding_of(rule, defect, fault.where or Where("catalog"), "")
+    facts = facts_of(subject, context.forms)
+    return Judged.of([*found, *context.of_recipe(subject)], recipe.text, facts)
 
 
 def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:
@@ -246,6 +207,4 @@ def _repo_findings(
         files = seen_files(folder.root, ".") if any(one.uses for one in known) else None
         git = {folder.show(folder.root / file): tracked for file, tracked in (files or {}).items()}
         repo = Repo(folder.root, folder.shown, known, context.catalog, sections, folder.pages, git)
-        for rule in context.rules("text", "repo"):
-            for defect in rule.check(repo):
-                yield finding_of(rule, defect, placed(defect.file or folder.shown, defect.at), "")
+        yield from context.findings("repo", Where(folder.shown), repo)

@@ -25,13 +25,18 @@ class Subject(ReadRecipe):
     strict: bool = False  # our conventions bind it, whoever wrote it
 
     @property
-    def brings_torch(self) -> bool:
-        """Whether a torch is built by it as ours are: it is torch's recipe, or one of a package that needs
-        torch. How others build a nightly is not known."""
+    def without_torch(self) -> bool:
+        """Whether no torch is built by it as ours are: it is neither torch's recipe, nor one of a package
+        that needs torch. How others build a nightly is not known."""
         if self.variant is None:
-            return True
-        meant = not self.flavored or self.generated
-        return meant and (self.variant.package.is_torch or self.companion)
+            return False
+        package = self.variant.package
+        return (self.flavored and not self.generated) or not (package.is_torch or package.needs_torch)
+
+    @property
+    def scratch(self) -> bool:
+        """It builds torch itself, and overrides nothing of nixpkgs."""
+        return self.style == "scratch"
 
     @property
     def alone(self) -> bool:

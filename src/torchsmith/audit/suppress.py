@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from torchsmith.audit.finding import Finding
+from torchsmith.audit.rule import all_rules
 from torchsmith.edge.files import read_text, write_atomic
 from torchsmith.edge.problem import Invalid, NotFound, NotKnown, did_you_mean
 from torchsmith.workspace.settings import AuditSettings
@@ -74,8 +75,6 @@ def choose(
 
 
 def _check(words: Sequence[str]) -> None:
-    from torchsmith.audit.rule import all_rules
-
     ids = [one.id for one in all_rules()]
     for word in words:
         if not any(id.startswith(word) for id in ids):
@@ -87,15 +86,17 @@ def unmuted(findings: Iterable[Finding], text: str) -> list[Finding]:
     """Without those that a comment in their file says to leave out: on their line, the line above, or for the
     whole file."""
     lines = enumerate(text.split("\n"), start=1) if MARK in text else ()
-    marks = [(number, found) for number, line in lines for found in IGNORE.finditer(line)]
+    marks = [
+        (number, found[1], re.findall(r"TS\d{3,4}", found[2]))
+        for number, line in lines
+        for found in IGNORE.finditer(line)
+    ]
 
     def muted(finding: Finding) -> bool:
-        for number, found in marks:
-            ids = re.findall(r"TS\d{3,4}", found[2])
-            here = found[1] or finding.where.line in (number, number + 1)
-            if here and (not ids or finding.rule in ids):
-                return True
-        return False
+        return any(
+            (everywhere or finding.where.line in (number, number + 1)) and (not ids or finding.rule in ids)
+            for number, everywhere, ids in marks
+        )
 
     return [one for one in findings if not muted(one)]
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from torchsmith.audit.context import Context, Judged, finding
-from torchsmith.audit.finding import Finding, Severity
+from torchsmith.audit.context import Context, Judged
+from torchsmith.audit.finding import Severity
 from torchsmith.audit.form import NormalizedText
-from torchsmith.audit.rule import LARGEST
+from torchsmith.audit.rule import LARGEST, Over
 from torchsmith.audit.subject import Subject
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix.variant import package_name
-from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, available
+from torchsmith.nix.embedded import Evaluator, NoValues, Question, available
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import Repository
 
@@ -42,20 +43,12 @@ def judge_all_evaluated(
     ]
     with Evaluator() as evaluator:
         first, rest = _one_of_each(wanted, context, forms)
-        for start in range(0, len(first), BATCH):
-            found = list(judge_evaluated(first[start : start + BATCH], context, evaluator))
-            yield from found
-            doubtful = {
-                one.where.file
-                for judged in found
-                for one in judged.findings
-                if one.severity is not Severity.NOTE
-            }
-            again = [
-                one for shown, _ in first[start : start + BATCH] if shown in doubtful for one in rest[shown]
-            ]
-            for at in range(0, len(again), BATCH):
-                yield from judge_evaluated(again[at : at + BATCH], context, evaluator)
+        found = list(judge_evaluated(first, context, evaluator))
+        yield from found
+        told = (one for judged in found for one in judged.findings)
+        doubtful = {one.where.file for one in told if one.severity is not Severity.NOTE}
+        again = [one for shown, _ in first if shown in doubtful for one in rest[shown]]
+        yield from judge_evaluated(again, context, evaluator)
 
 
 def _one_of_each(
@@ -88,22 +81,19 @@ def judge_evaluated(
     wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Evaluator
 ) -> Iterator[Judged]:
     """What evaluation finds in recipes, each with the name that it is shown by."""
-    subjects: list[Subject] = []
+    for start in range(0, len(wanted), BATCH):
+        subjects = list(_subjects(wanted[start : start + BATCH], context))
+        questions = [
+            Question(one.recipe.path, one.recipe.syntax.data, one.isa.platform if one.isa else "x86_64-linux")
+            for one in subjects
+        ]
+        for subject, values in zip(subjects, evaluator.values_of(questions), strict=True):
+            over: Over = "unread" if isinstance(values, NoValues) else "recipe"
+            found = context.of_recipe(subject, "values", over, values=values)
+            yield Judged.of(found, subject.recipe.text)
+
+
+def _subjects(wanted: Sequence[tuple[str, Path]], context: Context) -> Iterator[Subject]:
     for shown, path in wanted:
-        try:
-            recipe = read_recipe(path)
-        except Problem:
-            continue  # said already
-        subjects.append(context.subject(shown, recipe))
-    questions = [
-        Question(one.recipe.path, one.recipe.syntax.data, one.isa.platform if one.isa else "x86_64-linux")
-        for one in subjects
-    ]
-    for subject, values in zip(subjects, evaluator.values_of(questions), strict=True):
-        yield Judged.of(judge_values(subject, values, context), subject.recipe.syntax.data.decode())
-
-
-def judge_values(subject: Subject, values: Values | NoValues, context: Context) -> Iterator[Finding]:
-    """The rules over values."""
-    for rule in context.rules("values", "unread" if isinstance(values, NoValues) else "recipe"):
-        yield from (finding(rule, defect, subject) for defect in rule.defects(subject, values=values))
+        with suppress(Problem):  # said already
+            yield context.subject(shown, read_recipe(path))

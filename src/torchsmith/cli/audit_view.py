@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.audit import fix, reports
-from torchsmith.audit.finding import Finding, Severity, Sure
+from torchsmith.audit import reports
+from torchsmith.audit.finding import Finding, Severity, Sure, fixed
 from torchsmith.audit.rule import find_rule
 from torchsmith.audit.run import AuditReport
 from torchsmith.cli.console import (
@@ -146,7 +146,7 @@ def _print_rule(rule: RuleDocument) -> None:
 
 def print_fixes(report: AuditReport, *, written: bool, workspace: Path | None = None) -> None:
     """The safe fixes as a diff; written where asked."""
-    files, count = fix.fixed(report.findings)
+    files, count = fixed(report.findings)
     for one in files:
         sys.stdout.write(one.diff())
     sys.stdout.flush()

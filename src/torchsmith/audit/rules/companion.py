@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Line
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import Override
+from torchsmith.recipe.read import Bound, Override, Said, Value
 
 
 def _own(subject: Subject, kind: str) -> list[Override]:
@@ -68,8 +68,7 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
         for name in ("propagatedBuildInputs", "dependencies")
         if (said := one.arguments.get(name))
     ]
-    texts = [subject.body.syntax.data[said.span.start : said.span.end].decode() for said in carried]
-    if not any(re.search(r"\bout\b", text) for text in texts):
+    if not _hold_out(subject, carried):
         programs = ", ".join(variant.package.programs)
         yield Defect(
             "torch's out is not among propagatedBuildInputs" + (f"; {programs} finds it" if programs else ""),
@@ -78,12 +77,16 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
             severity=NOTE if programs else None,
             hint="propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];",
         )
-    modules = subject.bound("requiredPythonModules")
-    texts = [subject.body.syntax.data[one.span.start : one.span.end].decode() for one in modules]
-    if not any(re.search(r"\bout\b", text) for text in texts):
+    if not _hold_out(subject, subject.bound("requiredPythonModules")):
         yield Defect("requiredPythonModules does not hold customPytorch.out", severity=NOTE)
     if not any(one.owner.endswith("passthru") for one in subject.bound("torch")):
         yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
+
+
+def _hold_out(subject: Subject, said: Iterable[Said[Value] | Bound]) -> bool:
+    """Whether one of some values names an `out`."""
+    data = subject.body.syntax.data
+    return any(re.search(rb"\bout\b", data[one.span.start : one.span.end]) for one in said)
 
 
 @rule("TS704", "companion that compiles torch again", WARNING, sure=LIKELY, unless=("alone",))

@@ -18,11 +18,11 @@ from torchsmith.matrix.cells import no_machine
 from torchsmith.recipe.read import Edit, GpuMention, Unknown
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
-# Spellings that CMake's lists take: 120, not 12.0.
-NUMBERED = ("cmake-list",)
 # Why a cell cannot be: what ptxas itself says, and cuDNN, which a build can do without.
 PTXAS = ("sm-no-cuda", "sm-needs-newer-cuda", "sm-ended")
 CUDNN = "cudnn-too-new"
+NO_OWN = ("wraps_nightly", "without_torch")
+NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could tell anything
 
 
 def _mentions(subject: Subject) -> Iterator[GpuMention]:
@@ -69,7 +69,7 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """`gpuTargets` and TORCH_CUDA_ARCH_LIST take `12.0`; `sm_120` and `120` stop CMake with "Unknown CUDA
     Architecture Name"."""
     for mention in _mentions(subject):
-        for value in mention.values if mention.spelling not in NUMBERED else ():
+        for value in mention.values if mention.spelling != "cmake-list" else ():  # which takes 120
             sm = _sm(value)
             if sm is not None and not DOTTED.fullmatch(value):
                 words = f"{mention.name} is written {value}, it takes {sm.capability}"
@@ -113,12 +113,10 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
         yield Defect(reason.text, hint=hint, sure=subject.convention if card else None)
 
 
-@rule("TS405", "no gpu target", unless=("wraps_nightly", "torch_from_elsewhere", "configured"))
+@rule("TS405", "no gpu target", unless=(*NO_TORCH, "configured"))
 def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """Without `gpuTargets` nixpkgs compiles torch for ten architectures, or for none that the name says, and
     takes ten times as long."""
-    if not subject.brings_torch:
-        return
     if subject.style == "scratch":
         if not any(mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets):
             yield Defect("TORCH_CUDA_ARCH_LIST is not set")
@@ -133,12 +131,11 @@ def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
         yield Defect("torch is not told its gpuTargets", told[0].span if told else None, sure=sure)
     for one in told:
         said = one.arguments.get("gpuTargets")
-        if said is not None and isinstance(said.value, list):
-            if not said.value:
-                yield Defect("gpuTargets is empty", said.span)
-            elif len(said.value) > 1:
-                words = "gpuTargets names several architectures, the name one"
-                yield Defect(words, said.span, severity=WARNING)
+        if said is not None and said.value == []:
+            yield Defect("gpuTargets is empty", said.span)
+        elif said is not None and isinstance(said.value, list) and len(said.value) > 1:
+            words = "gpuTargets names several architectures, the name one"
+            yield Defect(words, said.span, severity=WARNING)
 
 
 @rule("TS406", "the attribute `pytorch`")
@@ -153,12 +150,10 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
         yield Defect(words, at, severity=severity, hint="use torch", fix=rewrite(at, "torch"))
 
 
-@rule("TS407", "CUDA support not asked for", unless=("wraps_nightly", "torch_from_elsewhere"))
+@rule("TS407", "CUDA support not asked for", unless=NO_TORCH)
 def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`cudaSupport` says whether torch is built with CUDA: true in a GPU recipe, false in a CPU recipe. Left
     out, it follows the package set."""
-    if not subject.brings_torch:
-        return
     configured = subject.config.get("cudaSupport")
     right = configured is not None and configured.value is (variant.cuda is not None)
     if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
@@ -202,13 +197,11 @@ def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defec
         yield Defect("config.cudaSupport is true in a recipe for the CPU alone", said.span, sure=sure)
 
 
-@rule("TS409", "architectures of companions", WARNING, unless=("wraps_nightly", "configured"))
+@rule("TS409", "architectures of companions", WARNING, unless=(*NO_OWN, "configured"))
 def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> Iterator[Defect]:
     """torchvision and torchaudio compile for `torch.cudaCapabilities`, a passthru, not for gpuTargets.
     Where it is not set to the one target, a companion of this torch compiles for ten architectures, perhaps
     without its own."""
-    if not subject.brings_torch:
-        return
     passed = [
         one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []
     ]

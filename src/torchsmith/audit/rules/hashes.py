@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchsmith.audit.finding import FindingFix
 from torchsmith.audit.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Line, LineBuild, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
 from torchsmith.nix.hashes import to_sri
-from torchsmith.recipe.read import FetchedSource
+from torchsmith.recipe.read import FetchedSource, Said
 
 GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
 FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
@@ -29,8 +30,7 @@ def _package(subject: Subject, source: FetchedSource) -> Package | None:
 
 def _known_hash(subject: Subject, source: FetchedSource) -> str:
     """What the catalog knows of a source: by its repository and release, or by its address."""
-    url = source.fields.get("url")
-    if url is not None:
+    if "url" in source.fields:
         patch = _patch(subject, source)
         return patch.hash if patch else ""
     package = _package(subject, source)
@@ -45,40 +45,42 @@ def _patch(subject: Subject, source: FetchedSource) -> Patch | None:
     return next((patch for patch in every if url is not None and patch.url == url.value), None)
 
 
+def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Said[str], str, FindingFix | None]]:
+    """Sources that state their hash: what they state, what it is where the catalog knows, and the fix."""
+    for source in subject.whole.sources:
+        if source.hash is not None:
+            known = _known_hash(subject, source)
+            yield source, source.hash, known, rewrite(source.hash.span, known) if known else None
+
+
 @rule("TS901", "empty hash")
 def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
     """An empty hash stops the build with the right one in the error; `torchsmith fix-hashes` learns it. It is
     a note of nightlies, which move every day."""
-    for source in subject.whole.sources:
-        if source.hash is None or source.hash.value:
-            continue
-        known = _known_hash(subject, source)
-        fix = rewrite(source.hash.span, known) if known else None
-        # A nightly moves every day; its hash is learned when it is built.
-        severity = NOTE if subject.flavored and not known else None
-        hint = "" if known else "torchsmith fix-hashes learns it"
-        yield Defect("the hash is empty", source.hash.span, hint=hint, fix=fix, severity=severity)
+    for _, said, known, fix in _hashes(subject):
+        if not said.value:
+            # A nightly moves every day; its hash is learned when it is built.
+            severity = NOTE if subject.flavored and not known else None
+            hint = "" if known else "torchsmith fix-hashes learns it"
+            yield Defect("the hash is empty", said.span, hint=hint, fix=fix, severity=severity)
 
 
 @rule("TS902", "malformed hash")
 def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
     """A hash is `sha256-` with 43 characters of base64 and `=`, or an older spelling of the same length. A
     fake one is a placeholder that somebody forgot."""
-    for source in subject.whole.sources:
-        if source.hash is None or not source.hash.value or "$" in source.hash.value:
+    for _, said, known, fix in _hashes(subject):
+        if not said.value or "$" in said.value:
             continue
-        known = _known_hash(subject, source)
-        fix = rewrite(source.hash.span, known) if known else None
-        if FAKE.fullmatch(source.hash.value):
-            yield Defect("the hash is a placeholder", source.hash.span, fix=fix)
-        elif NIX32.fullmatch(source.hash.value):
-            bare = source.hash.value.removeprefix("sha256-")
+        if FAKE.fullmatch(said.value):
+            yield Defect("the hash is a placeholder", said.span, fix=fix)
+        elif NIX32.fullmatch(said.value):
+            bare = said.value.removeprefix("sha256-")
             right = to_sri(f"sha256:{bare}")
             words, hint = f"{bare} is Nix' base 32, and sha256- takes base 64", f"sha256:{bare}, or {right}"
-            fix = rewrite(source.hash.span, known or right)
-            yield Defect(words, source.hash.span, hint=hint, fix=fix)
-        elif not GOOD.fullmatch(source.hash.value):
-            yield Defect(f"{source.hash.value} is not a hash", source.hash.span, fix=fix)
+            yield Defect(words, said.span, hint=hint, fix=rewrite(said.span, known or right))
+        elif not GOOD.fullmatch(said.value):
+            yield Defect(f"{said.value} is not a hash", said.span, fix=fix)
     for found in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
         yield Defect(f"{found[1]} is a placeholder", subject.span(found, 1))
 
@@ -86,15 +88,12 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
 @rule("TS903", "hash of another source")
 def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
     """Hashes that the catalog knows were right once and are right for ever."""
-    for source in subject.whole.sources:
-        known = _known_hash(subject, source)
-        if not known or source.hash is None or not GOOD.fullmatch(source.hash.value):
+    for source, said, known, fix in _hashes(subject):
+        if not known or FAKE.fullmatch(said.value):
             continue
-        if FAKE.fullmatch(source.hash.value) or not source.hash.value.startswith("sha256-"):
-            continue
-        if source.hash.value != known and _release(subject, source):
-            fix = rewrite(source.hash.span, known)
-            yield Defect("the hash is not that of this source", source.hash.span, fix=fix)
+        plain = said.value.startswith("sha256-") and GOOD.fullmatch(said.value)
+        if plain and said.value != known and _release(subject, source):
+            yield Defect("the hash is not that of this source", said.span, fix=fix)
 
 
 def _release(subject: Subject, source: FetchedSource) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.audit.repo import RecipeFacts, Repo
+from torchsmith.audit.repo import Repo
 from torchsmith.audit.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.audit.subject import Subject
-from torchsmith.catalog import CudaVersion, Isa
+from torchsmith.catalog import Isa
 from torchsmith.catalog.ranges import version_key
+from torchsmith.edge.words import grouped
 from torchsmith.matrix import Variant
 
 FORGOTTEN = 0.1  # of the recipes of a package; more are a second release beside the first
@@ -52,12 +53,10 @@ def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
 def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
     """Recipes of one release and CUDA share their dependencies only when they share their pin; a repo with
     two is usually half migrated."""
-    groups: dict[tuple[str, CudaVersion | None], dict[str, list[str]]] = {}
-    for recipe in repo.recipes:
-        if recipe.pin and recipe.line:
-            group = (recipe.line, recipe.variant.cuda if recipe.variant else None)
-            groups.setdefault(group, {}).setdefault(recipe.pin, []).append(recipe.file)
-    for (line, cuda), pins in groups.items():
+    pinned = (one for one in repo.recipes if one.pin and one.line)
+    groups = grouped(((one.line, one.variant.cuda if one.variant else None), one) for one in pinned)
+    for (line, cuda), recipes in groups.items():
+        pins = grouped((one.pin, one.file) for one in recipes)
         most = max(pins, key=lambda pin: len(pins[pin]))
         for pin, files in pins.items():
             for file in files if pin != most else ():
@@ -71,13 +70,11 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
     """Where nearly all hand-written recipes of a package build one torch release and a few an older one under
     the same kind of name, those few were most likely forgotten when the rest moved on. A release in the name
     (`pytorch29-...`) says that it is meant."""
-    groups: dict[str, dict[str, list[RecipeFacts]]] = {}
-    for one in repo.recipes:
-        plain = one.variant and not one.variant.flavor and one.name.startswith(f"{one.variant.package.name}-")
-        if one.variant and plain and one.line and one.by_hand:
-            groups.setdefault(one.variant.package.name, {}).setdefault(one.line, []).append(one)
-    for package, lines in groups.items():
-        most = max(lines, key=lambda line: len(lines[line]))
+    by_hand = (one for one in repo.recipes if one.by_hand and one.line)
+    named = ((one.variant.package.name, one) for one in by_hand if one.variant and not one.variant.flavor)
+    for package, group in grouped(named).items():
+        lines = grouped((one.line, one) for one in group if one.name.startswith(f"{package}-"))
+        most = max(lines, key=lambda line: len(lines[line]), default="")
         total = sum(map(len, lines.values()))
         for line, recipes in lines.items():
             if () < version_key(line) < version_key(most) and len(recipes) <= total * FORGOTTEN:
@@ -97,10 +94,8 @@ def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS205", "nixpkgs that nobody pinned", WARNING)
-def nixpkgs_is_pinned(subject: Subject) -> Iterator[Defect]:
+def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`<nixpkgs>` or the tarball of a branch is whatever it is on the day of the build."""
-    if subject.variant is None:
-        return
     found = None
     for found in re.finditer(r"<nixpkgs[^>]*>", subject.code) if "<nixpkgs" in subject.code else ():
         at = subject.span(found)

@@ -11,23 +11,19 @@ from torchsmith.catalog import CudaToolkit, Line
 from torchsmith.matrix import Variant
 
 
-@rule("TS801", "CMake flags that reach nothing", NOTE)
-def cmake_flags_reach_nothing(subject: Subject) -> Iterator[Defect]:
+@rule("TS801", "CMake flags that reach nothing", NOTE, unless=("scratch",))
+def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's
     setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead."""
-    if subject.style == "scratch" or subject.variant is None:
-        return
     for name in ("cmakeFlags", "ninjaFlags"):
         for one in subject.bound(name):
             yield Defect(f"{name} of torch reaches nothing", one.span)
 
 
-@rule("TS802", "MAX_JOBS that is lost", NOTE)
-def max_jobs_is_lost(subject: Subject) -> Iterator[Defect]:
+@rule("TS802", "MAX_JOBS that is lost", NOTE, unless=("scratch",))
+def max_jobs_is_lost(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: a limit holds only when it is
     put on NIX_BUILD_CORES."""
-    if subject.style == "scratch" or subject.variant is None:
-        return
     limited = re.search(r"NIX_BUILD_CORES=", subject.code)
     for export in subject.body.exports:
         if export.variable == "MAX_JOBS" and not limited:
@@ -109,9 +105,8 @@ def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
     if subject.style != "scratch" or (variant.flavor and subject.generated):
         return
     found = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
-    words, severity = "builds torch from scratch instead of overriding nixpkgs' torch", None
-    if variant.flavor:
-        severity = WARNING
+    words = "builds torch from scratch instead of overriding nixpkgs' torch"
+    severity = WARNING if variant.flavor else None
     yield Defect(words, found and subject.span(found), severity=severity, sure=subject.convention)
 
 

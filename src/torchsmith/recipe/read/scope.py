@@ -175,45 +175,27 @@ class Free:
 def free_names(syntax: Syntax, node: Node) -> Free:
     """The names in `node` that nothing inside of it binds."""
     found = Free(set(), set())
-    _walk(syntax, node, frozenset(), False, found)
+    _walk(syntax, node, frozenset(), frozenset(), False, found)
     return found
 
 
-def _walk(syntax: Syntax, node: Node, bound: frozenset[str], dynamic: bool, found: Free) -> None:
+def _walk(
+    syntax: Syntax, node: Node, bound: frozenset[str], outer: frozenset[str], dynamic: bool, found: Free
+) -> None:
+    """Collect names that are not bound; `inherit x;` means the x outside of its own set."""
     kind = node.type
-    if kind == "variable_expression":
-        name = syntax.text(node)
-        if name not in bound:
-            (found.under_with if dynamic else found.certain).add(name)
+    if kind in ("variable_expression", "inherit"):
+        inherits = kind == "inherit"
+        names = names_of(syntax, node) if inherits else [syntax.text(node)]
+        free = {name for name in names if name and name not in (outer if inherits else bound)}
+        (found.under_with if dynamic else found.certain).update(free)
         return
+    outer = outer if kind == "binding_set" else bound
     if kind in SCOPES:
-        names = {name for one in statements(node) for name in names_of(syntax, one) if name}
-        _walk_statements(syntax, node, bound | names, bound, dynamic, found)
-        body = node.child_by_field_name("body")
-        if body is not None:
-            _walk(syntax, body, bound | names, dynamic, found)
-        return
-    if kind == "attrset_expression":
-        _walk_statements(syntax, node, bound, bound, dynamic, found)
-        return
-    if kind == "function_expression":
+        bound |= {name for one in statements(node) for name in names_of(syntax, one) if name}
+    elif kind == "function_expression":
         bound |= _arguments(syntax, node).keys()
     for child in node.named_children:
-        if child.type == "identifier":
-            continue
-        inner = dynamic or (kind == "with_expression" and child != part(node, "environment"))
-        _walk(syntax, child, bound, inner, found)
-
-
-def _walk_statements(
-    syntax: Syntax, node: Node, inner: frozenset[str], outer: frozenset[str], dynamic: bool, found: Free
-) -> None:
-    for one in statements(node):
-        if one.type == "inherit":
-            for name in names_of(syntax, one):
-                if name and name not in outer:
-                    (found.under_with if dynamic else found.certain).add(name)
-            continue
-        for child in one.named_children:
-            if child.type != "inherited_attrs":
-                _walk(syntax, child, inner, dynamic, found)
+        if child.type != "identifier":
+            inner = dynamic or (kind == "with_expression" and child != part(node, "environment"))
+            _walk(syntax, child, bound, outer, inner, found)
