@@ -15,7 +15,7 @@ from tools.reference import errors_page, exit_page
 from tools.verb_pages import overview, verbs_page
 from torchsmith.artifact.trial import Trial
 from torchsmith.audit.reports import AuditDocument
-from torchsmith.audit.rule import all_rules, documented
+from torchsmith.audit.rule import all_rules
 from torchsmith.build.events import Event
 from torchsmith.catalog import Catalog, Pin, builtin_catalog
 from torchsmith.catalog.ranges import version_key
@@ -47,6 +47,7 @@ from torchsmith.cli.verbs import (
 )
 from torchsmith.cli.verbs.doctor import DoctorDocument
 from torchsmith.cli.verbs.list import CellDocument, LeftOutDocument
+from torchsmith.edge.words import grouped
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageDocument
@@ -334,7 +335,7 @@ def rules_page() -> str:
         "asked for, and on what nobody told: a note. A finding may be less sure than its rule. "
         f"[audit.md](audit.md) tells how to choose and silence rules.\n\n{rows}\n"
     ]
-    for group, rules in documented().items():
+    for group, rules in grouped((one.group, one) for one in all_rules()).items():
         parts.append(f"## {group[0].upper()}{group[1:]}\n")
         parts += [
             f"### {one.id}\n**{one.title}** ({one.worst.value}, {one.sure.value}, {one.depth})\n\n"

@@ -254,7 +254,7 @@ def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> No
     ]
     other = Finding("TS703", "u", Severity.WARNING, Where("1.nix"), "no out")
     groups = reports.alike([*many, other])
-    assert [(one.first.rule, len(one.files)) for one in groups] == [("TS402", 9), ("TS703", 1)]
+    assert [(one[0].rule, len(one)) for one in groups] == [("TS402", 9), ("TS703", 1)]
     rows = reports.by_rule([*many, other])
     assert [(one.rule, one.findings, one.files, one.fixable) for one in rows] == [
         ("TS402", 9, 9, 9),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from torchsmith.audit.form import Normalizer
 from torchsmith.audit.subject import Subject
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Variant
 from torchsmith.recipe.header import content_hash
+from torchsmith.workspace.checkout import Repository
 
 TORCH_SECTION = re.compile(
     r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE
@@ -47,17 +47,11 @@ class RecipeFacts:
 class Repo:
     """A folder with recipes; `torch` holds the torch sections of all repos that are audited, by cell."""
 
-    root: Path
-    shown: str
+    folder: Repository
     recipes: tuple[RecipeFacts, ...]
     catalog: Catalog
     torch: Mapping[str, str]
-    pages: tuple[Path, ...] = ()
-    git: Mapping[str, bool] = field(default_factory=dict)  # files, as shown, and whether git knows them
-
-    def show(self, path: Path) -> str:
-        inner = path.relative_to(self.root).as_posix()
-        return f"{self.shown}/{inner}" if self.shown not in ("", ".") else inner
+    git: Mapping[str, bool]  # files, as shown, and whether git knows them
 
 
 def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:

@@ -110,29 +110,13 @@ def as_junit(report: AuditReport) -> str:
     return tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class FindingGroup:
-    """Findings that say the same of several places."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def first(self) -> Finding:
-        return self.findings[0]
-
-    @property
-    def files(self) -> list[str]:
-        return list(dict.fromkeys(one.where.file for one in self.findings))
-
-
 SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\bthe (?:comment|banner|description)\b")
 
 
-def alike(findings: Sequence[Finding]) -> list[FindingGroup]:
+def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Findings by rule and words, whatever numbers and names stand in them; the worst and most first."""
     groups = grouped(((one.severity.rank, one.rule, SHAPE.sub("#", one.message)), one) for one in findings)
-    order = sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))
-    return [FindingGroup(tuple(groups[key])) for key in order]
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))]
 
 
 @dataclass(frozen=True, slots=True)

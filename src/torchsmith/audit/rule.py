@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 
 from torchsmith.audit.finding import FindingFix, Severity, Sure
 from torchsmith.edge.problem import NotKnown, did_you_mean
-from torchsmith.edge.words import grouped
 from torchsmith.recipe.read import Edit
 
 if TYPE_CHECKING:
@@ -130,8 +129,3 @@ def find_rule(id: str) -> Rule:
 def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:
     """The rules of one depth over one kind of thing."""
     return tuple(one for one in all_rules() if one.depth == depth and one.over == over)
-
-
-def documented() -> dict[str, list[Rule]]:
-    """Rules by group, for the page about them."""
-    return grouped((one.group, one) for one in all_rules())

@@ -206,5 +206,5 @@ def _repo_findings(
         known = tuple(sorted(facts.get(folder.root, ()), key=lambda one: one.name))
         files = seen_files(folder.root, ".") if any(one.uses for one in known) else None
         git = {folder.show(folder.root / file): tracked for file, tracked in (files or {}).items()}
-        repo = Repo(folder.root, folder.shown, known, context.catalog, sections, folder.pages, git)
+        repo = Repo(folder, known, context.catalog, sections, git)
         yield from context.findings("repo", Where(folder.shown), repo)

@@ -72,8 +72,6 @@ def driver_runs(toolkit: CudaToolkit, driver: DriverVersion) -> Verdict:
     if toolkit.native_driver is not None and driver >= toolkit.native_driver:
         return Runs("native", f"driver {driver} knows CUDA {toolkit.version}")
     if driver >= toolkit.min_driver:
-        return Runs(
-            "compatible",
-            f"driver {driver} runs CUDA {toolkit.version} by minor-version compatibility (cubins, not PTX)",
-        )
+        why = f"driver {driver} runs CUDA {toolkit.version} by minor-version compatibility"
+        return Runs("compatible", f"{why} (cubins, not PTX)")
     return RunsNot(f"CUDA {toolkit.version} needs driver {toolkit.min_driver} or newer, not {driver}")

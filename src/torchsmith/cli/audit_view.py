@@ -85,12 +85,14 @@ def _headline(one: Finding) -> str:
     return f"{paint(f'{severity:7} ', STYLES[severity])}{paint(f'{one.rule} ', 'dim')}{one.message}"
 
 
-def _print_group(group: reports.FindingGroup) -> None:
-    write(_headline(group.first), hang=8)
-    first = {one.where.file: str(one.where) for one in reversed(group.findings)}  # of each file
-    places = some_of([first[file] for file in group.files], SHOWN)
-    write(f"        {places}{' files' if len(first) > SHOWN else ''}", "bold", hang=0)
-    _print_about(group.first)
+def _print_group(group: Sequence[Finding]) -> None:
+    write(_headline(group[0]), hang=8)
+    places: dict[str, str] = {}  # the first of each file
+    for one in group:
+        places.setdefault(one.where.file, str(one.where))
+    more = " files" if len(places) > SHOWN else ""
+    write(f"        {some_of([*places.values()], SHOWN)}{more}", "bold", hang=0)
+    _print_about(group[0])
 
 
 def _print_about(one: Finding) -> None:

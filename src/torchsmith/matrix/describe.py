@@ -63,24 +63,21 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
     decision = assess(variant, catalog, line)
     if isinstance(decision, Rejected):
         reasons = "; ".join(map(str, decision.reasons))
-        raise CannotBuild(
-            f"{variant} cannot be built: {reasons}", hint=f"torchsmith explain {variant} names cells near it"
-        )
+        hint = f"torchsmith explain {variant} names cells near it"
+        raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint)
     chosen = decision.line
     build = chosen.build_for(variant.cuda)
     assert build is not None, "an accepted cell has a build"
     pin = catalog.pins.get(build.pin)
     fixes = [catalog.fixes[name] for name in build.fixes]
-    package = variant.package
+    package, packages = variant.package, catalog.packages.values()
     return Description(
         name=variant.name,
         package=package.name,
         pname=pname(variant, chosen),
         python=str(variant.python),
         line=chosen.name,
-        versions={
-            name: chosen.version_of(name) for name, one in catalog.packages.items() if chosen.builds(one)
-        },
+        versions={one.name: chosen.version_of(one.name) for one in packages if chosen.builds(one)},
         style=build.style,
         pin=pin.rev if pin else "",
         pin_hash=pin.sha256 if pin else "",
@@ -101,15 +98,8 @@ def _cpu(isa: Isa, catalog: Catalog) -> CpuPart:
 
 def _gpu(target: Cuda, catalog: Catalog) -> GpuPart:
     gpu, toolkit = catalog.gpus[target.sm], catalog.cuda[target.version]
-    return GpuPart(
-        sm=gpu.name,
-        capability=gpu.sm.capability,
-        generation=gpu.generation,
-        parts=gpu.parts,
-        cuda=str(toolkit.version),
-        driver=str(max(toolkit.min_driver, gpu.min_driver)),
-        platforms=gpu.platforms,
-    )
+    cuda, driver = str(toolkit.version), str(max(toolkit.min_driver, gpu.min_driver))
+    return GpuPart(gpu.name, gpu.sm.capability, gpu.generation, gpu.parts, cuda, driver, gpu.platforms)
 
 
 def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import msgspec
 from msgspec.structs import replace
@@ -28,11 +29,8 @@ class Block(msgspec.Struct, frozen=True):
     path: ValuePath = ()  # where it stands in its file
 
     def variants(self) -> Iterator[Variant]:
-        for package in self.packages:
-            for python in self.pythons:
-                for target in self._targets():
-                    for isa in self.isas:
-                        yield Variant(package, python, target, isa, release=self.release)
+        for axes in product(self.packages, self.pythons, self._targets(), self.isas):
+            yield Variant(*axes, release=self.release)
 
     def holds(self, variant: Variant) -> bool:
         """Whether the product has a cell, buildable or not."""
@@ -48,10 +46,7 @@ class Block(msgspec.Struct, frozen=True):
 
     def _targets(self) -> Iterator[Target]:
         for cuda in self.cudas:
-            if cuda is None:
-                yield CpuOnly()
-            else:
-                yield from (Cuda(cuda, sm) for sm in self.sms)
+            yield from (Cuda(cuda, sm) for sm in self.sms) if cuda else (CpuOnly(),)
 
 
 class Include(msgspec.Struct, frozen=True):

@@ -30,9 +30,8 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
         return
     pin = subject.known_pin
     native = pin.versions.get(package.name, "") if pin else wanted
-    versions = [
-        one for override in _own(subject, "overrideAttrs") if (one := override.arguments.get("version"))
-    ]
+    stated = (one.arguments.get("version") for one in _own(subject, "overrideAttrs"))
+    versions = list(filter(None, stated))
     for said in versions:
         if isinstance(said.value, str) and said.value != wanted:
             words = f"{package} {said.value} is not the pair of torch {line.torch}, which is {wanted}"
@@ -70,13 +69,12 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
     ]
     if not _hold_out(subject, carried):
         programs = ", ".join(variant.package.programs)
-        yield Defect(
-            "torch's out is not among propagatedBuildInputs" + (f"; {programs} finds it" if programs else ""),
-            carried[0].span if carried else None,
-            sure=GUESS if not subject.seen else LIKELY if programs else None,
-            severity=NOTE if programs else None,
-            hint="propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];",
-        )
+        words = "torch's out is not among propagatedBuildInputs"
+        words += f"; {programs} finds it" if programs else ""
+        hint = "propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];"
+        at, severity = carried[0].span if carried else None, NOTE if programs else None
+        sure = GUESS if not subject.seen else LIKELY if programs else None
+        yield Defect(words, at, hint=hint, sure=sure, severity=severity)
     if not _hold_out(subject, subject.bound("requiredPythonModules")):
         yield Defect("requiredPythonModules does not hold customPytorch.out", severity=NOTE)
     if not any(one.owner.endswith("passthru") for one in subject.bound("torch")):

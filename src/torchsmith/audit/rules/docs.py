@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from torchsmith.audit.claims import claims_in, vocabulary
 from torchsmith.audit.repo import Repo
@@ -38,11 +39,9 @@ NAME = re.compile(r"\b[a-z][\w-]*?-python3\d+-[\w-]+(?:\.\d\w*)?")
 
 
 def _pages(repo: Repo) -> Iterator[tuple[str, str]]:
-    for path in repo.pages:
-        try:
-            yield repo.show(path), read_text(path)
-        except Problem:
-            continue
+    for path in repo.folder.pages:
+        with suppress(Problem):  # said already
+            yield repo.folder.show(path), read_text(path)
 
 
 def _package(repo: Repo) -> Package | None:

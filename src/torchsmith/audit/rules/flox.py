@@ -67,9 +67,8 @@ def every_target_is_a_package(repo: Repo) -> Iterator[Defect]:
 @rule("TS954", "environment without a manifest", NOTE, over="repo")
 def environment_is_whole(repo: Repo) -> Iterator[Defect]:
     """Flox builds recipes of an environment: .flox/env.json and .flox/env/manifest.toml."""
-    if not (repo.root / ".flox").is_dir():
-        return
-    for name in (".flox/env.json", ".flox/env/manifest.toml"):
-        if not (repo.root / name).is_file():
+    root = repo.folder.root
+    for name in (".flox/env.json", ".flox/env/manifest.toml") if (root / ".flox").is_dir() else ():
+        if not (root / name).is_file():
             words = f"{name} is missing: flox build finds no environment here"
-            yield Defect(words, file=repo.show(repo.root / name))
+            yield Defect(words, file=repo.folder.show(root / name))

@@ -124,15 +124,12 @@ def pname_is_set(subject: Subject, variant: Variant, line: Line) -> Iterator[Def
     """Without a pname of its own a package goes by nixpkgs' name, and nothing tells two variants apart."""
     said = list(subject.bound("pname"))
     wanted = 2 if variant.package.needs_torch else 1
+    own, torch = right_pname(variant, line), right_pname(variant.of(subject.catalog.torch), line)
     if not said:
-        yield Defect(f"no pname is set; it should be {right_pname(variant, line)}")
+        yield Defect(f"no pname is set; it should be {own}")
     elif len(said) < wanted and subject.embeds_torch:
-        yield Defect(
-            "torch and its companion each need a pname, only one is set",
-            said[0].span,
-            sure=subject.convention,
-            hint=f"{right_pname(variant.of(subject.catalog.torch), line)} and {right_pname(variant, line)}",
-        )
+        words = "torch and its companion each need a pname, only one is set"
+        yield Defect(words, said[0].span, hint=f"{torch} and {own}", sure=subject.convention)
 
 
 @rule("TS107", "the same recipe twice", WARNING, over="repo")

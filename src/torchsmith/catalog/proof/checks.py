@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
+from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.facts import Cpu, CudaToolkit, Feature, Isa, Pin
 from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.proof.readings import Absent, Readings
@@ -59,12 +60,12 @@ def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCh
     shorter = {" ".join(flags): readings.macros(isa.platform, flags) for flags in _shorter(isa.flags)}
     same = [flags for flags, macros in shorter.items() if macros == said]
     yield _compare(f"{isa.name}: other spellings", tool, map(" ".join, isa.other_flags), same)
-    implied = {
-        feature.name
-        for feature in catalog.features.values()
-        if feature.platform == isa.platform and feature.macro in said
-    }
+    implied = {one.name for one in _features(catalog, isa.platform) if one.macro in said}
     yield _compare(f"{isa.name}: {len(isa.features)} features", tool, isa.features, implied)
+
+
+def _features(catalog: Catalog, platform: Platform) -> list[Feature]:
+    return [one for one in catalog.features.values() if one.platform == platform]
 
 
 def _shorter(flags: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -119,12 +120,8 @@ def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Iterator[FactCh
             outcome: CheckOutcome = "wrong" if "has no" in features.why else "not checked"
             yield FactCheck(fact, tool, outcome, features.why)
             continue
-        able = [
-            isa.name
-            for isa in catalog.isas.values()
-            if isa.platform == cpu.platform and isa_runs(isa, features)
-        ]
-        yield _compare(fact, tool, cpu.isas, able)
+        known = (isa for isa in catalog.isas.values() if isa.platform == cpu.platform)
+        yield _compare(fact, tool, cpu.isas, [isa.name for isa in known if isa_runs(isa, features)])
 
 
 def _by_archspec(cpu: Cpu, readings: Readings) -> frozenset[str] | Absent:
@@ -138,9 +135,7 @@ def _by_llvm(cpu: Cpu, catalog: Catalog, readings: Readings) -> frozenset[str] |
     said = readings.llvm(cpu.platform, cpu.llvm)
     if isinstance(said, Absent):
         return said
-    ours = {
-        one.name for one in catalog.features.values() if one.platform == cpu.platform and one.llvm in said
-    }
+    ours = {one.name for one in _features(catalog, cpu.platform) if one.llvm in said}
     return frozenset(ours | ({"lrcpc"} if "rcpc" in said else set()))
 
 

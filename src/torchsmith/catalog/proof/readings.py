@@ -177,9 +177,8 @@ def chosen_toolkits(catalog: Catalog, words: Sequence[str] | None) -> list[CudaT
         try:
             chosen.append(catalog.cuda[CudaVersion.parse(word)])
         except (BadValue, KeyError):
-            raise NotKnown(
-                f"unknown CUDA {word!r}", hint=did_you_mean(word, map(str, catalog.cuda))
-            ) from None
+            hint = did_you_mean(word, map(str, catalog.cuda))
+            raise NotKnown(f"unknown CUDA {word!r}", hint=hint) from None
     return chosen
 
 

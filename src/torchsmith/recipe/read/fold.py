@@ -150,17 +150,16 @@ class ConstantFolder:
         found: dict[str, Value] = {}
         for one in statements(node):
             if one.type != "binding":
-                for name in names_of(self.syntax, one):
-                    if name is not None:
-                        found[name] = self.inherited(one, name, depth)
+                names = filter(None, names_of(self.syntax, one))
+                found |= {name: self.inherited(one, name, depth) for name in names}
                 continue
-            names = self._attributes(part(one, "attrpath"), depth)
+            *outer, last = self._attributes(part(one, "attrpath"), depth)
             home: Value = found
-            for name in names[:-1]:
+            for name in outer:
                 home = home.setdefault(name, {}) if isinstance(home, dict) and name else None
-            if not isinstance(home, dict) or names[-1] is None:
+            if not isinstance(home, dict) or last is None:
                 return Unknown(self.syntax.text(node))
-            home[names[-1]] = self.fold(part(one, "expression"), depth)
+            home[last] = self.fold(part(one, "expression"), depth)
         return found
 
     _rec_attrset = _attrset

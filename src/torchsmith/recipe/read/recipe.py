@@ -79,11 +79,8 @@ class Recipe(RecipeTree):
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        root = self.syntax.root
-        if root.type != "function_expression":
-            return ()
         found = []
-        for formal in formal_nodes(root):
+        for formal in formal_nodes(self.syntax.root):
             default = formal.child_by_field_name("default")
             text = self.syntax.text(default) if default is not None else None
             found.append(Argument(self.syntax.text(part(formal, "name")), text, self.syntax.span(formal)))

@@ -97,12 +97,10 @@ class RecipeTree:
                 if None not in names:
                     found[".".join(cast("list[str]", names))] = self.said(part(one, "expression"))
                 continue
-            for name in names_of(self.syntax, one):
-                bound = lookup(self.syntax, one, name).expression if name and one.type == "inherit" else None
-                if name and bound is not None:
-                    found[name] = self.said(bound)
-                elif name:
-                    found[name] = Said(self.folder.inherited(one, name), self.syntax.span(one))
+            for name in filter(None, names_of(self.syntax, one)):
+                bound = lookup(self.syntax, one, name).expression if one.type == "inherit" else None
+                here = self.syntax.span(one)
+                found[name] = self.said(bound) if bound else Said(self.folder.inherited(one, name), here)
         return found
 
     def said(self, node: Node) -> Said[Value]:
