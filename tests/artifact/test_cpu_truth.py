@@ -110,7 +110,9 @@ def renamed(machine: ElfMachine, unit: Path) -> Path:
 def nvcc(machine: ElfMachine, *options: str | Path, flags: tuple[str, ...] = ()) -> str:
     """Run nvcc on the extension's CUDA unit; flags reach the host compiler."""
     host = (f"-ccbin={TRIPLES[machine]}-g++", f"-Xcompiler={','.join(('-fPIC', *flags))}")
-    words = ("-arch=sm_90", "-O2", "-std=c++17", *host, *options, EXTENSION / "ops.cu")
+    # libstdc++ 14 of x86_64 has the first, which an nvcc that runs on ARM does not know.
+    known = "-D__builtin_nansq=__builtin_nan"
+    words = ("-arch=sm_90", "-O2", "-std=c++17", known, *host, *options, EXTENSION / "ops.cu")
     done = run([toolkit.cuda_home() / "bin" / "nvcc", *words], timeout=120)
     assert done.ok, done.stderr
     return done.stderr
