@@ -31,7 +31,7 @@ from torchsmith.build.start import BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import Printer, command, err, next_step, paint, print_json, tell, write
 from torchsmith.cli.nix_options import tree_words
-from torchsmith.cli.options import check_svg
+from torchsmith.cli.options import check_svg, write_svg
 from torchsmith.cli.remaining import duration
 from torchsmith.cli.verbs.diagnose import print_diagnosis
 from torchsmith.cli.verified import look_at
@@ -176,7 +176,6 @@ def drawable(svg: Path | None, *, simulate: bool) -> None:
 
 def _draw(tasks: Sequence[Task], builders: Sequence[Builder], svg: Path) -> None:
     """Our order on the workspace's builders, or on sixteen."""
-    from torchsmith.cli.page_run import write_svg
     from torchsmith.page.pictures import schedule_picture
 
     drawn = {"your builders": farm_of(builders)} if builders else farms(tasks, (16,))

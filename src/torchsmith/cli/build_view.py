@@ -94,7 +94,6 @@ class PlainView:
 class _Shown:
     name: str
     started: float
-    expected: float
     phase: str = ""
     done: int = 0
     total: int = 0
@@ -135,7 +134,7 @@ class LiveView:
         match event:
             case JobStarted():
                 self.resting.pop(event.job, None)
-                self.running[event.job] = _Shown(event.name, time.monotonic(), event.expected)
+                self.running[event.job] = _Shown(event.name, time.monotonic())
             case JobPhase() | JobSteps() | JobBuilding() if event.job in self.running:
                 self.running[event.job].progress(event)
             case JobEnded():

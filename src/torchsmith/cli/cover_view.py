@@ -10,6 +10,7 @@ import msgspec
 from torchsmith.catalog import Sm
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.cli.console import out, plain_table, warn, write
+from torchsmith.cli.options import write_svg
 from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.matrix import Cell
 
@@ -131,7 +132,6 @@ def draw(cover: Cover, plan: FleetPlan, plans: Sequence[FleetPlan], svg: Path | 
     """The best plan of each size as a curve, where a picture is asked for."""
     if svg is None:
         return
-    from torchsmith.cli.page_run import write_svg
     from torchsmith.page.pictures import cover_curve, cover_points
 
     drawn = plans or cover.curve(max(len(plan.cells), 1))

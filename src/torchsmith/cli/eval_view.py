@@ -48,15 +48,14 @@ def print_results(results: Sequence[EvalResult], *, as_json: bool) -> None:
     if as_json:
         print_json(EvalDocument([_row(result) for result in results]))
         return
-    good = [result for result in results if result.evaluated is not None]
-    width = max((len(result.name) for result in good), default=0)
-    for result in good:
+    good = [(result, result.evaluated.drv_path) for result in results if result.evaluated]
+    width = max((len(result.name) for result, _ in good), default=0)
+    for result, path in good:
         time = "cached" if result.cached else f"{result.seconds:.2f} s"
-        path = result.evaluated.drv_path if result.evaluated else ""
         write(f"{result.name:{width}}  {paint(f'{time:>8}  ', 'dim')}{path}")
     print_failures(results)
-    builds = len({result.evaluated.drv_path for result in good if result.evaluated})
-    cached = sum(result.cached for result in good)
+    builds = len({path for _, path in good})
+    cached = sum(result.cached for result, _ in good)
     failed = len(results) - len(good)
     words = [f"{len(good)} of {len(results)} recipes evaluate to {builds} derivations"]
     words += [f"{cached} cached"] if cached else []

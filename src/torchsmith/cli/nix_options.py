@@ -12,6 +12,7 @@ import msgspec
 from torchsmith.cli.console import paint, print_problem
 from torchsmith.cli.options import complete_selectors
 from torchsmith.cli.params import Argument, Option
+from torchsmith.cli.samples import or_sample
 from torchsmith.edge.problem import Exit, Invalid, Problem, Where
 from torchsmith.edge.words import grouped, some_of
 
@@ -55,8 +56,6 @@ class NixOptions(msgspec.Struct, frozen=True):
 
 def read_trees(words: Sequence[str]) -> dict[str, Path]:
     """`PATH` for every pin, `REV=PATH` for one."""
-    from torchsmith.cli.samples import or_sample
-
     trees: dict[str, Path] = {}
     for word in words:
         rev, equals, path = word.partition("=")
@@ -71,8 +70,6 @@ def read_trees(words: Sequence[str]) -> dict[str, Path]:
 
 def tree_words(trees: Mapping[str, Path]) -> list[str]:
     """What `read_trees` reads these from."""
-    from torchsmith.cli.samples import or_sample
-
     sample = or_sample(Path("sample"), "nixpkgs")
     words = {rev: "sample" if tree == sample else str(tree) for rev, tree in trees.items()}
     return [word if rev == "default" else f"{rev}={word}" for rev, word in words.items()]

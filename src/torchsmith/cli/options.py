@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from torchsmith.cli.console import warn
 from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.problem import Problem
+
+if TYPE_CHECKING:
+    from torchsmith.page.draw import Picture
 
 
 def complete_names(incomplete: str) -> list[str]:
@@ -121,6 +125,14 @@ def check_svg(path: Path | None) -> None:
 
     if path is not None:
         check_own(path, "<svg")
+
+
+def write_svg(picture: Picture, path: Path) -> None:
+    """A picture as a file."""
+    from torchsmith.edge.files import write_atomic
+
+    write_atomic(path, picture.file())
+    warn(f"written: {path}")
 
 
 Pair = Annotated[str, Option("Its pair, where the catalog has none.")]

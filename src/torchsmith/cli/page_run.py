@@ -5,21 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.cli.console import warn
 from torchsmith.edge.clock import Clock
-from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import NotFound
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.page.collect import PageRequest, pickable
-from torchsmith.page.draw import Picture
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
-
-
-def write_svg(picture: Picture, path: Path) -> None:
-    """A picture as a file."""
-    write_atomic(path, picture.file())
-    warn(f"written: {path}")
 
 
 def page_request(

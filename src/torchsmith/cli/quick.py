@@ -70,24 +70,16 @@ class _Verb:
         self.arguments: list[tuple[str, Any, bool, bool]] = []
         for name, (parameter, hint, param) in params_of(run).items():
             kind, many = _kind(hint)
-            if not isinstance(param, Param) or "callback" in param.more or not self._unset(param):
+            if not isinstance(param, Param) or os.environ.get(param.more.get("envvar", "")):
                 self.plain = False
             elif param.kind == "Argument":
                 self.arguments.append((name, kind, many, parameter.default is parameter.empty))
             else:
-                self._option(name, kind, many, param)
-
-    @staticmethod
-    def _unset(param: Param) -> bool:
-        """Whether no variable of the environment speaks for it."""
-        return not os.environ.get(param.more.get("envvar", ""))
-
-    def _option(self, name: str, kind: Any, many: bool, param: Param) -> None:
-        for names in param.names:
-            yes, slash, no = names.partition("/")
-            self.options[yes] = (name, kind, many, True if kind is bool else None)
-            if slash:
-                self.options[no] = (name, kind, many, False)
+                for names in param.names:
+                    yes, slash, no = names.partition("/")
+                    self.options[yes] = (name, kind, many, True if kind is bool else None)
+                    if slash:
+                        self.options[no] = (name, kind, many, False)
 
     def place(self, given: dict[str, Any], loose: list[str]) -> dict[str, Any] | None:
         """Loose words go to the arguments in their order."""

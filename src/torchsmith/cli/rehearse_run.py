@@ -18,7 +18,6 @@ from torchsmith.build.rehearsal import (
     read_figures,
     whole_build,
 )
-from torchsmith.build.run import RunSummary
 from torchsmith.build.start import BuildRequest, Prepared
 from torchsmith.cli.artifact_view import print_checks
 from torchsmith.cli.build_run import exit_of_run, prepared, print_broken
@@ -81,9 +80,14 @@ def rehearse(
     planned = {name.removeprefix(PREFIX): path for name, path in graph.recipes.items()}
     broken = {one.name: one.why for one in ready.plan.broken}
     if dry_run:
-        _print_planned(ready, planned, chosen, request, as_json=as_json, broken=broken)
+        if as_json:
+            print_json(RehearseDocument([], {}, dict(chosen.waiting), broken, planned))
+        else:
+            _print_planned(ready, planned, chosen)
         return exit_of(broken.values())
-    finished = _run(ready, as_json=as_json)
+    ready.check()
+    with watching(ready.plan, err(), as_json=False, slots=ready.limits().total) as show:
+        finished = ready.run(show if not as_json else lambda event: None)
     failed = {name.removeprefix(PREFIX): found for name, found in finished.failed.items()}
     done = [name for name in planned if name not in failed and PREFIX + name not in finished.skipped]
     reports = [_report(name, ready, chosen) for name in done] if finished.state != "stopped" else []
@@ -104,12 +108,6 @@ def rehearse(
     return exit_of_run(finished, ready.plan) if right else Exit.NOT_RIGHT
 
 
-def _run(ready: Prepared, *, as_json: bool) -> RunSummary:
-    ready.check()
-    with watching(ready.plan, err(), as_json=False, slots=ready.limits().total) as show:
-        return ready.run(show if not as_json else lambda event: None)
-
-
 def _refuse_waiting(chosen: Rehearsals) -> None:
     for name, torch in chosen.waiting.items():
         cell = name.rpartition("/")[2].partition("-")[2]
@@ -119,18 +117,7 @@ def _refuse_waiting(chosen: Rehearsals) -> None:
         )
 
 
-def _print_planned(
-    ready: Prepared,
-    planned: dict[str, str],
-    chosen: Rehearsals,
-    request: BuildRequest,
-    *,
-    as_json: bool,
-    broken: dict[str, str],
-) -> None:
-    if as_json:
-        print_json(RehearseDocument([], {}, dict(chosen.waiting), broken, planned))
-        return
+def _print_planned(ready: Prepared, planned: dict[str, str], chosen: Rehearsals) -> None:
     print_broken(ready.plan, write)
     for name, path in planned.items():
         more = len(chosen.alike[name]) - 1
@@ -141,7 +128,7 @@ def _print_planned(
     if planned:
         name = next(iter(planned))
         write("what differs:")
-        where, trees = request.workspace, tree_words(request.trees)
+        where, trees = ready.request.workspace, tree_words(ready.request.trees)
         said = command("diff-drv", name, f"{PREFIX}{name}", workspace=where, nixpkgs=trees)
         write(f"  {said}", whole=True)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
@@ -12,16 +12,16 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith import __version__
+from torchsmith.audit.finding import Severity
 from torchsmith.audit.repo import TORCH_SECTION
+from torchsmith.audit.run import AuditRequest, audit
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.words import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.nix.graph import Graph
-from torchsmith.page.document import CellState, PageCell, PageCover, PageDocument, SharedBuild
-from torchsmith.page.findings import Findings, below, read_findings
-from torchsmith.page.past import PagePast, read_past
-from torchsmith.page.revisions import revisions
+from torchsmith.page.document import CellState, PageCell, PageCover, PageDocument, PageFinding, SharedBuild
+from torchsmith.page.past import PagePast, read_past, revisions
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
 
@@ -217,3 +217,47 @@ def _shared(graph: Graph | None, recipes: Iterable[RecipeFile]) -> Iterator[Shar
         first = own[0].variant
         name = f"torch of {first.cell}" if first else "torch"
         yield SharedBuild("torch", name, tuple(recipe.name for recipe in own), sure=False)
+
+
+def below(root: Path, path: Path | str) -> str:
+    """A path as the page shows it: below the folder, without what stands above it."""
+    full, top = Path(path).absolute(), root.absolute()
+    return full.relative_to(top).as_posix() if full.is_relative_to(top) else Path(path).name
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All of them, the worst first, and which of them each file has."""
+
+    all: tuple[PageFinding, ...] = ()
+    by_file: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def of(self, file: str) -> tuple[int, ...]:
+        return tuple(self.by_file.get(file, ()))
+
+    def errors(self, file: str) -> int:
+        return sum(self.all[number].severity == Severity.ERROR.value for number in self.of(file))
+
+
+def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Repository]) -> Findings:
+    """The audit of repositories below a folder."""
+    if not any(one.recipes for one in repositories):
+        return Findings()
+    report = audit(AuditRequest(tuple(one.root for one in repositories), workspace, values=None))
+    top = root.resolve()
+    # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
+    groups = grouped(
+        ((one.severity, one.rule, one.message, one.hint), one)
+        for one in sorted(report.findings, key=lambda one: (one.severity.rank, one.rule))
+        if Path(one.where.file).resolve().is_relative_to(top)
+    )
+    found: list[PageFinding] = []
+    by_file: dict[str, list[int]] = {}
+    for group in groups.values():
+        places = tuple((below(root, one.where.file), one.where.line) for one in group)
+        for file in dict.fromkeys(file for file, _ in places):
+            by_file.setdefault(file, []).append(len(found))
+        one = group[0]
+        severity, sure = one.severity.value, one.sure.value
+        found.append(PageFinding(one.rule, one.title, severity, sure, one.message, one.hint, places))
+    return Findings(tuple(found), by_file)

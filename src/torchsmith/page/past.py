@@ -1,9 +1,10 @@
-"""What the record of a workspace says of its cells: runs, last builds, verification, publishing."""
+"""What happened in a workspace: by its record runs, last builds, verification and publishing; by git the
+commits that changed recipes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,12 +13,14 @@ import msgspec
 
 from torchsmith.edge.files import inside, read_regular
 from torchsmith.edge.problem import Problem
+from torchsmith.edge.process import find
 from torchsmith.edge.secrets import redactor
 from torchsmith.nix.prepare import source_hash
-from torchsmith.page.document import CellState, PageBuild, PageJob, PageRun, PageSizes
+from torchsmith.page.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
 from torchsmith.record.database import FILE
-from torchsmith.workspace.checkout import RecipeFile
+from torchsmith.workspace import git
+from torchsmith.workspace.checkout import PKGS, RecipeFile
 from torchsmith.workspace.journal import STATE
 
 RUNS = 10  # that are looked through
@@ -26,6 +29,9 @@ TAIL, TAIL_FAILED = 6, 40  # lines of a log
 LONGEST = 400  # characters of a line
 LOG_READ = 1 << 18  # bytes of a log's end
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f\x7f]")
+COMMITS = 200  # of a repository
+MARK = "\x1e"
+HEAD = re.compile(r"([0-9a-f]{4,64})\x1f(\d+)\x1f([^\n]*)")
 REPORTS = "reports"  # what `verify NAME` writes, for the sizes
 
 
@@ -185,3 +191,38 @@ def _run(run: RunRow, jobs: list[JobRow]) -> PageRun:
         if job.started
     ]
     return PageRun(run.id, run.state, run.started, last - run.started, tuple(rows))
+
+
+def revisions(root: Path, repositories: Sequence[Path]) -> Iterator[PageRevision]:
+    """The commits of every repository that is its own, oldest first; git around the folder is not asked."""
+    if find("git") is None:
+        return
+    for repository in repositories:
+        if git.is_repo(repository):
+            name = repository.name if repository.resolve() != root.resolve() else ""
+            yield from _commits(repository, name)
+
+
+def _commits(repository: Path, name: str) -> list[PageRevision]:
+    plain = ["-c", "core.fsmonitor=false", "log", "--no-renames", "--no-ext-diff", f"--max-count={COMMITS}"]
+    form = ["--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
+    told = git.ask(repository, *plain, *form, "--", f"{PKGS}/*.nix")
+    commits = [_counts(block) for block in told.stdout.split(MARK)[1:]] if told.ok else []
+    now = git.ask(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
+    recipes = sum(path.endswith(".nix") for path in now.stdout.split("\0"))
+    found = []
+    for commit in filter(None, commits):  # newest first, so that counts are taken back
+        revision, at, subject, added, changed, deleted = commit
+        found.append(PageRevision(name, revision, at, subject[:200], added, changed, deleted, recipes))
+        recipes -= added - deleted
+    return found[::-1]
+
+
+def _counts(block: str) -> tuple[str, float, str, int, int, int] | None:
+    head, _, rest = block.partition("\n")
+    found = HEAD.fullmatch(head)
+    if found is None:
+        return None
+    letters = [line[0] for line in rest.split("\n") if line]
+    changed = len(letters) - letters.count("A") - letters.count("D")
+    return found[1], float(found[2]), found[3], letters.count("A"), changed, letters.count("D")

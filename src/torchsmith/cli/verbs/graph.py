@@ -11,7 +11,7 @@ import msgspec
 
 from torchsmith.cli.console import exit_if, next_step, paint, print_json, tell, write
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
-from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg
+from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg, write_svg
 from torchsmith.cli.params import Option
 from torchsmith.edge.problem import Conflict, NotKnown, did_you_mean
 from torchsmith.nix.graph import Graph, graph_of
@@ -68,7 +68,6 @@ def run(
     else:
         _print_graph(graph)
     if svg is not None:
-        from torchsmith.cli.page_run import write_svg
         from torchsmith.page.pictures import graph_picture
 
         write_svg(graph_picture(graph), svg)

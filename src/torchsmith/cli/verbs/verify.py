@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from torchsmith.cli.console import exit_if, next_step, print_json
-from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption, check_svg
+from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption, check_svg, write_svg
 from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
@@ -68,7 +68,6 @@ def run(
 
         keep(report, named.name, opened.root, opened.catalog)
     if svg is not None:
-        from torchsmith.cli.page_run import write_svg
         from torchsmith.page.pictures import verify_picture
 
         write_svg(verify_picture(report, opened.catalog), svg)
