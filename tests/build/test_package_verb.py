@@ -140,7 +140,9 @@ def test_what_only_nix_can_tell(
         (["add", "Mix"], "invalid", "small"),
         (["add", "a-python3"], "invalid", "small"),
         (["add", "mix", "--attr", "a b"], "invalid", "nixpkgs'"),
-        (["add", "xformers"], "exists", ""),
+        (["add", "xformers"], "exists", 'packages = ["pytorch", "torchvision", "torchaudio", "xformers"]'),
+        (["add", "torchvision"], "exists", "; torchsmith package remove"),
+        (["add", "pytorch"], "exists", "it is in this workspace"),
         (["add", "mix", "--attr", "flash-attn"], "exists", "flash-attn"),
         (["add", "mix", "--source", "gitlab:a/b"], "invalid", "github:"),
         (["add", "mix", "--source", "github:a/b", "--tag", "v1"], "invalid", "v{version}"),
@@ -159,6 +161,18 @@ def test_a_bad_request_is_refused_before_nix_is_asked(
     result = call("package", *words, "-w", str(root), "--json")
     error = json.loads(result.out)["error"]
     assert (result.code, error["code"], hint in error["hint"]) == (2, code, True), error
+    assert error["where"] is None  # torchsmith's own files are not at fault
+    assert words != ["add", "pytorch"] or "remove" not in error["hint"]
+
+
+def test_cells_that_are_named_one_by_one_go_with_their_package(tmp_path: Path, call: Call) -> None:
+    cell = ("--cell", f"pytorch-{CELL}")
+    assert call("init", str(tmp_path), *cell).code == call("generate", "-w", str(tmp_path)).code == 0
+    assert call("package", "remove", "torchvision", "-w", str(tmp_path)).code == 0
+    asked = tomllib.loads((tmp_path / "torchsmith.toml").read_text())
+    assert asked["include"] == [f"pytorch-{CELL}", f"torchaudio-{CELL}"]
+    assert not [*tmp_path.glob("build-torchvision/.flox/pkgs/*.nix")]
+    assert call("generate", "-w", str(tmp_path), "--check").code == 0
 
 
 def test_a_package_that_another_needs_stays(root: Path, call: Call) -> None:

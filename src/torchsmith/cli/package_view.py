@@ -95,5 +95,8 @@ def _say_cells(change: PackageChange, workspace: Path | None) -> None:
     for reason, names in grouped((why, name) for name, why in change.left_out.items()).items():
         write(f"left out: {some_of(names)}: {reason}")
     write(f"{len(change.cells)} cells have it")
-    words = ("eval", f"package:{change.name}") if change.cells else ("list", "--left-out")
-    next_step(*words, workspace=workspace)
+    if change.cells or change.left_out:
+        words = ("eval", f"package:{change.name}") if change.cells else ("list", "--left-out")
+        next_step(*words, workspace=workspace)
+    else:
+        write(f"torchsmith.toml names its cells one by one: add those of {change.name} to include")

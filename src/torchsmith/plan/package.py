@@ -27,6 +27,7 @@ from torchsmith.edge.problem import (
 )
 from torchsmith.edge.toml import place
 from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string, written
+from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.plan.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
@@ -126,7 +127,8 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     taken = catalog.packages.get(new.name) or same
     if taken is None:
         return
-    where = catalog.place("packages", (taken.name,))
+    own = taken.name in tomllib.loads(_text(workspace.home, PACKAGES))
+    where = catalog.place("packages", (taken.name,)) if own else None
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
     asked = [*_asked(workspace)]
     if taken.name not in asked:
@@ -255,9 +257,12 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
         for pin in opened.catalog.pins:
             pins = drop_key(pins, (pin, name))
         texts[PINS] = pins
-    asked = _asked(opened)
+    asked, cells = _asked(opened), opened.settings.include
+    kept = [cell for cell in cells if Variant.parse(cell, opened.catalog).package.name != name]
+    text = opened.source.text
     if name in asked:
-        texts[FILE] = set_list(opened.source.text, "packages", [one for one in asked if one != name])
+        text = set_list(text, "packages", [one for one in asked if one != name])
+    texts[FILE] = set_list(text, "include", kept) if len(kept) < len(cells) else text
     if not any(_edit(root, path, text).done for path, text in texts.items()):
         raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
     return _change(opened, name, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
