@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import nixeval
 import pytest
 
 from tests.nix.conftest import MINI
@@ -154,6 +158,14 @@ def test_a_file_outside_the_repository_is_not_put_into_a_recipe(tmp_path: Path, 
     assert "secret" not in str(values(evaluator, text, repo / "x.nix"))
     (repo / "inner.nix").write_text('{ pname = "inner"; }')
     assert "inner" in str(values(evaluator, text.replace("../secret", "./inner"), repo / "x.nix"))
+
+
+def test_an_evaluator_that_only_pythonpath_finds_is_found() -> None:
+    child = Path(embedded.__file__).with_name("embedded_child.py")
+    home = Path(nixeval.__file__).parents[1]
+    asked = [sys.executable, "-I", "-S", str(child), str(512 << 20), str(home)]
+    told = subprocess.run(asked, input=b'"builtins.toJSON [ 1 ]"\n', capture_output=True, check=True).stdout
+    assert json.loads(told) == {"values": [1]}
 
 
 def test_without_the_evaluator_there_are_words(monkeypatch: pytest.MonkeyPatch) -> None:

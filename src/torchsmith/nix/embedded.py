@@ -62,7 +62,13 @@ class NoValues:
 
 def available() -> bool:
     """Whether the evaluator is installed."""
-    return importlib.util.find_spec("nixeval") is not None
+    return bool(_home())
+
+
+def _home() -> str:
+    """Where the evaluator lies: an isolated child does not look into PYTHONPATH."""
+    found = importlib.util.find_spec("nixeval")
+    return str(Path(found.origin).parents[1]) if found and found.origin else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,7 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         """The values, or in words why there are none."""
         if self._child is None:
             code = files("torchsmith.nix").joinpath("embedded_child.py")
-            argv = [sys.executable, "-I", str(code), str(self.memory)]
+            argv = [sys.executable, "-I", str(code), str(self.memory), _home()]
             self._child = Dialogue(argv, stderr=subprocess.DEVNULL, env={}, cwd="/")
         try:
             if line := self._child.ask(msgspec.json.encode(expression), self.seconds):

@@ -18,6 +18,7 @@ def confine(memory: int) -> None:
 
 
 def main() -> None:
+    sys.path.append(sys.argv[2])
     import nixeval
 
     nixeval.loads("builtins.toJSON { warm = 1; }")
