@@ -10,6 +10,9 @@ SHORT = ("--help", "-h", "list", "show", "explain", "pick")
 
 def main() -> None:
     """Run the command line; the version is answered before anything heavy is loaded."""
+    for name in ("stdout", "stderr"):  # closed by whoever called, as by >&-
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     if sys.argv[1:] == ["--version"]:
         from torchsmith import __version__
 

@@ -137,6 +137,23 @@ def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: 
 
 
 @pytest.mark.needs("nix")
+@pytest.mark.parametrize(
+    ("words", "next"),
+    [
+        (["build", "--simulate"], "build --nixpkgs sample -w builds"),
+        (["rehearse", AVX2, "--dry-run"], f"diff-drv {AVX2} rehearsal-of-{AVX2} --nixpkgs sample -w builds"),
+    ],
+)
+def test_commands_to_copy_name_the_workspace_and_the_tree(
+    words: list[str], next: str, workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TORCHSMITH_NIXPKGS")
+    monkeypatch.chdir(workspace.parent)
+    result = call(*words, "--nixpkgs", "sample", "-w", "builds")
+    assert f"torchsmith {next}" in " ".join((result.out + result.err).split())
+
+
+@pytest.mark.needs("nix")
 def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
     told = json.loads(call("graph", "--json").out)
     torches = [one for one in told["heavy"] if one["kind"] == "torch"]
@@ -163,6 +180,7 @@ def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
         (["eval", "--nixpkgs", "1234567=x"], 2, "invalid", "'1234567'"),
         (["eval", "sm90"], 2, "empty", "sm90"),
         (["eval", "missing.nix"], 2, "not-found", "missing.nix"),
+        (["eval", "torchsmith.toml"], 2, "not-found", "torchsmith.toml is no recipe"),
         (["diff-drv", "cpu", AVX2], 2, "conflict", "cpu"),
         (["diff-drv", AVX2, "/nix/store/x.drv"], 3, "failed", "/nix/store/x.drv"),
         (["impact", "--against", "nothing"], 2, "not-found", "nothing"),

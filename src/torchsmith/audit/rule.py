@@ -121,7 +121,8 @@ def find_rule(id: str) -> Rule:
     """A rule by its id, or a Problem with the nearest one."""
     known = {one.id: one for one in all_rules()}
     if id.upper() not in known:
-        raise NotKnown(f"no rule is called {id}", hint=did_you_mean(id.upper(), known))
+        hint = did_you_mean(id.upper(), known) or f"docs/rules.md lists them: {min(known)} to {max(known)}"
+        raise NotKnown(f"no rule is called {id!r}", hint=hint)
     return known[id.upper()]
 
 

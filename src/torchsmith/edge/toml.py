@@ -218,17 +218,18 @@ def validation_problem(
     message, steps = _split(str(error))
     inner = reduce(_descend, steps, kind)
     table = reduce(_inner, inside, read_table(text, file))
+    path = _refused(table, steps, inner, decode)
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", message):
         word = unknown[1]
         known = [field.encode_name for one in _structs(inner)[:1] for field in msgspec.structs.fields(one)]
         where = place(text, file, (*inside, *_refused(table, (*steps, word), Any, decode)))
         return NotKnown(f"unknown key {word}", hint=did_you_mean(word, known), where=where)
     if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
-        message = f"key {missing[1]} is missing"
+        message, inner = f"key {missing[1]} is missing", _descend(inner, missing[1])
     words = [one for one in (inner, *get_args(inner)) if get_origin(one) is Literal]
     choices = [str(word) for one in words for word in get_args(one)]
-    hint = f"known: {', '.join(choices)}" if choices and message.startswith("Invalid enum value") else ""
-    path = _refused(table, steps, inner, decode)
+    told = choices and (missing or message.startswith("Invalid enum value"))
+    hint = f"known: {', '.join(choices)}" if told else ""
     at = ".".join(str(step) for step in path)
     said = message.replace("`", "")
     said = f"{said[:1].lower()}{said[1:]}" + (f" (in {at})" if at else "")

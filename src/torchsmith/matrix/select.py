@@ -106,6 +106,7 @@ def _term(word: str, catalog: Catalog, whole: str) -> Term:
     everything = [value for known in _vocabulary(catalog).values() for value in known]
     hint = hardware_hint(text, catalog) or hardware_hint(whole, catalog)
     hint = hint or did_you_mean(text, everything, CLOSE) or _known_alike(text, catalog)
+    hint = hint or "such as sm120, sm9*, cpu, cuda13_0, avx512*, package:torchvision, !sm110"
     raise NotKnown(f"selector {word!r} matches no axis", hint=hint)
 
 

@@ -143,6 +143,8 @@ class Checkout:
         names = {name for recipe in recipes for name in (recipe.name, recipe.attr)}
         where = ", ".join(one.shown for one in self.repositories)
         for word in words:
+            if word not in names and Path(word).suffix and Path(word).is_file():
+                raise NotFound(f"{word} is no recipe", hint="recipes are .nix files below .flox/pkgs")
             if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
                 hint = did_you_mean(word, sorted(names))
                 raise NotFound(f"there is no recipe {word} in {where}", hint=hint)
