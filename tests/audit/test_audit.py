@@ -126,6 +126,12 @@ def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path) -> N
     assert (wrong.code, json.loads(wrong.stdout)["error"]["code"]) == (2, "invalid")
 
 
+def test_what_is_mended_or_remembered_is_told_to_programs_too(repo: Path) -> None:
+    remembered = json.loads(torchsmith(repo, "--baseline", "b", "--write-baseline", "--json").stdout)
+    mended = json.loads(torchsmith(repo, "--fix", "--json").stdout)
+    assert len(mended["findings"]) < len(remembered["findings"])
+
+
 def test_safe_fixes_are_shown_before_they_are_made(repo: Path) -> None:
     file = repo / ".flox/pkgs" / CANONICAL
     text = file.read_text()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,9 @@ def test_a_matrix_that_leaves_everything_out_is_exit_1_and_says_where_to_look(
         ["init", "--from", "new", "--cell", "pytorch-python313-cpu-avx2"],
         ["init", "--from", "new", "--profile", "wide"],
         ["graph", "--format", "dot", "--json"],
+        ["list", "--names", "--json"],
+        ["pick", "--names", "--json"],
+        ["audit", "--diff", "--json"],
     ],
     ids=" ".join,
 )
@@ -154,6 +159,31 @@ def test_options_that_exclude_each_other_are_refused(
 def test_host_passes_the_machine_that_was_named_on_to_pick(call: Call) -> None:
     result = call("host", "--gpu", "RTX 4090", "--cpu", "zen4", "--driver", "570")
     assert result.err.splitlines()[-1].endswith("torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570")
+
+
+def test_a_log_of_nothing_says_so(tmp_path: Path, call: Call) -> None:
+    assert call("init", str(tmp_path)).code == 0
+    result = call("log", "-w", str(tmp_path))
+    assert (result.code, result.out) == (0, "")
+    assert "nothing was built" in result.err
+
+
+def test_an_unknown_profile_is_no_fault_of_the_default_file(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = json.loads(call("pick", "--profile", "nope", "--json").out)["error"]
+    known = error["hint"].removeprefix("known: ").split(", ")
+    assert (error["code"], error["where"]) == ("not-known", None)
+    assert len(known) == len({*known}) > 1
+
+
+@pytest.mark.parametrize(("words", "code"), [("list >&-", 0), ("list --json >&-", 0), ("list nope 2>&-", 2)])
+def test_a_stream_that_is_closed_is_not_missed(words: str, code: int, tmp_path: Path) -> None:
+    line = f"exec {sys.executable} -m torchsmith {words}"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "Traceback" not in done.stderr
 
 
 def test_no_columns_at_all_means_that_nobody_knows(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:

@@ -105,6 +105,7 @@ def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path) -> Non
     )
     generate(GenerateRequest(workspace=tmp_path, git=False))
     assert run([PROGRAM, "align", tmp_path]).ok
+    assert run([PROGRAM, "align", "-w", tmp_path]).ok
     (tmp_path / "build-vllm/.flox/pkgs/vllm-python313-cuda12_9-sm90-avx2.nix").unlink()
     shown = run([PROGRAM, "align"], cwd=tmp_path)
     assert shown.code == 1

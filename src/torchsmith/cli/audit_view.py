@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 
@@ -146,12 +147,15 @@ def _print_rule(rule: RuleDocument) -> None:
     write(rule.documentation, hang=0)
 
 
-def print_fixes(report: AuditReport, *, written: bool, workspace: Path | None = None) -> None:
+def print_fixes(
+    report: AuditReport, *, written: bool, workspace: Path | None = None, stream: TextIO | None = None
+) -> None:
     """The safe fixes as a diff; written where asked."""
     files, count = fixed(report.findings)
+    stream = stream or sys.stdout
     for one in files:
-        sys.stdout.write(one.diff())
-    sys.stdout.flush()
+        stream.write(one.diff())
+    stream.flush()
     if written:
         homes = [(workspace or root_of(Path(one.path)), one) for one in files]
         say_recovered(write_apart(homes, "audit --fix"))

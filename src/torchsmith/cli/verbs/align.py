@@ -14,6 +14,7 @@ from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_j
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 from torchsmith.plan.align import Alignment, Unaligned, align, make_missing, write_missing
+from torchsmith.workspace.checkout import workspace_folder
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
 
@@ -49,7 +50,7 @@ def run(
     The exit code is 1 when something is missing; what a package cannot have is not, and the reason is
     said. With [bold]--create[/bold] what is missing is written, of the release that its siblings are of.
     """
-    alignment = align(tuple(paths or (Path(),)), workspace)
+    alignment = align(tuple(paths or (workspace_folder(workspace),)), workspace)
     if create:
         made = make_missing(alignment)
         done = CreatedDocument(write_missing(made), {one.path: one.why for one in made if one.left})
@@ -117,3 +118,5 @@ def _print_created(done: CreatedDocument) -> None:
         warn(f"cannot  {Path(name).name}  {why}")
     if done.written:
         tell("Where a torchsmith.toml rules these repositories, ask for the new cells there too (`include`).")
+    elif not done.impossible:
+        tell("nothing is missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +10,7 @@ from torchsmith.cli.console import exit_if, tell
 from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.problem import Incomplete
+from torchsmith.edge.problem import Conflict, Incomplete
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
 
@@ -39,7 +40,7 @@ def run(
     line: Annotated[str | None, Option("The torch release of recipes that do not say theirs: 2.9.")] = None,
     verbose: Annotated[bool, Option("--verbose", "-v", "Every place, file by file.")] = False,
     explain: Annotated[str | None, Option("What a rule is about, and stop.", metavar="RULE")] = None,
-    jobs: Annotated[int, Option("--jobs", "-j", "Processes; 0 is one a processor.")] = 0,
+    jobs: Annotated[int, Option("--jobs", "-j", "Processes; 0 is one a processor.", min=0)] = 0,
     json: JsonOption = False,
 ) -> None:
     """Say for every recipe whether it is right, why not, and what to do.
@@ -57,6 +58,8 @@ def run(
     if explain is not None:
         view.explain(explain, as_json=json or format == "json")
         return
+    if diff and json:
+        raise Conflict("--diff prints a diff, and --json none", hint="leave one of them out")
     if write_baseline and baseline is None:
         raise Incomplete("--write-baseline needs --baseline FILE, where to write")
     choice = suppress.choose(select or (), ignore or (), None if write_baseline else baseline, line)
@@ -67,13 +70,16 @@ def run(
     if write_baseline and baseline is not None:
         suppress.write_baseline(baseline, report.findings)
         tell(f"{len(report.findings)} findings written to {baseline}")
+        if json:
+            view.print_report(report, "json", (), workspace)
         return
     if diff:
         view.print_fixes(report, written=False)
         return
     if fix:
         opened = workspace_of(places, workspace)
-        view.print_fixes(report, written=True, workspace=opened.root if opened else None)
+        root = opened.root if opened else None
+        view.print_fixes(report, written=True, workspace=root, stream=sys.stderr if json else sys.stdout)
         report = audit(request)
     shown = report if notes else report.without(Severity.NOTE)
     view.print_report(shown, "json" if json else format, paths or (), workspace, verbose=verbose)

@@ -13,6 +13,7 @@ from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
 from torchsmith.cli.console import Painted, columns, next_step, print_json, warn, write
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.params import Option
+from torchsmith.edge.problem import Conflict
 from torchsmith.edge.words import counted, grouped
 from torchsmith.matrix import Cell, LeftOut, Matrix, pname
 from torchsmith.workspace.load import open_workspace
@@ -33,6 +34,8 @@ def run(
     Words about the same axis are alternatives, words about different axes must all hold:
     [bold]sm90 sm120 avx2[/bold] is both GPUs with AVX2. [bold]![/bold] leaves out.
     """
+    if names and (json or left_out):
+        raise Conflict("--names prints names alone", hint="leave --json and --left-out out")
     opened = open_workspace(workspace, profile)
     matrix = opened.select(selectors or [])
     if left_out:

@@ -14,7 +14,7 @@ from torchsmith.cli.console import columns, exit_if, paint, print_json, warn, wr
 from torchsmith.cli.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.params import Option
-from torchsmith.edge.problem import Incomplete, by_name
+from torchsmith.edge.problem import Conflict, Incomplete, by_name
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command, stand_here
 from torchsmith.host.pick import Assigned, Pick, pick
@@ -52,6 +52,8 @@ def run(
     """
     from torchsmith.workspace.load import open_workspace
 
+    if manifest + names + json > 1:
+        raise Conflict("--manifest, --names and --json each print something else", hint="give one of them")
     if create is not None:
         from torchsmith.host.matrix_file import check_free
 
