@@ -34,6 +34,7 @@ from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
 FROM_SOURCE = (SOURCE, "torch-version")
 REVISION = re.compile(r"[0-9a-f]{40}")
+HASH = re.compile(r"[0-9a-z]{52}|[0-9a-f]{64}|sha256-[0-9A-Za-z+/]{43}=")  # as Nix spells it
 FactTable = dict[str, Any]
 
 
@@ -188,6 +189,8 @@ def fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, FactTab
 
 def pin_of(old: str, move: Move, catalog: Catalog) -> tuple[str, FactTable]:
     """The pin's name, and its entry where the catalog has none or lacks the hash."""
+    if move.sha256 and not HASH.fullmatch(move.sha256):
+        raise Invalid(f"{move.sha256!r} is no sha256", hint="as nix-prefetch-url --unpack prints it")
     known = next((pin for pin in catalog.pins.values() if move.rev in (pin.rev, pin.name)), None)
     if known is not None:
         return known.name, {"sha256": move.sha256} if move.sha256 else {}
