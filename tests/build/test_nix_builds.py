@@ -229,7 +229,7 @@ def test_a_copy_that_failed_is_repeated_and_long_shared_builds_are_copied_too(
     cache.unlink()
     again = call(*words)
     assert again.code == 0, again.err
-    assert "0 of 0 jobs done; 1 recipes were there or fetched" in again.err
+    assert "0 of 0 jobs done; 1 recipe there already or fetched" in again.err
     assert CELL in served(cache)
     assert "magma" in served(cache), "the next machine would build it again"
 
@@ -353,7 +353,7 @@ def test_verify_looks_at_what_was_built_and_at_what_was_there(
     there = call(*place.words("build", place.torch, "--verify"))
     assert there.code == 0, there.err
     assert f"{place.torch}: verified" in there.err
-    assert "0 of 0 jobs done; 1 recipes were there or fetched" in there.err
+    assert "0 of 0 jobs done; 1 recipe there already or fetched" in there.err
     assert f"torchsmith verify {place.torch}" not in there.err, "that has been done"
     again = open_record(place.root).verdict(output)
     assert again is not None

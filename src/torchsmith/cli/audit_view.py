@@ -24,7 +24,7 @@ from torchsmith.cli.console import (
     tell,
     write,
 )
-from torchsmith.edge.words import some_of
+from torchsmith.edge.words import counted, some_of
 from torchsmith.workspace.checkout import root_of
 from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.load import FILE
@@ -160,4 +160,5 @@ def print_fixes(
         homes = [(workspace or root_of(Path(one.path)), one) for one in files]
         say_recovered(write_apart(homes, "audit --fix"))
     what = "mended" if written else "can be mended"
-    tell(f"{count} findings in {len(files)} files {what}" if files else "nothing here has a safe fix")
+    found = f"{counted(count, 'finding')} in {counted(len(files), 'file')} {what}"
+    tell(found if files else "nothing here has a safe fix")

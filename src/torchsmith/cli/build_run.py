@@ -36,7 +36,7 @@ from torchsmith.cli.remaining import duration
 from torchsmith.cli.verbs.diagnose import print_diagnosis
 from torchsmith.cli.verified import look_at
 from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking
-from torchsmith.edge.words import grouped, some_of
+from torchsmith.edge.words import counted, grouped, some_of
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Expected, Record
 from torchsmith.workspace.load import Workspace
@@ -122,7 +122,8 @@ def _print_end(ready: Prepared, finished: RunSummary) -> None:
         tell(f"not tried, because what they need failed: {', '.join(finished.skipped)}")
     for name, why in finished.wrong.items():
         tell(f"{name} is built, and not what its name says: {why}", "red")
-    there = f"; {len(finished.settled)} recipes were there or fetched" if finished.settled else ""
+    settled = counted(len(finished.settled), "recipe")
+    there = f"; {settled} there already or fetched" if finished.settled else ""
     tell(f"{len(finished.done)} of {len(ready.plan.jobs)} jobs done{there}")
     names = [name for job in ready.plan.jobs if job.name in finished.done for name in job.recipes]
     right = [name for name in (*names, *finished.settled) if name not in finished.wrong]
@@ -154,7 +155,8 @@ def show_simulation(
     if as_json:
         print_json(SimulationDocument(rows))
     else:
-        basis = f"{len(past)} builds on record, else the catalog's" if past else "the catalog's estimates"
+        known = f"{counted(len(past), 'build')} on record, else " if past else ""
+        basis = f"{known}the catalog's estimates"
         print_simulation(rows, len(jobs), basis)
     _say_next(request)
 
@@ -224,14 +226,14 @@ def print_plan(plan: BuildPlan, line: Printer) -> None:
         told = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
         line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{told}")
     if len(plan.jobs) > LISTED:
-        line(f"… and {len(plan.jobs) - LISTED} more jobs", "dim")
+        line(f"… and {counted(len(plan.jobs) - LISTED, 'more job')}", "dim")
     _print_sums(plan, line)
 
 
 def _print_sums(plan: BuildPlan, line: Printer) -> None:
     to_build = sum(len(job.recipes) for job in plan.jobs)
     line(
-        f"{len(plan.recipes)} recipes: {to_build} to build, {len(plan.present)} in the store, "
+        f"{counted(len(plan.recipes), 'recipe')}: {to_build} to build, {len(plan.present)} in the store, "
         f"{len(plan.fetched)} in a binary cache ({plan.download_mib:.0f} MiB to fetch)"
     )
     print_broken(plan, line)
@@ -241,9 +243,9 @@ def _print_sums(plan: BuildPlan, line: Printer) -> None:
     largest = sorted((one.build_gb for one in plan.expected.values()), reverse=True)[: plan.share.jobs]
     guessed = sum(bool(one.guesses) for one in plan.expected.values())
     if guessed:
-        line(f"guesses stand in the costs of {guessed} jobs; finished builds replace them", "dim")
+        line(f"guesses stand in the costs of {counted(guessed, 'job')}; finished builds replace them", "dim")
     line(
-        f"{len(plan.jobs)} jobs, {duration(plan.seconds_of_work)} of work one after the other; "
+        f"{counted(len(plan.jobs), 'job')}, {duration(plan.seconds_of_work)} of work one after the other; "
         f"{plan.share.jobs} at once with {plan.share.cores} cores each; "
         f"{store:.0f} GB of store, {sum(largest):.0f} GB to build in, "
         f"{plan.per_core_gb:.1f} GB of memory for each compiler"

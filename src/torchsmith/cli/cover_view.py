@@ -11,6 +11,7 @@ from torchsmith.catalog import Sm
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.cli.console import out, plain_table, warn, write
 from torchsmith.cli.options import write_svg
+from torchsmith.edge.words import counted
 from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.matrix import Cell
 
@@ -33,7 +34,7 @@ def _print_fleet(cover: Cover) -> None:
     fleet, different = cover.fleet, len(cover.groups)
     entries = "1 entry" if len(fleet.kinds) == 1 else f"{len(fleet.kinds):,} entries"
     write(f"{_machines(fleet.machines)} in {entries}, {different} of them different")
-    write(f"{len(cover.cells)} candidates")
+    write(f"{counted(len(cover.cells), 'candidate')}")
     for unread in fleet.unread[:SHOWN]:
         warn(f"not read: {unread.where}: {unread.why}")
     if len(fleet.unread) > SHOWN:

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from torchsmith.cli.console import paint, print_json, print_problem, tell, write
 from torchsmith.cli.nix_options import print_failures
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.words import counted
 from torchsmith.nix.embedded import Answer
 from torchsmith.nix.evaluate import EvalResult
 
@@ -57,7 +58,7 @@ def print_results(results: Sequence[EvalResult], *, as_json: bool) -> None:
     builds = len({path for _, path in good})
     cached = sum(result.cached for result, _ in good)
     failed = len(results) - len(good)
-    words = [f"{len(good)} of {len(results)} recipes evaluate to {builds} derivations"]
+    words = [f"{len(good)} of {len(results)} recipes evaluate to {counted(builds, 'derivation')}"]
     words += [f"{cached} cached"] if cached else []
     words += [f"{failed} failed"] if failed else []
     tell(", ".join(words))

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import next_step, out, plain_table, print_json, say_recovered, write
-from torchsmith.edge.words import grouped, some_of
+from torchsmith.edge.words import counted, grouped, some_of
 from torchsmith.plan.package import PackageChange
 from torchsmith.plan.package_entry import PackageRow, package_row
 from torchsmith.workspace.load import Workspace
@@ -70,7 +70,7 @@ def print_change(
     for one in sorted(change.recipes, key=lambda one: f"/{change.name}-" not in one.path)[:SHOWN]:
         write(f"  {one.kind}  {one.path}")
     if len(change.recipes) > SHOWN:
-        write(f"  … and {len(change.recipes) - SHOWN} more recipes")
+        write(f"  … and {counted(len(change.recipes) - SHOWN, 'more recipe')}")
     for one in change.blocked:
         write(f"  left  {one.path}: {one.why}", "yellow")
     if added:
@@ -94,7 +94,7 @@ def _say_probes(change: PackageChange) -> None:
 def _say_cells(change: PackageChange, workspace: Path | None) -> None:
     for reason, names in grouped((why, name) for name, why in change.left_out.items()).items():
         write(f"left out: {some_of(names)}: {reason}")
-    write(f"{len(change.cells)} cells have it")
+    write(f"{counted(len(change.cells), 'cell')} with it")
     if change.cells or change.left_out:
         words = ("eval", f"package:{change.name}") if change.cells else ("list", "--left-out")
         next_step(*words, workspace=workspace)

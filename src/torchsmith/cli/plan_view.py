@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import next_step, paint, print_json, say_recovered, tell, write
-from torchsmith.edge.words import grouped, some_of
+from torchsmith.edge.words import counted, grouped, some_of
 from torchsmith.plan.plan import PHASES, Applied, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
 from torchsmith.workspace.journal import Commit
@@ -62,7 +62,7 @@ def _counts(plan: WorkspacePlan) -> str:
     counts = _counted(plan)
     words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count) or "nothing to do"
     others = [one for one in plan.pending if not one.recipe]
-    rest = f"; {len(others)} other files to write" if others else ""
+    rest = f"; {counted(len(others), 'other file')} to write" if others else ""
     return f"{plan.root}: recipes: {words}; {plan.afterwards} afterwards{rest}"
 
 
@@ -115,7 +115,7 @@ def print_applied(applied: Applied) -> None:
     for (kind, why), paths in grouped(((one.kind, one.why), one.path) for one in applied.left).items():
         tell(paint(f"left    {some_of(paths)}", "yellow", sys.stderr))
         tell(f"        {kind}: {why}", "dim", hang=0)
-    words = f"{len(applied.done)} files done"
+    words = f"{counted(len(applied.done), 'file')} done"
     if applied.left:
         words += f", {len(applied.left)} left to their owner: --adopt takes them over"
     tell(f"{applied.plan.root}: {words}")

@@ -127,7 +127,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     taken = catalog.packages.get(new.name) or same
     if taken is None:
         return
-    own = taken.name in tomllib.loads(_text(workspace.home, PACKAGES))
+    own = taken.name in tomllib.loads(_text(workspace.home, PACKAGES) or "")
     where = catalog.place("packages", (taken.name,)) if own else None
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
     asked = [*_asked(workspace)]

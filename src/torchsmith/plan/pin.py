@@ -18,6 +18,7 @@ from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
 from torchsmith.edge.toml import nodes, parsed, place
 from torchsmith.edge.toml_edit import plain_key, written
+from torchsmith.edge.words import some_of
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.fetch import nixpkgs_address, tarball_hash
@@ -340,9 +341,9 @@ def carry_out(
     with writing(open_workspace(workspace).home, "pin", wait_seconds) as writer:
         proposal = propose(workspace, move, adopt=adopt)
         if proposal.blocked:
-            names, count = [Path(one.path).name for one in proposal.blocked], len(proposal.blocked)
+            names = [Path(one.path).name for one in proposal.blocked]
             raise Refused(
-                f"{count} recipes are not torchsmith's and would stay on the old pin: {', '.join(names[:3])}",
+                f"recipes that are not torchsmith's would stay on the old pin: {some_of(names, 3)}",
                 hint="--adopt takes them over; nothing was written",
             )
         write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, tell_git=False)

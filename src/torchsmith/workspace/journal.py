@@ -21,7 +21,7 @@ import msgspec
 
 from torchsmith.edge.files import exclusive, write_atomic
 from torchsmith.edge.problem import CannotWrite, Failed
-from torchsmith.edge.words import grouped
+from torchsmith.edge.words import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Change
 
@@ -179,7 +179,7 @@ class Writer:
         if journal.decided:
             edited = self._edited_since(journal)
             self._finish(journal)
-            self.recovered = f"a stopped {journal.verb} was finished first: {count} files"
+            self.recovered = f"a stopped {journal.verb} was finished first: {counted(count, 'file')}"
             if edited:
                 self.recovered += f"; edited meanwhile and left: {', '.join(edited)}"
         else:

@@ -11,6 +11,7 @@ from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.problem import Conflict, Incomplete
+from torchsmith.edge.words import counted
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
 
@@ -69,7 +70,7 @@ def run(
     report = audit(request)
     if write_baseline and baseline is not None:
         suppress.write_baseline(baseline, report.findings)
-        tell(f"{len(report.findings)} findings written to {baseline}")
+        tell(f"{counted(len(report.findings), 'finding')} written to {baseline}")
         if json:
             view.print_report(report, "json", (), workspace)
         return

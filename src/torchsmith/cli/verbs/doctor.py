@@ -16,6 +16,7 @@ from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.edge import process
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import Finished, find
+from torchsmith.edge.words import counted
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith doctor"
@@ -223,5 +224,5 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
     if workspace.root is None:
         yield HealthCheck("workspace", "not here", "no torchsmith.toml here or above", "torchsmith init")
         return
-    found = f"{workspace.source.name}, {len(workspace.matrix.cells)} variants"
+    found = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
     yield HealthCheck("workspace", "works", found)

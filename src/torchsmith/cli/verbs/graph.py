@@ -14,6 +14,7 @@ from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_rec
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg, write_svg
 from torchsmith.cli.params import Option
 from torchsmith.edge.problem import Conflict, NotKnown, did_you_mean
+from torchsmith.edge.words import counted
 from torchsmith.nix.graph import Graph, graph_of
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
@@ -93,8 +94,8 @@ def _print_graph(graph: Graph) -> None:
         write(f"{kind}{one.derivation.name:{width}}  {paint(f'below {users}', 'dim')}", hang=9)
     counts = Counter(one.kind for one in graph.heavy)
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    total = f"{len(graph.users)} derivations below {len(graph.recipes)} recipes, {graph.downloads} downloads"
-    tell(f"{total}; long builds: {kinds or 'none'}")
+    below = f"{counted(len(graph.users), 'derivation')} below {counted(len(graph.recipes), 'recipe')}"
+    tell(f"{below}, {counted(graph.downloads, 'download')}; long builds: {kinds or 'none'}")
 
 
 def dot(graph: Graph) -> str:

@@ -9,7 +9,7 @@ from torchsmith.cli.console import next_step, warn, write
 from torchsmith.cli.options import ProfileChoice, complete_cells
 from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.problem import Conflict
-from torchsmith.edge.words import grouped, some_of
+from torchsmith.edge.words import counted, grouped, some_of
 
 EXAMPLE = "torchsmith init builds --profile seed"
 
@@ -57,7 +57,7 @@ def run(
         raise Conflict(f"{folders[1]}: a workspace is one folder", hint="--from takes repositories in")
     folder = folders[0] if folders else Path()
     file, count = start_workspace(folder, profile, cells=cell or (), replace=force)
-    warn(f"wrote {file}: {count} variants")
+    warn(f"wrote {file}: {counted(count, 'variant')}")
     next_step("generate", workspace=folder)
 
 
@@ -82,5 +82,6 @@ def _take_in(repos: list[Path], line: str | None, force: bool) -> None:
     aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
     for block, pin in derived.pins.items():
         warn(f"wrote catalog/lines.toml: {block_words(block)} at nixpkgs {pin}, as all of its recipes are")
-    warn(f"wrote {derived.file}: {len(derived.cells)} variants from {derived.recipes} recipes{aside}")
+    cells, recipes = counted(len(derived.cells), "variant"), counted(derived.recipes, "recipe")
+    warn(f"wrote {derived.file}: {cells} from {recipes}{aside}")
     next_step("plan", workspace=derived.file.parent)

@@ -9,6 +9,7 @@ from torchsmith.cli.console import print_json, tell, write
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.words import counted
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
 PAGE = Path("torchsmith.html")
@@ -48,6 +49,7 @@ def run(
     if file is not None:
         text = page(document, asked.workspace.catalog, pickable(asked))
         write_atomic(file, text)
-        (tell if json else write)(f"{file}: {len(document.cells)} cells, {len(text.encode()) / 1024:.0f} KiB")
+        said = f"{file}: {counted(len(document.cells), 'cell')}, {len(text.encode()) / 1024:.0f} KiB"
+        (tell if json else write)(said)
     if json:
         print_json(document)

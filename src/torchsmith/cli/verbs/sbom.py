@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchsmith.cli.console import exit_if, paint, print_json, tell, warn, write
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.edge.words import some_of
+from torchsmith.edge.words import counted, some_of
 from torchsmith.nix.graph import Inventory, take_stock
 from torchsmith.publish.sbom import Terms, cyclonedx, terms
 
@@ -49,7 +49,8 @@ def _print_terms(inventory: Inventory, title: str) -> None:
         _print_license(one)
     packages, bound = len(inventory.components) + len(inventory.strangers), sum(one.bound for one in listed)
     basis = "what the results in the store hold" if inventory.built else "inputs by evaluation, nothing built"
-    tell(f"{title}: {packages} packages, {len(listed)} licences, {bound} of them not free ({basis})")
+    sums = f"{counted(packages, 'package')}, {counted(len(listed), 'licence')}"
+    tell(f"{title}: {sums}, {bound} of them not free ({basis})")
     if bound:
         warn("read terms that are not free before you hand on a result or an image; --json has every package")
 
