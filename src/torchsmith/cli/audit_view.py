@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
 
 import msgspec
 
@@ -27,7 +26,7 @@ from torchsmith.cli.console import (
 from torchsmith.edge.words import counted, some_of
 from torchsmith.workspace.checkout import root_of
 from torchsmith.workspace.journal import write_apart
-from torchsmith.workspace.load import FILE
+from torchsmith.workspace.load import FILE, Workspace
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 WRITERS = {
@@ -148,16 +147,17 @@ def _print_rule(rule: RuleDocument) -> None:
 
 
 def print_fixes(
-    report: AuditReport, *, written: bool, workspace: Path | None = None, stream: TextIO | None = None
+    report: AuditReport, workspace: Workspace | None = None, format: str = "table", *, written: bool
 ) -> None:
     """The safe fixes as a diff; written where asked."""
     files, count = fixed(report.findings)
-    stream = stream or sys.stdout
+    stream = sys.stdout if format == "table" else sys.stderr
     for one in files:
         stream.write(one.diff())
     stream.flush()
     if written:
-        homes = [(workspace or root_of(Path(one.path)), one) for one in files]
+        root = workspace.root if workspace else None
+        homes = [(root or root_of(Path(one.path)), one) for one in files]
         say_recovered(write_apart(homes, "audit --fix"))
     what = "mended" if written else "can be mended"
     found = f"{counted(count, 'finding')} in {counted(len(files), 'file')} {what}"

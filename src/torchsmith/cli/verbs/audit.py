@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -56,10 +55,11 @@ def run(
     from torchsmith.cli import audit_view as view
     from torchsmith.workspace.checkout import split, workspace_folder, workspace_of
 
+    format = "json" if json else format
     if explain is not None:
-        view.explain(explain, as_json=json or format == "json")
+        view.explain(explain, as_json=format == "json")
         return
-    if diff and json:
+    if diff and format == "json":
         raise Conflict("--diff prints a diff, and --json none", hint="leave one of them out")
     if write_baseline and baseline is None:
         raise Incomplete("--write-baseline needs --baseline FILE, where to write")
@@ -71,17 +71,15 @@ def run(
     if write_baseline and baseline is not None:
         suppress.write_baseline(baseline, report.findings)
         tell(f"{counted(len(report.findings), 'finding')} written to {baseline}")
-        if json:
-            view.print_report(report, "json", (), workspace)
+        if format == "json":
+            view.print_report(report, format, (), workspace)
         return
     if diff:
         view.print_fixes(report, written=False)
         return
     if fix:
-        opened = workspace_of(places, workspace)
-        root = opened.root if opened else None
-        view.print_fixes(report, written=True, workspace=root, stream=sys.stderr if json else sys.stdout)
+        view.print_fixes(report, workspace_of(places, workspace), format, written=True)
         report = audit(request)
     shown = report if notes else report.without(Severity.NOTE)
-    view.print_report(shown, "json" if json else format, paths or (), workspace, verbose=verbose)
+    view.print_report(shown, format, paths or (), workspace, verbose=verbose)
     exit_if(report.of(Severity.ERROR))
