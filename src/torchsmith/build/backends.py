@@ -28,6 +28,7 @@ SIGNALLED = re.compile(r"^(?:error: )?builder for '[^']+' failed due to signal (
 # A builder that hangs or loses its network is noticed after some minutes; one that takes connections and says
 # nothing, after some seconds. Of two values ssh takes the first, so the user's NIX_SSHOPTS count.
 KEEP_ALIVE = "-o ConnectTimeout=20 -o ServerAliveInterval=30 -o ServerAliveCountMax=6"
+Link = tuple[str, int]  # what a link points to, and when it was made
 
 
 @dataclass
@@ -129,9 +130,6 @@ def _write(file: LogFile, event: LogEvent, job: Job) -> None:
             file.write(f"{text}\n")
         case LogPhase() | Steps():
             return
-
-
-Link = tuple[str, int]  # what a link points to, and when it was made
 
 
 def require_flox(instead: str = "") -> Path:

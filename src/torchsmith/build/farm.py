@@ -24,6 +24,29 @@ from torchsmith.workspace.settings import BuilderSettings
 
 MACHINES = Path("/etc/nix/machines")
 LOCAL = ""  # this machine's address
+TIMEOUT = 20.0
+ROOMY_GB = 25.0  # a torch build and its outputs
+# One connection answers everything; sections are told apart by their marks.
+QUESTIONS = {
+    "machine": "uname -m",
+    "nix": "nix-store --version",
+    "disk": 'd=${NIX_STORE_DIR:-/nix/store}; [ -d "$d" ] || d=/; df -Pk "$d" | tail -1',
+    "memory": "grep MemTotal /proc/meminfo",
+    "features": "nix --extra-experimental-features nix-command show-config 2>/dev/null"
+    " | grep -E '^(system-features|extra-platforms) ='",
+    "cpu": "cat /proc/cpuinfo",
+}
+MARK = "==torchsmith=="
+# What ssh says, and what that means.
+UNREACHABLE = {
+    "Permission denied": "refuses our key: put the public key into its authorized_keys",
+    "Host key verification failed": "its host key is not known here: connect once with ssh and check it",
+    "Could not resolve hostname": "its name is not known",
+    "Connection refused": "nothing listens there: is sshd running?",
+    "Connection timed out": "cannot be reached",
+    "No route to host": "cannot be reached",
+}
+Ask = Callable[[Sequence[str]], Finished]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,31 +210,6 @@ def _offer(refused: Collection[str], jobs: Sequence[Job]) -> str:
     words = [f"!{isa}" for isa in without] if by_isa else [job.name for job in rest[:3]]
     more = " ..." if not by_isa and len(rest) > 3 else ""
     return f"build the other {len(rest)}: {shlex.join(['torchsmith', 'build', *words])}{more}"
-
-
-TIMEOUT = 20.0
-ROOMY_GB = 25.0  # a torch build and its outputs
-# One connection answers everything; sections are told apart by their marks.
-QUESTIONS = {
-    "machine": "uname -m",
-    "nix": "nix-store --version",
-    "disk": 'd=${NIX_STORE_DIR:-/nix/store}; [ -d "$d" ] || d=/; df -Pk "$d" | tail -1',
-    "memory": "grep MemTotal /proc/meminfo",
-    "features": "nix --extra-experimental-features nix-command show-config 2>/dev/null"
-    " | grep -E '^(system-features|extra-platforms) ='",
-    "cpu": "cat /proc/cpuinfo",
-}
-MARK = "==torchsmith=="
-# What ssh says, and what that means.
-UNREACHABLE = {
-    "Permission denied": "refuses our key: put the public key into its authorized_keys",
-    "Host key verification failed": "its host key is not known here: connect once with ssh and check it",
-    "Could not resolve hostname": "its name is not known",
-    "Connection refused": "nothing listens there: is sshd running?",
-    "Connection timed out": "cannot be reached",
-    "No route to host": "cannot be reached",
-}
-Ask = Callable[[Sequence[str]], Finished]
 
 
 class BuilderRow(msgspec.Struct, frozen=True):

@@ -10,6 +10,8 @@ from typing import Protocol, TypedDict
 from torchsmith.build.events import Event, Tick
 from torchsmith.record import Work
 
+Tell = Callable[[Event | Tick], None]
+
 
 class JobName(TypedDict):
     """How events name a job."""
@@ -49,9 +51,6 @@ class Job:
     @property
     def work(self) -> Work:
         return Work(self.name, self.package, self.gpu, self.system)
-
-
-Tell = Callable[[Event | Tick], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ from torchsmith.nix.derivation import name_of
 from torchsmith.nix.graph import Graph
 from torchsmith.record import Past, expect
 
+CORES = 16  # of a simulated builder, as the catalog's estimates have
+X86, ARM = "x86_64-linux", "aarch64-linux"
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -202,10 +205,6 @@ def _forced(
     """The longest chain, or all the work on that side shared out over the slots, whichever is more."""
     own = [key for key in all_of[task.key] if chains.tasks[key].system == task.system]
     return max(longest[task.key], chains.work(own) / count)
-
-
-CORES = 16  # of a simulated builder, as the catalog's estimates have
-X86, ARM = "x86_64-linux", "aarch64-linux"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from torchsmith.nix.store import StoreOptions, cache_address, realise_command, v
 from torchsmith.nix.tool import Nix
 from torchsmith.record import VerificationRow
 
+LookAt = Callable[[str, str], VerificationRow | None]  # a recipe's name and output; None: it promises nothing
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -94,9 +96,6 @@ class Copier:
 
     def stop(self) -> None:
         self._processes.stop()
-
-
-LookAt = Callable[[str, str], VerificationRow | None]  # a recipe's name and output; None: it promises nothing
 
 
 @dataclass(frozen=True, slots=True)

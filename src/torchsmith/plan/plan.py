@@ -34,6 +34,7 @@ from torchsmith.workspace.wanted import WantedRepo
 Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
 PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
 REASONS = 3  # of a broken recipe that are told one by one
+OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,6 @@ def auditor(workspace: Workspace) -> Iterator[Judge]:
 
     with Evaluator() if available() else nullcontext() as evaluator:
         yield errors
-
-
-OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,75 @@ FORMAT = len(STEPS)
 AS_JSON = frozenset(("selection", "options", "targets", "outputs"))  # columns
 LATEST = 1e11  # seconds: the year 5138
 T = TypeVar("T")
+# What SQLite says, and what helps; the first that fits.
+CURES = (
+    (("disk is full", "No space left"), "free some space there; what was built is in the Nix store"),
+    (("Permission denied", "Read-only", "readonly", "unable to open"), "make the folder writable for you"),
+    (("locked",), "another torchsmith is writing; try again"),
+    (("newer torchsmith",), "use that torchsmith"),
+    (
+        ("",),
+        "it is damaged: keep a copy, save what can be read with `sqlite3 FILE .recover`, and move it away"
+        " to start a new one; what is in the Nix store stays there",
+    ),
+)
+
+
+def trouble(path: Path, error: Exception) -> Problem:
+    """An error of SQLite or the system as a Problem."""
+    words = str(error)
+    cure = next(cure for signs, cure in CURES if any(sign in words for sign in signs))
+    return Failed(f"cannot use the record {path}: {words}", hint=cure)
+
+
+class Database:
+    """A connection whose errors are Problems; `read_only` works on a copy in memory, wherever the file is."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        try:
+            if read_only:
+                self._connection = _copy(path)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+            self._connection.row_factory = sqlite3.Row
+        except (sqlite3.Error, OSError) as error:
+            raise trouble(path, error) from error
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """All rows of an answer, read at once, so that damage shows here and not later."""
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            raise trouble(self.path, error) from error
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _copy(path: Path) -> sqlite3.Connection:
+    """The file's content in memory; without a right to write, SQLite must be told that nobody else writes."""
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    if not path.exists():
+        return memory
+    try:
+        _load(path, "mode=ro", memory)
+    except sqlite3.OperationalError:
+        _load(path, "immutable=1", memory)
+    return memory
+
+
+def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
+    source = sqlite3.connect(f"file:{quote(str(path.absolute()))}?{way}", uri=True, timeout=30)
+    try:
+        source.backup(into)
+    finally:
+        source.close()
 
 
 def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = False) -> Record:
@@ -257,74 +326,3 @@ class Record:
 def _stored(value: object) -> object:
     """A value as a column holds it: what SQLite has no type for as JSON."""
     return value if value is None or isinstance(value, str | int | float) else json.dumps(value)
-
-
-# What SQLite says, and what helps; the first that fits.
-CURES = (
-    (("disk is full", "No space left"), "free some space there; what was built is in the Nix store"),
-    (("Permission denied", "Read-only", "readonly", "unable to open"), "make the folder writable for you"),
-    (("locked",), "another torchsmith is writing; try again"),
-    (("newer torchsmith",), "use that torchsmith"),
-    (
-        ("",),
-        "it is damaged: keep a copy, save what can be read with `sqlite3 FILE .recover`, and move it away"
-        " to start a new one; what is in the Nix store stays there",
-    ),
-)
-
-
-def trouble(path: Path, error: Exception) -> Problem:
-    """An error of SQLite or the system as a Problem."""
-    words = str(error)
-    cure = next(cure for signs, cure in CURES if any(sign in words for sign in signs))
-    return Failed(f"cannot use the record {path}: {words}", hint=cure)
-
-
-class Database:
-    """A connection whose errors are Problems; `read_only` works on a copy in memory, wherever the file is."""
-
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
-        try:
-            if read_only:
-                self._connection = _copy(path)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
-            self._connection.row_factory = sqlite3.Row
-        except (sqlite3.Error, OSError) as error:
-            raise trouble(path, error) from error
-
-    def execute(self, statement: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        """All rows of an answer, read at once, so that damage shows here and not later."""
-        try:
-            return self._connection.execute(statement, values).fetchall()
-        except (sqlite3.Error, OSError) as error:
-            raise trouble(self.path, error) from error
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _copy(path: Path) -> sqlite3.Connection:
-    """The file's content in memory; without a right to write, SQLite must be told that nobody else writes."""
-    memory = sqlite3.connect(":memory:", isolation_level=None)
-    if not path.exists():
-        return memory
-    try:
-        _load(path, "mode=ro", memory)
-    except sqlite3.OperationalError:
-        _load(path, "immutable=1", memory)
-    return memory
-
-
-def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
-    source = sqlite3.connect(f"file:{quote(str(path.absolute()))}?{way}", uri=True, timeout=30)
-    try:
-        source.backup(into)
-    finally:
-        source.close()

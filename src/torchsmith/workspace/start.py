@@ -57,6 +57,15 @@ exclude = []
 # sm = ["sm90", "sm120"]
 # isa = ["avx2", "avx512"]
 """
+LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
+NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
+REASONS = 3  # told where nothing at all could be taken in
+HEAD = """\
+# Which builds this workspace ships, read off the recipes in {repos}.
+# torchsmith plan says what is right as it is, and what would change. Schema for editors: torchsmith schema
+format = 1
+packages = [{packages}]
+"""
 
 
 def start_workspace(
@@ -93,17 +102,6 @@ def _with_companions(names: Sequence[str]) -> list[Cell]:
                 cell = Cell(variant.of(package), decision.line.name)
                 found[cell.name] = cell
     return list(found.values())
-
-
-LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
-NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
-REASONS = 3  # told where nothing at all could be taken in
-HEAD = """\
-# Which builds this workspace ships, read off the recipes in {repos}.
-# torchsmith plan says what is right as it is, and what would change. Schema for editors: torchsmith schema
-format = 1
-packages = [{packages}]
-"""
 
 
 @dataclass(frozen=True, slots=True)
