@@ -8,8 +8,7 @@ import pytest
 
 from tests.nix.conftest import MINI
 from tests.recipe.conftest import Make, make  # noqa: F401
-from torchsmith.nix.derivation import Derivation, Output, show_derivations
-from torchsmith.nix.drvdiff import compare
+from torchsmith.nix.derivation import Derivation, Output, compare, show_derivations
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, closure, kind_of
 from torchsmith.nix.tool import Nix

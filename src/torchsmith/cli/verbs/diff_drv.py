@@ -12,7 +12,7 @@ from torchsmith.cli.nix_options import NixOptions, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument
 from torchsmith.edge.problem import CannotBuild, Conflict
-from torchsmith.nix.drvdiff import Difference, compare
+from torchsmith.nix.derivation import Difference, compare
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith diff-drv -w b --nixpkgs sample"
