@@ -50,6 +50,11 @@ class Isa(Entry, frozen=True, kw_only=True):
     note: str = ""
 
     @property
+    def family(self) -> str:
+        """avx512 of avx512bf16."""
+        return re.sub(r"(?<=\d)\D.*", "", self.name)
+
+    @property
     def needs(self) -> frozenset[str]:
         """All that a CPU must have."""
         return self.features | self.beyond_flags

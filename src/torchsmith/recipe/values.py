@@ -15,6 +15,7 @@ from torchsmith.edge.problem import CannotBuild
 from torchsmith.matrix import Cell, Flavor, Variant
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
 
+PATCH_FACTS = ("name", "url", "hash", "rev")
 SourceFacts = Mapping[str, str]  # what a template asks of a source: its rev, version, hash ...
 
 
@@ -29,7 +30,7 @@ class RecipeOptions:
 
 
 class CellFacts:
-    """The catalog's entries that a cell refers to."""
+    """The catalog's entries that a cell refers to, and what they make of its template."""
 
     def __init__(self, cell: Cell, catalog: Catalog) -> None:
         variant = self.variant = cell.variant
@@ -61,6 +62,148 @@ class CellFacts:
         """nixpkgs builds for a Jetson part only when it is named, and only on its own platform."""
         return self.gpu is not None and self.gpu.tegra and self.isa.platform in self.gpu.platforms
 
+    def own_values(self) -> dict[str, TemplateValue]:
+        """What a cell differs in from the others of its group."""
+        values: dict[str, TemplateValue] = {
+            "cell": self.variant.cell,
+            "system": self.isa.platform,
+            "cpuFlags": self.isa.flags,
+            "isaTitle": self.isa.title,
+            "cpuNeeds": cpu_words(self.isa),
+        }
+        if self.gpu is not None:
+            data = gpu_data(self.gpu, self.variant, self.catalog)
+            values |= {called: data[name] for called, name in GPU_FACTS.items()}
+            values["smNumber"] = str(self.gpu.sm.number)
+            values["machines"] = machine_words(self.gpu, self.isa, self.catalog)
+        return values
+
+    def common_values(self, options: RecipeOptions) -> dict[str, TemplateValue]:
+        """What all cells of a package, line, Python and CUDA have in common."""
+        variant, line, pin = self.variant, self.line, self.pin
+        package, members = variant.package, self.members
+        stacked = package.needs_torch and (package.torch_by == "set" or len(members) > 1)
+        values: dict[str, TemplateValue] = self.package_values(package) | {
+            "torchStem": variant.of(self.catalog.torch).stem,
+            "torch": line.torch,
+            "prefix": line.prefix,
+            "line": line.name,
+            "python": str(variant.python),
+            "pythonPackages": self._python_packages(),
+            "maxJobs": str(options.max_jobs),
+            "ccache": options.ccache,
+            "torchHash": line.hashes.get("pytorch", ""),
+            "torchOff": self.isa.torch_off,
+            "jetson": self.jetson,
+            "opencvFix": any("opencv-cuda13" in self._fixes(one) for one in members),
+            "core": package.core,
+        }
+        if stacked:
+            values["stack"] = [
+                self.package_values(member)
+                | {"base": self.base_of(member, "pprev"), "end": ";", "brought": member != package}
+                for member in members
+            ]
+        if pin is not None:
+            values |= {"pin.rev": pin.rev, "pin.sha256": pin.sha256}
+        if variant.cuda is not None:
+            values["cuda"] = str(variant.cuda)
+            values["cudaSet"] = self.build.cuda_set or self.catalog.cuda[variant.cuda].attr
+            forms = {way.form for member in members for way in member.gpu_lists}
+            with_torch = values["torchOnGpu"] = package.is_torch or package.needs_torch
+            values["gpuDotted"] = with_torch or "9.0" in forms
+            values["gpuNumbered"] = bool(forms - {"9.0"})
+        for fix in self.build.fixes:
+            for name, patch in self.catalog.fixes[fix].patches.items():
+                values |= {f"patch.{name}.{one}": getattr(patch, one) for one in PATCH_FACTS}
+        if self.build.style == "nightly":
+            values |= self.nightly_values(options)
+        return values
+
+    def nightly_values(self, options: RecipeOptions) -> dict[str, TemplateValue]:
+        """What the nightly's recipes need besides: revisions, and the CUDA package sets by name."""
+        variant, toolkit = self.variant, options.toolkit
+        sources = {"nightly": options.nightly[TORCH], "companion": options.nightly[variant.package.name]}
+        sources |= {"toolkit": toolkit} if toolkit else {}
+        assert variant.cuda is not None, "the nightly has no CPU-only build"
+        assert self.gpu is not None
+        return {
+            **{f"{source}.{name}": value for source, told in sources.items() for name, value in told.items()},
+            "stability": self.build.stability,
+            "cudaMajorSet": f"cudaPackages_{variant.cuda.major}",
+            "cuda.slug": variant.cuda.slug,
+            "capabilityPattern": self.gpu.sm.capability.replace(".", r"\."),
+            "nightlyCell": replace(variant, flavor=Flavor.NIGHTLY).cell,
+            "selfContained": toolkit is None,
+        }
+
+    def package_values(self, package: Package) -> dict[str, TemplateValue]:
+        """What a package itself says: its recipe's own, or one that the recipe brings."""
+        line, upstream = self.line, package.upstream
+        version = line.version_of(package.name)
+        fixes = self._fixes(package)
+        ways = package.gpu_lists if self.variant.cuda else ()
+        told = {by: [_told(way) for way in ways if way.by == by] for by in ("argument", "variable", "cmake")}
+        torch_argument = package.torch_by == "argument" and package.needs_torch
+        values: dict[str, TemplateValue] = {
+            "base": self.base_of(package, f"pkgs.{self._python_packages()}"),
+            "end": "",
+            "stem": self.variant.of(package).stem,
+            "label": package.title,
+            "what": f"{package.title} {self.catalog.release_of(package, line, self.build)}".strip(),
+            "attr": package.attr,
+            "version": version,
+            "lineVersion": bool(version),
+            "fixes": fixes,
+            "needsTorch": package.needs_torch,
+            "torchArgument": torch_argument,
+            "arguments": torch_argument or bool(told["argument"]) or "opencv-cuda13" in fixes,
+            "gpuArguments": told["argument"],
+            "gpuVariables": told["variable"],
+            "gpuFlags": told["cmake"],
+            "gpuFlagNames": "|".join(way.name for way in ways if way.by == "cmake"),
+            "ownSource": upstream is not None and self._own_source(package, version),
+            "sameVersion": version == line.torch,
+            "sourceOwner": upstream.owner if upstream else "",
+            "sourceRepo": upstream.repo if upstream else "",
+            "sourceTag": upstream.tag_of(version) if upstream else "",
+            "sourceHash": line.hashes.get(package.name, ""),
+            "submodules": upstream is not None and upstream.submodules,
+            "ownFlags": package.cpu_flags,
+        }
+        if self.catalog.template_of(package.name) and not version:
+            # A template that asks for them is told that they are not known.
+            unknown = ["version", "sourceTag", "sourceHash"]
+            unknown += [] if upstream else ["sourceOwner", "sourceRepo"]
+            values = {name: value for name, value in values.items() if name not in unknown}
+        return values
+
+    def _python_packages(self) -> str:
+        if self.pin is not None and self.pin.default_python == self.variant.python:
+            return "python3Packages"
+        return self.catalog.pythons[self.variant.python].attr
+
+    def base_of(self, package: Package, scope: str) -> TemplateValue:
+        """The package that a recipe starts from: nixpkgs' own, or the one of the workspace's template."""
+        path = self.catalog.template_of(package.name)
+        return self.own_template(path, scope) if path else f"{scope}.{package.attr}"
+
+    def own_template(self, path: str, scope: str) -> Nested:
+        """A template of the workspace's own, called as nixpkgs calls its packages."""
+        call = "pfinal.callPackage" if scope == "pprev" else f"{scope}.callPackage"
+        beside = {Path(one).name: text for one, text in self.catalog.templates.items()}
+        return Nested(path, f"({call} (", self.catalog.templates[path], ") { })", beside)
+
+    def _own_source(self, package: Package, version: str) -> bool:
+        """Whether a package that is not torch is of another release than the pin's own."""
+        pin = self.pin
+        if package.is_torch or pin is None or not version or self.catalog.template_of(package.name):
+            return False
+        return pin.versions.get(package.name, "") != version
+
+    def _fixes(self, package: Package) -> list[str]:
+        return [name for name in self.build.fixes if self.catalog.fixes[name].serves(package)]
+
 
 # A GPU's facts as templates call them, and the table of a shared file.
 GPU_FACTS = {
@@ -72,30 +215,13 @@ GPU_FACTS = {
 }
 
 
-def own_values(facts: CellFacts) -> dict[str, TemplateValue]:
-    """What a cell differs in from the others of its group."""
-    values: dict[str, TemplateValue] = {
-        "cell": facts.variant.cell,
-        "system": facts.isa.platform,
-        "cpuFlags": facts.isa.flags,
-        "isaTitle": facts.isa.title,
-        "cpuNeeds": cpu_words(facts.isa),
-    }
-    if facts.gpu is not None:
-        data = gpu_data(facts.gpu, facts.variant, facts.catalog)
-        values |= {called: data[name] for called, name in GPU_FACTS.items()}
-        values["smNumber"] = str(facts.gpu.sm.number)
-        values["machines"] = machine_words(facts.gpu, facts.isa, facts.catalog)
-    return values
-
-
 def shared_values(
     cells: Sequence[Cell], catalog: Catalog, options: RecipeOptions
 ) -> dict[str, TemplateValue]:
     """The values of a file that many wrappers share: what differs is looked up by Nix."""
     facts = CellFacts(cells[0], catalog)
     isas = {cell.variant.isa: isa_data(catalog.isas[cell.variant.isa]) for cell in cells}
-    values = common_values(facts, options) | {
+    values = facts.common_values(options) | {
         "shared": True,
         "cell": Expression("cell"),
         "system": Expression("cpu.system"),
@@ -124,67 +250,6 @@ def shared_values(
     return values
 
 
-def common_values(facts: CellFacts, options: RecipeOptions) -> dict[str, TemplateValue]:
-    """What all cells of a package, line, Python and CUDA have in common."""
-    variant, line, pin = facts.variant, facts.line, facts.pin
-    package, members = variant.package, facts.members
-    stacked = package.needs_torch and (package.torch_by == "set" or len(members) > 1)
-    values: dict[str, TemplateValue] = package_values(facts, package) | {
-        "torchStem": variant.of(facts.catalog.torch).stem,
-        "torch": line.torch,
-        "prefix": line.prefix,
-        "line": line.name,
-        "python": str(variant.python),
-        "pythonPackages": _python_packages(facts),
-        "maxJobs": str(options.max_jobs),
-        "ccache": options.ccache,
-        "torchHash": line.hashes.get("pytorch", ""),
-        "torchOff": facts.isa.torch_off,
-        "jetson": facts.jetson,
-        "opencvFix": any("opencv-cuda13" in _fixes(facts, one) for one in members),
-        "core": package.core,
-    }
-    if stacked:
-        values["stack"] = [
-            package_values(facts, member)
-            | {"base": base_of(facts, member, "pprev"), "end": ";", "brought": member != package}
-            for member in members
-        ]
-    if pin is not None:
-        values |= {"pin.rev": pin.rev, "pin.sha256": pin.sha256}
-    if variant.cuda is not None:
-        values["cuda"] = str(variant.cuda)
-        values["cudaSet"] = facts.build.cuda_set or facts.catalog.cuda[variant.cuda].attr
-        forms = {way.form for member in members for way in member.gpu_lists}
-        with_torch = values["torchOnGpu"] = package.is_torch or package.needs_torch
-        values["gpuDotted"] = with_torch or "9.0" in forms
-        values["gpuNumbered"] = bool(forms - {"9.0"})
-    for fix in facts.build.fixes:
-        for name, patch in facts.catalog.fixes[fix].patches.items():
-            values |= {f"patch.{name}.{one}": getattr(patch, one) for one in ("name", "url", "hash", "rev")}
-    if facts.build.style == "nightly":
-        values |= nightly_values(facts, options)
-    return values
-
-
-def nightly_values(facts: CellFacts, options: RecipeOptions) -> dict[str, TemplateValue]:
-    """What the nightly's recipes need besides: revisions, and the CUDA package sets by name."""
-    variant, toolkit = facts.variant, options.toolkit
-    sources = {"nightly": options.nightly[TORCH], "companion": options.nightly[variant.package.name]}
-    sources |= {"toolkit": toolkit} if toolkit else {}
-    assert variant.cuda is not None, "the nightly has no CPU-only build"
-    assert facts.gpu is not None
-    return {
-        **{f"{source}.{name}": value for source, told in sources.items() for name, value in told.items()},
-        "stability": facts.build.stability,
-        "cudaMajorSet": f"cudaPackages_{variant.cuda.major}",
-        "cuda.slug": variant.cuda.slug,
-        "capabilityPattern": facts.gpu.sm.capability.replace(".", r"\."),
-        "nightlyCell": replace(variant, flavor=Flavor.NIGHTLY).cell,
-        "selfContained": toolkit is None,
-    }
-
-
 def cuda_package_values(
     package: CudaPackage, cuda: CudaVersion, pin: Pin, catalog: Catalog
 ) -> dict[str, TemplateValue]:
@@ -201,83 +266,11 @@ def cuda_package_values(
     }
 
 
-def _python_packages(facts: CellFacts) -> str:
-    if facts.pin is not None and facts.pin.default_python == facts.variant.python:
-        return "python3Packages"
-    return facts.catalog.pythons[facts.variant.python].attr
-
-
-def package_values(facts: CellFacts, package: Package) -> dict[str, TemplateValue]:
-    """What a package itself says: its recipe's own, or one that the recipe brings."""
-    line, upstream = facts.line, package.upstream
-    version = line.version_of(package.name)
-    fixes = _fixes(facts, package)
-    ways = package.gpu_lists if facts.variant.cuda else ()
-    told = {by: [_told(way) for way in ways if way.by == by] for by in ("argument", "variable", "cmake")}
-    torch_argument = package.torch_by == "argument" and package.needs_torch
-    values: dict[str, TemplateValue] = {
-        "base": base_of(facts, package, f"pkgs.{_python_packages(facts)}"),
-        "end": "",
-        "stem": facts.variant.of(package).stem,
-        "label": package.title,
-        "what": f"{package.title} {facts.catalog.release_of(package, line, facts.build)}".strip(),
-        "attr": package.attr,
-        "version": version,
-        "lineVersion": bool(version),
-        "fixes": fixes,
-        "needsTorch": package.needs_torch,
-        "torchArgument": torch_argument,
-        "arguments": torch_argument or bool(told["argument"]) or "opencv-cuda13" in fixes,
-        "gpuArguments": told["argument"],
-        "gpuVariables": told["variable"],
-        "gpuFlags": told["cmake"],
-        "gpuFlagNames": "|".join(way.name for way in ways if way.by == "cmake"),
-        "ownSource": upstream is not None and _own_source(facts, package, version),
-        "sameVersion": version == line.torch,
-        "sourceOwner": upstream.owner if upstream else "",
-        "sourceRepo": upstream.repo if upstream else "",
-        "sourceTag": upstream.tag_of(version) if upstream else "",
-        "sourceHash": line.hashes.get(package.name, ""),
-        "submodules": upstream is not None and upstream.submodules,
-        "ownFlags": package.cpu_flags,
-    }
-    if facts.catalog.template_of(package.name) and not version:
-        # A template that asks for them is told that they are not known.
-        unknown = ("version", "sourceTag", "sourceHash") + (() if upstream else ("sourceOwner", "sourceRepo"))
-        values = {name: value for name, value in values.items() if name not in unknown}
-    return values
-
-
-def base_of(facts: CellFacts, package: Package, scope: str) -> TemplateValue:
-    """The package that a recipe starts from: nixpkgs' own, or the one of the workspace's template."""
-    path = facts.catalog.template_of(package.name)
-    return own_template(facts.catalog, path, scope) if path else f"{scope}.{package.attr}"
-
-
-def own_template(catalog: Catalog, path: str, scope: str) -> Nested:
-    """A template of the workspace's own, called as nixpkgs calls its packages."""
-    call = "pfinal.callPackage" if scope == "pprev" else f"{scope}.callPackage"
-    beside = {Path(one).name: text for one, text in catalog.templates.items()}
-    return Nested(path, f"({call} (", catalog.templates[path], ") { })", beside)
-
-
 def _told(way: GpuList) -> dict[str, TemplateValue]:
     """A name by which a build is told its GPU, and how that spells it."""
     dotted = way.form == "9.0"
     target = Expression("gpuArchSM" if dotted else "gpuNumber")
     return {"gpuName": way.name, "gpuTarget": target, "gpuTail": "" if dotted else way.form[2:]}
-
-
-def _own_source(facts: CellFacts, package: Package, version: str) -> bool:
-    """Whether a package that is not torch is of another release than the pin's own."""
-    pin = facts.pin
-    if package.is_torch or pin is None or not version or facts.catalog.template_of(package.name):
-        return False
-    return pin.versions.get(package.name, "") != version
-
-
-def _fixes(facts: CellFacts, package: Package) -> list[str]:
-    return [name for name in facts.build.fixes if facts.catalog.fixes[name].serves(package)]
 
 
 def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, NixValue]:

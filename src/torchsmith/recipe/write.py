@@ -12,17 +12,7 @@ from torchsmith.edge.words import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import Begun, Filled, TemplateValue, lines_of, partly, render, template
-from torchsmith.recipe.values import (
-    CellFacts,
-    RecipeOptions,
-    base_of,
-    common_values,
-    cuda_package_values,
-    own_template,
-    own_values,
-    package_values,
-    shared_values,
-)
+from torchsmith.recipe.values import CellFacts, RecipeOptions, cuda_package_values, shared_values
 
 MARK = "torchsmithPackage"  # what a probe calls a package of the matrix in its derivation
 NO_ATTRIBUTE = "nixpkgs' Python packages have no such attribute; alike:"
@@ -82,15 +72,15 @@ class RecipeWriter:
         # The nightly's common part names its cell, so each cell of it is a group of its own.
         key = cell.name if facts.build.style == "nightly" else facts.group
         if key not in self._begun:
-            own = own_values(facts)
-            values = common_values(facts, self.options) | own
+            own = facts.own_values()
+            values = facts.common_values(self.options) | own
             self._check(facts, values)
             self._begun[key] = partly(template(family(facts)), values, own)
         variant = cell.variant
         # Cells of other packages and Pythons say the same of their GPU and CPU.
         alike = variant.cell.removeprefix(variant.python.slug)
         if alike not in self._filled:
-            self._filled[alike] = Filled(own_values(facts))
+            self._filled[alike] = Filled(facts.own_values())
         body = self._filled[alike].render(self._begun[key], {"cell": variant.cell})
         return with_header(body, about(cell), ".nix")
 
@@ -140,17 +130,17 @@ class RecipeWriter:
             "mark": MARK,
             "torchName": self.catalog.torch.name,
             "marks": [
-                {"markAttr": one.attr, "markName": one.name, "markBase": base_of(facts, one, "pprev")}
+                {"markAttr": one.attr, "markName": one.name, "markBase": facts.base_of(one, "pprev")}
                 for one in others
                 if "." not in one.attr
             ],
             "own": bool(own),
-            "base": own_template(self.catalog, own, "pprev") if own else "",
+            "base": facts.own_template(own, "pprev") if own else "",
             "beginning": package.attr[:4],
             "noAttribute": NO_ATTRIBUTE,
         }
-        common = common_values(facts, self.options) | package_values(facts, package)
-        return lines_of(template("probe.nix"), common | own_values(facts) | values)
+        common = facts.common_values(self.options) | facts.package_values(package)
+        return lines_of(template("probe.nix"), common | facts.own_values() | values)
 
     def cuda_package(self, package: CudaPackage, cuda: CudaVersion, pin: Pin) -> str:
         """A recipe of build-cudatoolkit."""

@@ -260,3 +260,9 @@ def test_a_value_in_parentheses_has_the_place_of_its_literal() -> None:
 def test_a_name_that_is_inherited_twice_is_followed() -> None:
     [said] = read("let v = { w = 1; }; inherit (v) w; in { a = { inherit w; }; }").bound("a")
     assert said.value == {"w": 1}
+
+
+def test_an_overlay_in_parentheses_changes_what_is_inside_of_them() -> None:
+    packages = "(prev.python3Packages.override { overrides = pfinal: pprev: { torch = pprev.torch; }; })"
+    text = f"import <nixpkgs> {{ overlays = [ (final: prev: {{ python3Packages = {packages}; }}) ]; }}"
+    assert [overlay.packages for overlay in read(text).overlays] == [("python3Packages.torch",)]

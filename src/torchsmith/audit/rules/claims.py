@@ -45,10 +45,9 @@ def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
         if claim.kind == "isa":
             other = subject.catalog.isas[isas[claim.value]]
             # AVX-512 in an AVX-512 BF16 build is no contradiction, nor is what stands beside its own name.
-            family = _family(isa.name) == _family(other.name)
-            beside = (span.line, claim.thought) in own
+            near = isa.family == other.family or (span.line, claim.thought) in own
             implied = subject.convention is not None and other.features <= isa.features
-            right = other.name == isa.name or (implied and (family or beside))
+            right = other.name == isa.name or (implied and near)
         else:
             right = claim.value in isa.needs or claim.value.replace("_", "") in isa.needs
         if not right:
@@ -58,11 +57,6 @@ def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
         if listed and sorted(listed[1].split(", ")) != sorted(isa.features):
             wrong = ", ".join(sorted(set(listed[1].split(", ")) ^ isa.features)) or "one twice"
             yield Defect(f"the list of CPU features is not that of {isa.name}: {wrong}", text.span)
-
-
-def _family(isa: str) -> str:
-    """avx512 of avx512bf16."""
-    return re.sub(r"(?<=\d)\D.*", "", isa)
 
 
 @rule("TS603", "prose names another CUDA", sure=LIKELY)

@@ -37,7 +37,6 @@ FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
 SWITCHED_ON = re.compile(r"(?<!\w)-m(?!no-)")
 SWITCHED_OFF = re.compile(r"\b(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
-FAMILY = re.compile(r"[a-z]+\d*")  # avx512 of avx512bf16
 
 
 def _enabled(flags: tuple[str, ...]) -> set[str]:
@@ -72,7 +71,7 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         missing = [flag for flag in isa.flags if flag not in flags and not flag.startswith("-mno-")]
         extra = [flag for flag in flags if flag not in isa.flags]
         # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
-        telling = [flag for flag in missing if flag.startswith(f"-m{FAMILY.match(isa.name)[0]}")]  # type: ignore[index]
+        telling = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
         sure = None if extra or telling or "-march" in " ".join(missing) else subject.convention
         sets = {flag for one in subject.catalog.isas.values() for flag in one.flags}
         if any(flag.startswith("-march=") and flag not in sets for flag in extra):

@@ -282,19 +282,10 @@ def _parsed(path: Path, changed: int, size: int) -> Syntax:
     return parse(read_text(path).encode(), str(path))
 
 
+@lru_cache(maxsize=32)
 def _table(syntax: Syntax, path: Path, imports: int) -> Value:
     """What a file without arguments holds, folded once for all that import it."""
-    for known, value in _tables:
-        if known is syntax:
-            return value
-    value = ConstantFolder(syntax, {}, path, imports).fold(syntax.root)
-    _tables.append((syntax, value))
-    del _tables[:-TABLES]
-    return value
-
-
-_tables: list[tuple[Syntax, Value]] = []
-TABLES = 32  # files that are remembered
+    return ConstantFolder(syntax, {}, path, imports).fold(syntax.root)
 
 
 def _all_text(values: list[Value]) -> TypeGuard[list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, cast, get_args
 
 from torchsmith.recipe.read.said import NixpkgsImport, Overlay, OverrideKind, Said, Value, as_text
-from torchsmith.recipe.read.scope import attr_names, bindings_of, names_of, resolved, statements
+from torchsmith.recipe.read.scope import attr_names, bindings_of, names_of, resolved, statements, unwrapped
 from torchsmith.recipe.read.syntax import Syntax, part
 from torchsmith.recipe.read.tree import RecipeTree
 
@@ -157,8 +157,6 @@ def override_kind(syntax: Syntax, function: Node) -> OverrideKind | None:
 
 def _way(syntax: Syntax, node: Node) -> OverrideKind | None:
     """The last override that an expression applies."""
-    while node.type == "parenthesized_expression":
-        node = part(node, "expression")
     return override_kind(syntax, part(node, "function")) if node.type == "apply_expression" else None
 
 
@@ -166,6 +164,7 @@ def _package_overrides(
     syntax: Syntax, node: Node, names: Collection[str] = ("overrides", "packageOverrides")
 ) -> Node | None:
     """The function in `python3Packages.override { overrides = pfinal: pprev: { ... }; }`."""
+    node = unwrapped(node)
     if _way(syntax, node) != "override":
         return None
     argument = body_of(node.child_by_field_name("argument"))

@@ -121,15 +121,21 @@ def bound_to(syntax: Syntax, node: Node) -> Node | None:
     return lookup(syntax, node, syntax.text(node)).expression if node.type == "variable_expression" else None
 
 
+def unwrapped(node: Node) -> Node:
+    """An expression without the parentheses around it."""
+    while node.type == "parenthesized_expression":
+        node = part(node, "expression")
+    return node
+
+
 def resolved(syntax: Syntax, node: Node) -> Node:
     """What a variable stands for."""
+    node = unwrapped(node)
     for _ in range(STEPS):
-        while node.type == "parenthesized_expression":
-            node = part(node, "expression")
         bound = bound_to(syntax, node)
         if bound is None:
             break
-        node = bound
+        node = unwrapped(bound)
     return node
 
 

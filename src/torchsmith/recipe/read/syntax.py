@@ -65,7 +65,7 @@ class Unreadable(Problem):
     """Text that the grammar cannot read; what it says is then unknown, not guessed at."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Syntax:
     """A parsed file. `exact` is False where positions are not those of the file itself."""
 
