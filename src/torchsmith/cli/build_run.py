@@ -10,23 +10,12 @@ from pathlib import Path
 
 import msgspec
 
+from torchsmith.build import schedule
 from torchsmith.build.farm import Builder
 from torchsmith.build.job import Job
 from torchsmith.build.jobs import recipes_above
 from torchsmith.build.plan import Broken, BuildPlan, Share
 from torchsmith.build.run import RunSummary
-from torchsmith.build.schedule import (
-    Chains,
-    Simulated,
-    Task,
-    farm_of,
-    farms,
-    longest_chain_first,
-    simulate,
-    simulate_farms,
-    simulated_jobs,
-    tasks_of,
-)
 from torchsmith.build.start import BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import Printer, command, err, next_step, paint, print_json, tell, write
@@ -48,7 +37,7 @@ SHOWN = 6  # results, and recipes above a job that failed
 class SimulationDocument(msgspec.Struct, frozen=True):
     """The same builds on farms of several sizes, in hours."""
 
-    farms: list[Simulated]
+    farms: list[schedule.Simulated]
 
 
 def asked_before(
@@ -145,11 +134,11 @@ def show_simulation(
     print_broken(plan, tell)
     if not plan.graph.recipes:
         raise Empty("no recipe evaluates, so there is nothing to simulate", exit=Exit.NOT_RIGHT)
-    jobs = simulated_jobs(plan.graph, workspace.catalog)
+    jobs = schedule.simulated_jobs(plan.graph, workspace.catalog)
     past = record.past()
     builders = ready.builders if workspace.settings.builder and not request.local else ()
-    tasks = tasks_of(jobs, workspace.catalog, past)
-    rows = simulate_farms(tasks, (1, 4, 16), builders)
+    tasks = schedule.tasks_of(jobs, workspace.catalog, past)
+    rows = schedule.simulate_farms(tasks, (1, 4, 16), builders)
     if svg is not None:
         _draw(tasks, builders, svg)
     if as_json:
@@ -176,14 +165,14 @@ def drawable(svg: Path | None, *, simulate: bool) -> None:
     check_svg(svg)
 
 
-def _draw(tasks: Sequence[Task], builders: Sequence[Builder], svg: Path) -> None:
+def _draw(tasks: Sequence[schedule.Task], builders: Sequence[Builder], svg: Path) -> None:
     """Our order on the workspace's builders, or on sixteen."""
     from torchsmith.page.pictures import schedule_picture
 
-    drawn = {"your builders": farm_of(builders)} if builders else farms(tasks, (16,))
+    drawn = {"your builders": schedule.farm_of(builders)} if builders else schedule.farms(tasks, (16,))
     name, slots = next(iter(drawn.items()))
-    schedule = simulate(tasks, slots, longest_chain_first(Chains(tasks)))
-    write_svg(schedule_picture(schedule, tasks, name), svg)
+    placed = schedule.simulate(tasks, slots, schedule.longest_chain_first(schedule.Chains(tasks)))
+    write_svg(schedule_picture(placed, tasks, name), svg)
 
 
 def next_steps(
@@ -293,7 +282,7 @@ def plan_document(plan: BuildPlan) -> BuildPlanDocument:
     return BuildPlanDocument(*there, plan.download_mib, plan.broken, plan.share, [*map(planned, plan.jobs)])
 
 
-def print_simulation(rows: list[Simulated], jobs: int, basis: str) -> None:
+def print_simulation(rows: list[schedule.Simulated], jobs: int, basis: str) -> None:
     """Makespans in hours against the bound."""
     write(f"{jobs} long builds from nothing, one at a time on each 16-core builder; durations: {basis}")
     write(f"{'farm':18} {'torchsmith':>11} {'above':>6} {'Nix':>9} {'above':>6} {'bound':>9}", "cyan")

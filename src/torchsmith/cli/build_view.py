@@ -14,19 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from torchsmith.build.events import (
-    Event,
-    JobBuilding,
-    JobEnded,
-    JobPhase,
-    JobRetried,
-    JobStarted,
-    JobSteps,
-    RecipeVerified,
-    Remark,
-    RunStarted,
-    Tick,
-)
+from torchsmith.build import events
 from torchsmith.build.job import Tell
 from torchsmith.build.plan import BuildPlan
 from torchsmith.cli.remaining import Remaining, cut, duration, moment
@@ -37,9 +25,9 @@ NAMED = 24  # columns that a name needs to be told from others: CUDA, GPU and in
 MARKS = {"done": "✓", "failed": "✗", "skipped": "-"}
 
 
-def tell_json(event: Event | Tick) -> None:
+def tell_json(event: events.Event | events.Tick) -> None:
     """One JSON object a line."""
-    if not isinstance(event, Tick):
+    if not isinstance(event, events.Tick):
         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         sys.stdout.flush()
 
@@ -52,36 +40,36 @@ class PlainView:
         self.names = names
         self._tenths: dict[str, int] = {}
 
-    def tell(self, event: Event | Tick) -> None:
+    def tell(self, event: events.Event | events.Tick) -> None:
         words = self._words(event)
         if words:
             self.console.print(Text(words), soft_wrap=True)
 
-    def _words(self, event: Event | Tick) -> str:
+    def _words(self, event: events.Event | events.Tick) -> str:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 return f"{event.counts.get('waiting', 0)} jobs"
-            case JobStarted():
+            case events.JobStarted():
                 expected = f", about {duration(event.expected)}" if event.expected >= 1 else ""
                 again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
                 return f"{event.name}: started{again}{expected}"
-            case JobSteps():
+            case events.JobSteps():
                 tenth = event.done * 10 // max(event.total, 1)
                 if tenth <= self._tenths.get(event.job, 0):
                     return ""
                 self._tenths[event.job] = tenth
                 return f"{self._name(event.job)}: {event.done} of {event.total} steps"
-            case JobBuilding() if event.builder:
+            case events.JobBuilding() if event.builder:
                 return f"{self._name(event.job)}: {event.derivation} on {event.builder}"
-            case JobRetried():
+            case events.JobRetried():
                 return f"{event.name}: {event.words}; {_again(event)}"
-            case JobEnded():
+            case events.JobEnded():
                 took = f" in {duration(event.seconds)}" if event.seconds else ""
                 told = f": {event.words}" if event.words else ""
                 return f"{event.name}: {event.state}{took}{told}"
-            case RecipeVerified():
+            case events.RecipeVerified():
                 return f"{event.name}: {_promise(event)}"
-            case Remark():
+            case events.Remark():
                 return f"{event.name}: {event.words}" if event.name else event.words
             case _:
                 return ""
@@ -99,13 +87,13 @@ class _Shown:
     total: int = 0
     builder: str = ""
 
-    def progress(self, event: JobPhase | JobSteps | JobBuilding) -> None:
+    def progress(self, event: events.JobPhase | events.JobSteps | events.JobBuilding) -> None:
         match event:
-            case JobPhase():
+            case events.JobPhase():
                 self.phase = event.phase.removesuffix("Phase")
-            case JobSteps():
+            case events.JobSteps():
                 self.done, self.total = event.done, event.total
-            case JobBuilding():
+            case events.JobBuilding():
                 self.builder = event.builder
 
 
@@ -130,29 +118,29 @@ class LiveView:
         packages = {job.key: job.package for job in self.plan.jobs}
         self.remaining = Remaining(expected, packages, self.slots)
 
-    def tell(self, event: Event | Tick) -> None:
+    def tell(self, event: events.Event | events.Tick) -> None:
         match event:
-            case JobStarted():
+            case events.JobStarted():
                 self.resting.pop(event.job, None)
                 self.running[event.job] = _Shown(event.name, time.monotonic())
-            case JobPhase() | JobSteps() | JobBuilding() if event.job in self.running:
+            case events.JobPhase() | events.JobSteps() | events.JobBuilding() if event.job in self.running:
                 self.running[event.job].progress(event)
-            case JobEnded():
+            case events.JobEnded():
                 self._ended(event)
-            case JobRetried():
+            case events.JobRetried():
                 self.running.pop(event.job, None)
                 self.resting[event.job] = (event.name, time.monotonic() + event.seconds)
                 self._print(Text(f"↻ {event.name}: {event.words}; {_again(event)}", style="yellow"))
-            case RecipeVerified():
+            case events.RecipeVerified():
                 self._print(Text(f"  {event.name}: {_promise(event)}", style="green" if event.ok else "red"))
-            case Remark():
+            case events.Remark():
                 about = f"{event.name}: " if event.name else ""
                 self._print(Text(f"  {about}{event.words}", style="yellow"))
             case _:
                 pass
         self.live.update(self._table())
 
-    def _ended(self, event: JobEnded) -> None:
+    def _ended(self, event: events.JobEnded) -> None:
         self.running.pop(event.job, None)
         self.counts[event.state] = self.counts.get(event.state, 0) + 1
         if event.state == "done":
@@ -211,12 +199,12 @@ def watching(plan: BuildPlan, console: Console, *, as_json: bool, slots: int = 1
         yield PlainView(console, {job.key: job.name for job in plan.jobs}).tell
 
 
-def _promise(event: RecipeVerified) -> str:
+def _promise(event: events.RecipeVerified) -> str:
     """Whether a build is what its name says."""
     return "verified" if event.ok else f"not what its name says: {event.words}"
 
 
-def _again(event: JobRetried) -> str:
+def _again(event: events.JobRetried) -> str:
     """When and how a job is tried again."""
     if event.cores:
         return f"trying again with {event.cores} cores"

@@ -11,7 +11,7 @@ from importlib.resources import files
 from torchsmith.catalog import Catalog
 from torchsmith.edge.words import grouped
 from torchsmith.matrix import Cell
-from torchsmith.page.document import STATES, PageCell, PageDocument
+from torchsmith.page.document import STATES, CellState, PageCell, PageDocument
 from torchsmith.page.embedded import as_script_data, embedded, source_hash
 from torchsmith.page.markup import Child, Markup, tag
 from torchsmith.page.stories import address, stories
@@ -70,24 +70,7 @@ def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str
 def _header(document: PageDocument, sections: Sequence[tuple[str, str]]) -> Markup:
     real = [cell for cell in document.cells if cell.state != "impossible"]
     counts = Counter(cell.state for cell in document.cells)
-    chips = [
-        tag(
-            "li",
-            tag(
-                "button",
-                _sign(state),
-                f" {title} ",
-                tag("b", str(counts[state])),
-                type="button",
-                class_=f"chip s-{state}",
-                data_state=state,
-                aria_pressed="false",
-                title=about,
-            ),
-        )
-        for state, (_, title, about) in STATES.items()
-        if counts[state]
-    ]
+    chips = [tag("li", _chip(state, counts[state])) for state in STATES if counts[state]]
     links = [tag("a", title, href=f"#{name}") for name, title in (("matrix", "Matrix"), *sections)]
     other = sum(not cell.package for cell in document.cells)
     words = f"{len(real) - other} cells" + (f", {other} other recipes" if other else "")
@@ -102,8 +85,14 @@ def _header(document: PageDocument, sections: Sequence[tuple[str, str]]) -> Mark
     )
 
 
-def _sign(state: str) -> Markup:
-    return tag("span", STATES[state][0], class_="sign", aria_hidden="true")  # type: ignore[index]
+def _chip(state: CellState, count: int) -> Markup:
+    """A state and how many cells have it, to be pressed."""
+    sign, title, about = STATES[state]
+    words = (tag("span", sign, class_="sign", aria_hidden="true"), f" {title} ", tag("b", str(count)))
+    kind = f"chip s-{state}"
+    return tag(
+        "button", words, type="button", class_=kind, data_state=state, aria_pressed="false", title=about
+    )
 
 
 def _section(name: str, title: str, content: Child) -> Markup:

@@ -15,20 +15,8 @@ from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.edge.words import counted, grouped
 from torchsmith.host.cover import FleetPlan
 from torchsmith.nix.graph import Graph
+from torchsmith.page import draw
 from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
-from torchsmith.page.draw import (
-    COLOURS,
-    WIDTH,
-    BarRow,
-    DrawnJob,
-    DrawnLink,
-    Picture,
-    Series,
-    bars,
-    curve,
-    gantt,
-    sharing,
-)
 from torchsmith.page.stories import duration
 
 NAMES = ("blue", "green", "orange", "violet", "red", "grey")  # of COLOURS
@@ -38,41 +26,43 @@ MOST_ROWS = 60
 DATE = 120  # pixels that a date below an axis needs
 
 
-def graph_picture(graph: Graph) -> Picture:
+def graph_picture(graph: Graph) -> draw.Picture:
     """Recipes and the long builds below them."""
     return shared_picture(
         [SharedBuild(one.kind, one.derivation.name, one.users, True) for one in graph.heavy]
     )
 
 
-def shared_picture(shared: Sequence[SharedBuild]) -> Picture:
+def shared_picture(shared: Sequence[SharedBuild]) -> draw.Picture:
     """The same from a document; builds of one name are told apart by number."""
     links, seen = [], Counter[str]()
     for one in shared:
         seen[one.name] += 1
         name = one.name if seen[one.name] == 1 else f"{one.name} ({seen[one.name]})"
-        links += [DrawnLink(user, name, one.kind) for user in one.users]
+        links += [draw.DrawnLink(user, name, one.kind) for user in one.users]
     links.sort(key=lambda link: tuple(reversed(link.user.split("-", 1))))  # a torch beside its companions
     several = sum(len(one.users) > 1 for one in shared)
-    return sharing(f"{len(shared)} long builds, {several} of them below several recipes", links)
+    return draw.sharing(f"{len(shared)} long builds, {several} of them below several recipes", links)
 
 
-def schedule_picture(schedule: Schedule, tasks: Sequence[Task], farm: str) -> Picture:
+def schedule_picture(schedule: Schedule, tasks: Sequence[Task], farm: str) -> draw.Picture:
     """A simulated run, a lane each builder."""
     known = {task.key: task for task in tasks}
     systems = sorted({task.system for task in tasks})
-    colours = {system: COLOURS[at % len(COLOURS)] for at, system in enumerate(systems)}
+    colours = {system: draw.COLOURS[at % len(draw.COLOURS)] for at, system in enumerate(systems)}
     placed = [(one, known[one.key]) for one in schedule.placed]
-    spans = [DrawnJob(one.slot, one.start, one.end, job.name, colours[job.system]) for one, job in placed]
+    spans = [
+        draw.DrawnJob(one.slot, one.start, one.end, job.name, colours[job.system]) for one, job in placed
+    ]
     words = f"{len(spans)} builds on {farm} in {duration(schedule.makespan)}"
     legend = ", ".join(f"{NAMES[at % len(NAMES)]}: {system}" for at, system in enumerate(systems))
-    return gantt(words, spans, words=f"{words} ({legend})" if len(systems) > 1 else words)
+    return draw.gantt(words, spans, words=f"{words} ({legend})" if len(systems) > 1 else words)
 
 
-def run_picture(run: PageRun) -> Picture:
+def run_picture(run: PageRun) -> draw.Picture:
     """A run of the record: a lane each builder, failures with a sign."""
     spans = [
-        DrawnJob(
+        draw.DrawnJob(
             job.builder or "this machine",
             job.start,
             max(job.end, job.start + run.seconds / 400),
@@ -84,7 +74,7 @@ def run_picture(run: PageRun) -> Picture:
     failed = sum(job.state == "failed" for job in run.jobs)
     words = f"run {run.id}: {len(spans)} jobs in {duration(run.seconds)}"
     words += f", {failed} failed (red, ✗)" if failed else ""
-    return gantt(words, spans, words=words)
+    return draw.gantt(words, spans, words=words)
 
 
 def cover_points(plans: Sequence[FleetPlan], machines: int) -> PageCover:
@@ -93,12 +83,12 @@ def cover_points(plans: Sequence[FleetPlan], machines: int) -> PageCover:
     return PageCover(machines, tuple(points))
 
 
-def cover_curve(cover: PageCover, width: int = WIDTH) -> Picture:
+def cover_curve(cover: PageCover, width: int = draw.WIDTH) -> draw.Picture:
     """What each further variant buys: machines that are served, and served as well as possible."""
-    served = Series("served", [(size, all_) for size, all_, _ in cover.points])
-    best = Series("at their best", [(size, best) for size, _, best in cover.points])
+    served = draw.Series("served", [(size, all_) for size, all_, _ in cover.points])
+    best = draw.Series("at their best", [(size, best) for size, _, best in cover.points])
     words = f"variants; machines served by the best plan of each size, of {cover.machines:,}"
-    return curve(words, [served, best], words, width=width)
+    return draw.curve(words, [served, best], words, width=width)
 
 
 def used_rows(rows: Sequence[TargetRow], gpu: Gpu, catalog: Catalog) -> list[TargetRow]:
@@ -115,21 +105,21 @@ def used_rows(rows: Sequence[TargetRow], gpu: Gpu, catalog: Catalog) -> list[Tar
     return []
 
 
-def verify_picture(report: Report, catalog: Catalog) -> Picture:
+def verify_picture(report: Report, catalog: Catalog) -> draw.Picture:
     """For every GPU that a build serves, how much of its GPU code that GPU uses (the rest is hollow); and
     what there is."""
     total = sum(row.size for row in report.gpu)
-    rows: list[BarRow | str] = [f"What a GPU uses of {megabytes(total)} of GPU code"]
+    rows: list[draw.BarRow | str] = [f"What a GPU uses of {megabytes(total)} of GPU code"]
     for service in report.services:
         gpu = catalog.gpus.get(service.sm)
         if service.verdict == "no" or gpu is None:
             continue
         used = sum(row.size for row in used_rows(report.gpu, gpu, catalog))
         words = f"uses {megabytes(used)}, not {megabytes(total - used)}"
-        rows.append(BarRow(f"{service.sm} {gpu.title}", used, words, "b", total - used))
+        rows.append(draw.BarRow(f"{service.sm} {gpu.title}", used, words, "b", total - used))
     rows.append("What there is")
-    rows += [BarRow(f"{row.kind} {row.target}", row.size, megabytes(row.size)) for row in report.gpu]
-    return bars(f"{megabytes(total)} of GPU code: what each GPU uses, and what there is", rows)
+    rows += [draw.BarRow(f"{row.kind} {row.target}", row.size, megabytes(row.size)) for row in report.gpu]
+    return draw.bars(f"{megabytes(total)} of GPU code: what each GPU uses, and what there is", rows)
 
 
 def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
@@ -140,33 +130,33 @@ def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
     return PageSizes(targets, tuple(f"{row.kind} {row.target}" for row in used))
 
 
-def sizes_picture(document: PageDocument, width: int = WIDTH) -> Picture:
+def sizes_picture(document: PageDocument, width: int = draw.WIDTH) -> draw.Picture:
     """The GPU code of every verified build: what its GPU uses, and what it carries besides."""
     rows = []
     for cell in document.cells:
         if cell.sizes:
             total, used = cell.sizes.total, cell.sizes.bytes_used
             words = f"{megabytes(used)} used" + (f", {megabytes(total - used)} not" if total > used else "")
-            rows.append(BarRow(cell.name, used, words, "b", total - used))
-    return bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS], width)
+            rows.append(draw.BarRow(cell.name, used, words, "b", total - used))
+    return draw.bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS], width)
 
 
-def findings_picture(document: PageDocument, width: int = WIDTH) -> Picture:
+def findings_picture(document: PageDocument, width: int = draw.WIDTH) -> draw.Picture:
     """How often each rule spoke."""
     counts = Counter[tuple[str, str, str]]()
     for one in document.findings:
         counts[one.severity, one.rule, one.title] += len(one.places)
     rows = [
-        BarRow(f"{rule} {title}", count, counted(count, severity), SEVERITIES[severity])
+        draw.BarRow(f"{rule} {title}", count, counted(count, severity), SEVERITIES[severity])
         for (severity, rule, title), count in counts.items()
     ]
-    return bars("findings by rule", rows[:MOST_ROWS], width)
+    return draw.bars("findings by rule", rows[:MOST_ROWS], width)
 
 
-def history_picture(history: Sequence[PageRevision], width: int = WIDTH) -> Picture:
+def history_picture(history: Sequence[PageRevision], width: int = draw.WIDTH) -> draw.Picture:
     """How many recipes there were after each commit, a line each repository."""
     lines = grouped((one.repository or "recipes", (one.at, float(one.recipes))) for one in history)
-    series = [Series(name, sorted(points), steps=True) for name, points in lines.items()]
+    series = [draw.Series(name, sorted(points), steps=True) for name, points in lines.items()]
     moments = sorted(one.at for one in history)
     shown = [moments[0], moments[len(moments) // 2], moments[-1]] if moments else []
     spread = [
@@ -175,4 +165,4 @@ def history_picture(history: Sequence[PageRevision], width: int = WIDTH) -> Pict
         if place == 0 or at - shown[place - 1] > DATE / width * (shown[-1] - shown[0])
     ]
     labels = [(at, time.strftime("%Y-%m-%d", time.gmtime(at))) for at in spread]
-    return curve("recipes after each commit", series, "recipes after each commit", labels, width)
+    return draw.curve("recipes after each commit", series, "recipes after each commit", labels, width)

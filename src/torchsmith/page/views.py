@@ -7,17 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchsmith.catalog import Catalog
+from torchsmith.page import pictures
 from torchsmith.page.document import PageDocument, SharedBuild
 from torchsmith.page.draw import NARROW, WIDTH, Picture
 from torchsmith.page.markup import Child, Markup, tag
-from torchsmith.page.pictures import (
-    cover_curve,
-    findings_picture,
-    history_picture,
-    run_picture,
-    shared_picture,
-    sizes_picture,
-)
 
 PageView = tuple[str, str, Child]
 
@@ -26,20 +19,20 @@ def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
     """Those that have something to show: name, title, content."""
     yield "mine", "Which one is mine?", _mine(catalog)
     if document.runs:
-        runs = [scrolled(run_picture(run).inline(), f"Run {run.id}") for run in document.runs]
+        runs = [scrolled(pictures.run_picture(run).inline(), f"Run {run.id}") for run in document.runs]
         yield "timeline", "Timeline", runs
     if document.findings:
-        picture = drawn(partial(findings_picture, document), "Findings by rule")
+        picture = drawn(partial(pictures.findings_picture, document), "Findings by rule")
         yield "findings", "Findings", (picture, _findings(document))
     shared = [one for one in document.shared if len(one.users) > 1]
     if shared:
         yield "shared", "Shared builds", _shared(shared)
     if any(cell.sizes for cell in document.cells):
-        yield "sizes", "GPU code", drawn(partial(sizes_picture, document), "GPU code")
+        yield "sizes", "GPU code", drawn(partial(pictures.sizes_picture, document), "GPU code")
     if document.cover:
-        yield "cover", "Cover", drawn(partial(cover_curve, document.cover), "Cover")
+        yield "cover", "Cover", drawn(partial(pictures.cover_curve, document.cover), "Cover")
     if len({one.at for one in document.history}) > 1:
-        picture = drawn(partial(history_picture, document.history), "History")
+        picture = drawn(partial(pictures.history_picture, document.history), "History")
         yield "history", "History", (picture, _history(document))
 
 
@@ -76,7 +69,7 @@ def _shared(shared: Sequence[SharedBuild]) -> Child:
     sure = all(one.sure for one in shared)
     how = "by derivation" if sure else "by the text of the recipes; page --eval asks Nix"
     words = tag("p", f"{recipes} recipes need {len(shared)} long builds that they share ({how}).")
-    picture = scrolled(shared_picture(shared).inline(), "Shared builds, drawn")
+    picture = scrolled(pictures.shared_picture(shared).inline(), "Shared builds, drawn")
     if recipes <= FEW_BUILDS:
         return words, picture
     return words, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
