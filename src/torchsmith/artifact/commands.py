@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -92,7 +93,7 @@ def object_command(entry: CompileCommand) -> ObjectCommand | None:
     compiler = printable(PurePosixPath(words[0]).name)
     nvcc = compiler == "nvcc"
     given = _expanded(words[1:]) if nvcc else words[1:]
-    output = entry.output or next((after for word, after in _pairs(given) if word == "-o"), "")
+    output = entry.output or next((after for word, after in pairwise(given) if word == "-o"), "")
     return ObjectCommand(
         output=printable(output),
         source=printable(entry.file),
@@ -105,17 +106,8 @@ def object_command(entry: CompileCommand) -> ObjectCommand | None:
 
 def _compiling(words: Sequence[str]) -> Sequence[str]:
     """Of several commands in a row, the one that compiles."""
-    parts: list[list[str]] = [[]]
-    for word in words:
-        if word in ("&&", ";"):
-            parts.append([])
-        else:
-            parts[-1].append(word)
+    parts = (list(part) for between, part in groupby(words, ("&&", ";").__contains__) if not between)
     return next((part for part in parts if "-c" in part), [])
-
-
-def _pairs(words: Sequence[str]) -> Iterable[tuple[str, str]]:
-    return zip(words, [*words[1:], ""], strict=True)
 
 
 def _expanded(words: Sequence[str]) -> list[str]:
@@ -134,17 +126,15 @@ def _expanded(words: Sequence[str]) -> list[str]:
 
 def _host_flags(words: Sequence[str]) -> Iterable[str]:
     forwards = any(word.lstrip("-") == "forward-unknown-to-host-compiler" for word in words)
-    previous = ""
-    for word in words:
+    for previous, word in pairwise(["", *words]):
         if previous == "-Xcompiler":
             yield from (one for one in word.split(",") if TELLING.match(one))
         elif forwards and not previous.startswith("-X") and TELLING.match(word) and not NVCC_OWN.match(word):
             yield word
-        previous = word
 
 
 def _targets(words: Sequence[str]) -> Iterable[GpuTarget]:
-    for word, after in _pairs(words):
+    for word, after in pairwise(words):
         if word not in ("-gencode", "-arch", "-code"):
             continue
         stated = re.search(r"code=\[?([^\]]*)", after)

@@ -160,36 +160,27 @@ def x86_uses(code: bytes) -> Iterator[Use]:
 def x86_needs(found: x86.Instruction) -> tuple[str, ...]:
     """The features of one x86-64 instruction, the telling one last; none for what every CPU has."""
     key = (found.encoding, found.map, found.opcode)
-    feature = next((rule.feature for rule in _index()[0].get(key, ()) if rule.matches(found)), "")
+    feature = next((rule.feature for rule in _index("rules").get(key, ()) if rule.matches(found)), "")
     if found.encoding == x86.LEGACY:
-        return (feature,) if feature else (LEGACY_SSE,) if key in _baseline() else ()
+        return (feature,) if feature else (LEGACY_SSE,) if key in _index("baseline") else ()
     if found.encoding == x86.VEX:
         return (feature,) if feature in ("bmi1", "bmi2") else ("avx", feature) if feature else ("avx",)
-    scalar = any(rule.matches(found) for rule in _index()[1].get(key, ()))
+    scalar = any(rule.matches(found) for rule in _index("scalar").get(key, ()))
     wider = () if scalar or found.length == 2 else ("avx512vl",)
     return ("avx512f", *wider, *((feature,) if feature else ()))
 
 
-Index = dict[tuple[str, int, int], list[EncodingRule]]
-
-
 @cache
-def _index() -> tuple[Index, Index]:
-    return _by_opcode(x86_facts().rules), _by_opcode(x86_facts().scalar)
-
-
-@cache
-def _baseline() -> Index:
-    return _by_opcode([x86_facts().baseline])
+def _index(kind: Literal["rules", "scalar", "baseline"]) -> dict[tuple[str, int, int], list[EncodingRule]]:
+    """Rules of a kind by encoding, map and opcode."""
+    known = x86_facts()
+    rules = {"rules": known.rules, "scalar": known.scalar, "baseline": (known.baseline,)}[kind]
+    return grouped(((rule.encoding, rule.map, opcode), rule) for rule in rules for opcode in rule.numbers)
 
 
 def is_baseline(opcode: int) -> bool:
     """Whether an opcode of the map 0F is SSE2 or older and could be written with VEX."""
-    return (x86.LEGACY, 1, opcode) in _baseline()
-
-
-def _by_opcode(rules: Iterable[EncodingRule]) -> Index:
-    return grouped(((rule.encoding, rule.map, opcode), rule) for rule in rules for opcode in rule.numbers)
+    return (x86.LEGACY, 1, opcode) in _index("baseline")
 
 
 CALL = frozenset(range(0x94, 0x98))  # the highest byte of BL

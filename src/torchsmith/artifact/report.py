@@ -114,7 +114,8 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
     code = gpu_code(library.containers for library in seen.own)
     own = sum(library.size for library in seen.own)
     bundled = sum(library.size for library in seen.libraries if library.role != "own")
-    here = [gpu for gpu in catalog.gpus.values() if _possible(gpu.platforms, seen.machine)]
+    machine = seen.machine or ""
+    here = [gpu for gpu in catalog.gpus.values() if any(one.startswith(machine) for one in gpu.platforms)]
     return Report(
         path=seen.path,
         kind=seen.kind,
@@ -122,7 +123,7 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         ok=passed(checks),
         verified=variant is not None and proved(checks),
         checks=tuple(checks),
-        machine=seen.machine or "",
+        machine=machine,
         versions={str(package): version for package, version in seen.versions.items()} | seen.foreign,
         cuda=", ".join(str(stated.release) for stated in (seen.cuda[:1] if seen.known else seen.cuda)),
         python=str(seen.python or ""),
@@ -142,10 +143,6 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         },
         needs=tuple(seen.needs),
     )
-
-
-def _possible(platforms: Iterable[str], machine: ElfMachine | None) -> bool:
-    return machine is None or any(platform.startswith(machine) for platform in platforms)
 
 
 def _first(texts: Iterable[str]) -> str:

@@ -34,20 +34,14 @@ class FileSlice:
             raise Damaged(f"{length} bytes at {at:#x} lie outside its {self.size} bytes")
         try:
             found = os.pread(self.handle, length, self.start + at)
-            return found if len(found) == length else self._pieces(at, length)
+            while len(found) < length:  # one call gives 2 GiB at most
+                more = os.pread(self.handle, length - len(found), self.start + at + len(found))
+                if not more:
+                    raise Damaged(f"the file ends at {at + len(found):#x}, while it was being read")
+                found += more
+            return found
         except OSError as error:
             raise Damaged(f"its bytes at {at:#x} cannot be read: {error.strerror}") from error
-
-    def _pieces(self, at: int, length: int) -> bytes:
-        pieces: list[bytes] = []
-        while length > 0:
-            piece = os.pread(self.handle, min(length, CHUNK), self.start + at)
-            if not piece:
-                raise Damaged(f"the file ends at {at:#x}, while it was being read")
-            pieces.append(piece)
-            at += len(piece)
-            length -= len(piece)
-        return b"".join(pieces)
 
 
 @contextmanager

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+
+from torchsmith.edge.toml import read_kept
 
 DATA = Path(__file__).parent / "data"
 T = TypeVar("T", bound="Table")
@@ -18,4 +19,4 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_table(file: str, kind: type[T]) -> T:
     """A whole file."""
-    return msgspec.convert(tomllib.loads((DATA / file).read_text()), kind)
+    return msgspec.convert(read_kept(DATA / file), kind)

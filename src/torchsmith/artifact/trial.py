@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from torchsmith.artifact.child import watch
 from torchsmith.artifact.interpreter import Interpreter, packages_at
@@ -160,7 +160,7 @@ def interpret(
         python=str(interpreter.python),
         ok=all(result.outcome != "failed" for result in results),
         results=tuple(results),
-        facts={name: getattr(facts, name) for name in facts.__struct_fields__} if facts else {},
+        facts=asdict(facts) if facts else {},
         gpus=tuple(map(msgspec.to_builtins, gpus)),
         command=done.line,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Generic, TypeVar
 
 import msgspec
@@ -101,10 +102,7 @@ _COMPARED = ("system", "cpu_id")  # where two values mean two machines
 def merge(parts: Iterable[HostFacts]) -> HostFacts:
     """One machine out of what several sources say, the most trusted first. Where sources contradict each
     other, what is used is what runs either way: the older driver, the features that all of them name."""
-    whole = HostFacts()
-    for part in parts:
-        whole = _join(whole, part)
-    return whole
+    return reduce(_join, parts, HostFacts())
 
 
 def _join(known: HostFacts, more: HostFacts) -> HostFacts:

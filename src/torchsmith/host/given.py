@@ -73,12 +73,12 @@ def gather(reports: Sequence[Path], given: Given, catalog: Catalog, limit: float
 
 def _replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
     """The facts with single ones replaced by what a person said, and a note where that changes one."""
-    for field in ("system", "microarchitecture", "features", "driver", "gpus"):
+    for field, label in _LABELS.items():
         new, old = getattr(given, field), getattr(facts, field)
         if new is None:
             continue
         if old is not None and old.value != new.value:
-            facts = facts.noting(old.source, f"{_LABELS[field]} replaced by what {new.source} says")
+            facts = facts.noting(old.source, f"{label} replaced by what {new.source} says")
         facts = replace(facts, **{field: new})
     if given.microarchitecture is not None:
         # A CPU that a person names comes with its own features, not with those of the machine at hand.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-import msgspec
-
 from torchsmith.host.facts import Fact, HostFacts, Note, said
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
@@ -58,52 +56,36 @@ def system_of_machine(machine: str) -> str:
     return MACHINES.get(machine.lower(), f"{machine.lower()}-linux")
 
 
-class _Core(msgspec.Struct, frozen=True):
-    """One processor of /proc/cpuinfo."""
-
-    fields: dict[str, str]
-
-    @property
-    def features(self) -> frozenset[str] | None:
-        words = self.fields.get("flags", self.fields.get("features"))
-        return None if words is None else frozenset(words.lower().split())
-
-    @property
-    def id(self) -> str | None:
-        fields = self.fields
-        if all(key in fields for key in CPUINFO_PART):
-            return "/".join(fields[key].lower() for key in CPUINFO_PART)
-        if all(key in fields for key in CPUINFO_ID[:3]):
-            return "/".join(fields[key] for key in CPUINFO_ID if key in fields)
-        return None
-
-
 def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
     """The CPU of a /proc/cpuinfo. On a CPU with cores of two kinds only what all of them have counts."""
     notes: list[Note] = []
-    cores = [
-        _Core(_pairs(block)) for block in re.split(PATTERNS["cores"], _drop_cut_line(text, source, notes))
-    ]
-    described = [core for core in cores if core.features is not None]
-    if not described:
+    blocks = map(_pairs, re.split(PATTERNS["cores"], _drop_cut_line(text, source, notes)))
+    cores = [core for core in blocks if "flags" in core or "features" in core]
+    if not cores:
         arm = re.search(PATTERNS["arm core"], text, re.MULTILINE)
         old = re.search(PATTERNS["old arm core"], text, re.MULTILINE)
         notes.append(Note(source, "names no CPU features (no flags or Features line)"))
         return HostFacts(system=said(ARM_CORE if arm and not old else "", source), notes=tuple(notes))
-    sets = {core.features or frozenset() for core in described}
+    sets = {frozenset(core.get("flags", core.get("features", "")).lower().split()) for core in cores}
     features = frozenset.intersection(*sets)
     if len(sets) > 1:
         notes.append(Note(source, "cores differ in their features: those that every core has are used"))
-    first = described[0].fields
-    name = first.get("model name", "")
-    ids = list(dict.fromkeys(core.id for core in described if core.id))
+    name = cores[0].get("model name", "")
+    ids = (_id(core, CPUINFO_PART).lower() or _id(core, CPUINFO_ID) for core in cores)
     return HostFacts(
         system=said(_system_of(features), source),
         cpu_name=said(name if not name.startswith(NO_NAMES) else "", source),
-        cpu_id=said(ids[0] if ids else "", source),
+        cpu_id=said(next(filter(None, ids), ""), source),
         features=Fact(features, source),
         notes=tuple(notes),
     )
+
+
+def _id(fields: dict[str, str], labels: tuple[str, ...]) -> str:
+    """The numbers of a CPU; empty where one of the first three is not there."""
+    if not all(label in fields for label in labels[:3]):
+        return ""
+    return "/".join(fields[label] for label in labels if label in fields)
 
 
 def _drop_cut_line(text: str, source: str, notes: list[Note]) -> str:
@@ -121,12 +103,8 @@ def _drop_cut_line(text: str, source: str, notes: list[Note]) -> str:
 
 
 def _pairs(block: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for line in block.splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            pairs[key.strip().lower()] = value.strip()
-    return pairs
+    parted = (line.partition(":") for line in block.splitlines())
+    return {key.strip().lower(): value.strip() for key, colon, value in parted if colon}
 
 
 def _system_of(features: Iterable[str]) -> str:
@@ -158,16 +136,10 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
     return HostFacts(
         system=said(system or _system_of(found), source),
         cpu_name=said(name or perhaps_name, source),
-        cpu_id=said(_lscpu_id(ids), source),
+        cpu_id=said(_id(ids, LSCPU_ID) if ids.get("cpu family", "").isdigit() else "", source),
         features=said(found, source),
         notes=tuple(notes),
     )
-
-
-def _lscpu_id(ids: dict[str, str]) -> str:
-    if not all(key in ids for key in LSCPU_ID[:3]) or not ids["cpu family"].isdigit():
-        return ""
-    return "/".join(ids[key] for key in LSCPU_ID if key in ids)
 
 
 def _plain_rows(text: str) -> list[tuple[str, str]]:

@@ -27,11 +27,11 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         if wheel.cuda is not None and sms:
             losses = _gpu_losses(wheel, sms, host, catalog)
             if losses is not None:
-                return Stock(wheel, (*losses, *_other_losses(wheel, catalog)))
+                return Stock(wheel, (*losses, *_other_losses(wheel)))
     for wheel in mine:
         if wheel.cuda is None:
             idle = (f"{', '.join(map(str, sms))} stays idle: no stock wheel uses it with this driver",)
-            return Stock(wheel, (*(idle if sms else ()), *_other_losses(wheel, catalog)))
+            return Stock(wheel, (*(idle if sms else ()), *_other_losses(wheel)))
     return None
 
 
@@ -61,7 +61,7 @@ def _gpu_losses(
     return tuple(losses)
 
 
-def _other_losses(wheel: Wheel, catalog: Catalog) -> tuple[str, ...]:
+def _other_losses(wheel: Wheel) -> tuple[str, ...]:
     rest = "outside of dispatched kernels the CPU code is for any x86_64, without AVX"
     if wheel.system == "aarch64-linux":
         rest = "outside of dispatched kernels the CPU code is for any ARMv8-A"
