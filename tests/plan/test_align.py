@@ -71,6 +71,14 @@ def test_recipes_that_no_row_can_hold_are_named(apart: Path) -> None:
     assert len(json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["left"]) == 3
 
 
+def test_recipes_of_other_packages_are_named_in_the_same_order_every_time(apart: Path) -> None:
+    others = ["bitsandbytes", "onnxruntime", "torchaudio", "torchsde", "torchvision", "xformers"]
+    for name in others:
+        recipe = apart / f"build-pytorch/.flox/pkgs/{name}-python313-cuda13_0-sm90-avx2.nix"
+        recipe.write_text("{ }: null\n")
+    assert [one.path.stem.partition("-")[0] for one in align((apart,)).left] == others
+
+
 def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
     sibling = apart / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm90-avx2.nix"
     sibling.write_text("{ }: null\n")

@@ -126,10 +126,10 @@ def _column(repository: Repository) -> Column | None:
     if not found:
         return None
     package = max(found, key=lambda one: len(found[one]))
-    for other in found.keys() - {package}:
-        left += [
-            Unaligned(one.path, f"a {other} among recipes of {package}") for one in found[other].values()
-        ]
+    for other, cells in found.items():
+        if other != package:
+            why = f"a {other} among recipes of {package}"
+            left += [Unaligned(one.path, why) for one in cells.values()]
     return Column(repository.shown, repository.root, package, found[package], tuple(left))
 
 
