@@ -103,7 +103,7 @@ def test_a_builder_whose_host_key_is_not_known_is_not_tried_again(
     done = call(*place.words("build", "--jobs", "0", "--fail-fast"))
     assert done.code == 1
     assert title("builder-refuses") in done.err
-    assert done.err.count("ssh://one takes no builds: cannot connect to 'one': No ED25519 host key") == 1
+    assert done.err.count("ssh://one takes no builds: ") == 1
     tried = {row.name: row.attempts for row in open_record(place.root).jobs(1) if row.attempts}
     assert set(tried.values()) == {1}
 

@@ -18,8 +18,12 @@ from torchsmith.edge.files import cache_dir
 from torchsmith.edge.problem import Failed, Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.edge.process import find, run
 
-# Macros that gcc changes with the flags without saying anything about instructions.
-NOISE = re.compile(r"__(FP_FAST_|FLT_EVAL_METHOD|BIGGEST_ALIGNMENT|GCC_IEC_559|LONG_DOUBLE|SEG_)")
+# Macros that gcc changes with the flags without saying anything about instructions, and names for old
+# instructions that gcc has since 13 and 14.
+NOISE = re.compile(
+    r"__(FP_FAST_|FLT_EVAL_METHOD|BIGGEST_ALIGNMENT|GCC_IEC_559|LONG_DOUBLE|SEG_"
+    r"|EVEX(256|512)__|ARM_FEATURE_(BTI|PAUTH|RCPC)$)"
+)
 
 
 @dataclass(frozen=True, slots=True)
