@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.build.jobs import jobs_of, without_bundles
+from torchsmith.build.job import Job
+from torchsmith.build.jobs import _ordered, jobs_of, without_bundles
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output
 from torchsmith.nix.graph import Graph, closure
@@ -27,6 +28,11 @@ def derivation(name: str, *needs: str, system: str = X86) -> Derivation:
 def graph(*derivations: Derivation, **recipes: str) -> Graph:
     named = {name.replace("_", "-"): path(target) for name, target in recipes.items()}
     return Graph({one.path: one for one in derivations}, named)
+
+
+def test_jobs_of_one_name_have_one_order() -> None:
+    twins = [Job(key, "blas", (), "other", False, X86) for key in ("b", "a")]
+    assert [job.key for job in _ordered(twins)] == ["a", "b"]
 
 
 def test_what_only_one_job_needs_belongs_to_it_and_what_several_need_comes_first() -> None:

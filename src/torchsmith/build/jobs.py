@@ -125,7 +125,7 @@ def _ordered(jobs: Iterable[Job]) -> list[Job]:
     ordered: list[Job] = []
     while order.is_active():
         ready = order.get_ready()
-        ordered += sorted((known[key] for key in ready), key=lambda job: job.name)
+        ordered += sorted((known[key] for key in ready), key=lambda job: (job.name, job.key))
         order.done(*ready)
     return ordered
 

@@ -135,7 +135,7 @@ class HashFixer:
         missing = [one for one in left if output_of(one) not in valid or one.path in failed]
         unchecked += [f"{_named(one, graphs)} {UNFETCHED}: {_why(said, one)}" for one in missing]
         right = {source_of(one): _hash(one) for one in left if one not in missing}
-        corrections = merged([*placed, *early])
+        corrections = sorted(merged([*placed, *early]), key=lambda one: one.where)  # Nix tells as they come
         return HashSurvey(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)
 
     def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[EvalResult]:
