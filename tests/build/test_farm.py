@@ -164,6 +164,7 @@ def test_farm_check_tries_each_builder(place: Place, farm: dict[str, LoopbackBui
 
 
 @pytest.mark.needs("nix", "ssh")
+@pytest.mark.long
 def test_a_builder_that_dies_costs_its_job_a_second_try_and_nothing_else(
     place: Place, farm: dict[str, LoopbackBuilder], call: Call
 ) -> None:

@@ -119,7 +119,7 @@ def test_what_is_killed_from_outside_is_tried_again(
     assert row(place, place.torch).state == "done"
 
 
-@pytest.mark.parametrize("option", ["--timeout", "--silent-timeout"])
+@pytest.mark.parametrize("option", [pytest.param("--timeout", marks=pytest.mark.long), "--silent-timeout"])
 def test_a_build_that_hangs_is_ended_when_its_time_is_up(
     option: str, place: Place, own_store: Path, call: Call
 ) -> None:

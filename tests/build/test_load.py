@@ -11,6 +11,7 @@ from tools.load.reckon import Load
 
 
 @pytest.mark.needs("nix", "ssh")
+@pytest.mark.long
 def test_builders_that_die_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     result = run(tmp_path, Load(40, 4, seconds=0.5, every=(1.0, 2.0), down=(0.5, 2.0)))
     assert result.faults == []

@@ -143,6 +143,7 @@ def test_something_must_be_named(place: Place, nix_here: Path, call: Call) -> No
 
 
 @pytest.mark.needs("nix", "ssh")
+@pytest.mark.long
 def test_rehearsals_go_to_the_builders_that_builds_go_to(
     place: Place, farm: dict[str, LoopbackBuilder], call: Call
 ) -> None:
