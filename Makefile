@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
 	@echo "make test     install what the tests need and run them; a few minutes"
-	@echo "make test-all the same with the long random and mutation tests, as CI does"
+	@echo "make test-all the same with the long tests (random, mutations, farms), as CI does"
 	@echo "make check    lint, types, and whether generated pages are fresh"
 	@echo "make facts    prove the catalog against ptxas, gcc, archspec and LLVM"
 	@echo "make flips    a thousand wrong facts put into the catalog, and which check catches each"

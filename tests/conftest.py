@@ -44,9 +44,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Two more than there are cores, or a quarter more: Nix, browsers and time limits are waited for."""
+    """Three more than there are cores, or a quarter more: Nix, browsers and time limits are waited for."""
     cores = yield
-    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + max(2, cores // 4)
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + max(3, cores // 4)
 
 
 @pytest.fixture(autouse=True, scope="session")

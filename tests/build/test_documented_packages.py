@@ -16,6 +16,7 @@ HERE = {"sm121": SM, "armv8_2": "avx2"} if SM != "sm121" else {}  # the page's c
 
 
 @pytest.mark.needs("nix")
+@pytest.mark.long
 def test_the_page_walks_from_nothing_to_a_build(
     tmp_path: Path, nix_here: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def row(place: Place, name: str) -> JobRow:
 
 @pytest.mark.needs("ssh", "mounts")
 @pytest.mark.parametrize("farm", ["own stores"], indirect=True)
+@pytest.mark.long
 def test_a_builder_that_hangs_is_noticed_and_another_one_builds(
     place: Place, farm: dict[str, LoopbackBuilder], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

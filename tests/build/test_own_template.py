@@ -73,6 +73,7 @@ def rules(call: Call, place: Place, *words: str) -> set[str]:
 
 
 @pytest.mark.needs("nix")
+@pytest.mark.long
 def test_it_goes_all_the_way_in_both_layouts(tmp_path: Path, nix_here: Path, call: Call) -> None:
     found = []
     for layout in ("standalone", "shared"):

@@ -99,6 +99,7 @@ def test_it_differs_from_the_build_in_the_build_phase_alone(place: Place, nix_he
     ],
     ids=["a broken flag", "a missing header", "an architecture that nvcc rejects"],
 )
+@pytest.mark.long
 def test_what_would_break_the_build_breaks_the_rehearsal(
     old: str, new: str, said: str, place: Place, own_store: Path, call: Call
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_wrong_sm_compiles_and_is_found_in_the_objects(place: Place, own_store
 
 
 @nix
+@pytest.mark.long
 def test_a_companion_waits_for_its_torch_and_is_then_rehearsed(
     place: Place, own_store: Path, call: Call
 ) -> None:

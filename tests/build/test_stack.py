@@ -55,6 +55,7 @@ def test_a_stack_has_one_torch_and_brings_the_cells_own_builds(
     assert not missing, "what a stack needs is what its own recipe builds"
 
 
+@pytest.mark.long
 def test_each_is_compiled_for_its_own_gpu_alone(place: Place, nix_here: Path, call: Call) -> None:
     assert call(*place.words("generate")).code == 0
     audited = call("audit", str(place.root), "--eval", "--json")
