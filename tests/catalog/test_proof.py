@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from torchsmith.catalog import CudaVersion, GpuTarget, builtin_catalog
+from torchsmith.catalog.proof import readings as proof_readings
 from torchsmith.catalog.proof.checks import FactCheck, check_catalog, check_cpu, check_isa, check_targets
 from torchsmith.catalog.proof.readings import Absent, Readings, read_ptxas_help, read_tools
 
@@ -97,3 +99,16 @@ def test_a_wheel_of_another_release_is_noticed(readings: Readings) -> None:
     check = check_targets(CATALOG.cuda[CudaVersion(12, 8)], swapped)
     assert check.outcome == "wrong"
     assert "release 12.9" in check.detail
+
+
+def test_names_that_newer_compilers_have_for_old_instructions_are_no_facts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = {(): frozenset({"__x86_64__"}), ("-mnew",): frozenset({"__x86_64__", "__AVX__", "__EVEX512__"})}
+    told |= {("-march=new",): frozenset({"__x86_64__", "__ARM_FEATURE_PAUTH", "__ARM_FEATURE_SVE"})}
+    monkeypatch.setattr(proof_readings, "_defined", lambda _, flags: told[flags])
+    monkeypatch.setattr(proof_readings, "find", Path)
+    ask = proof_readings.gcc_macros.__wrapped__
+    monkeypatch.setattr(proof_readings, "gcc_macros", ask)
+    assert ask("x86_64-linux", ("-mnew",)) == frozenset({"__AVX__"})
+    assert ask("aarch64-linux", ("-march=new",)) == frozenset({"__ARM_FEATURE_SVE"})

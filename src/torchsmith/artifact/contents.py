@@ -35,9 +35,7 @@ MOST_TABLE = 16 << 20  # the table of torch 2.10's 12 thousand files takes 1.4 M
 # The other methods unpack without a bound on memory, and no wheel uses them.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # What reading a damaged archive raises; OSError apart, because it may be about this machine.
-UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, NotImplementedError, RuntimeError),
-)
+UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError)
 
 ArtifactKind = Literal["library", "wheel", "folder"]
 

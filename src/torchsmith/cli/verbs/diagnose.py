@@ -34,7 +34,6 @@ def run(
     """
     from torchsmith.cli.by_name import is_name, log_named
     from torchsmith.cli.samples import or_sample
-    from torchsmith.cli.verbs.diagnose import print_diagnosis
     from torchsmith.edge.files import read_text
     from torchsmith.workspace.load import open_workspace
 

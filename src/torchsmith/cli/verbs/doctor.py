@@ -103,13 +103,20 @@ def _python(_: float) -> Iterator[HealthCheck]:
     yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
 
 
+def _program(word: str, title: str, seconds: float, absent: Health, todo: str) -> HealthCheck:
+    """Whether a program is there and tells its version."""
+    if find(word) is None:
+        return HealthCheck(title, absent, "not installed", todo)
+    done = _ask(seconds, word, "--version")
+    return HealthCheck(title, "works" if done.ok else "does not work", _said(done))
+
+
 def _git(seconds: float) -> Iterator[HealthCheck]:
-    if find("git") is None:
-        todo = "install git: Flox sees only what git knows"
-        yield HealthCheck("git", "does not work", "not installed", todo)
+    todo = "install git: Flox sees only what git knows"
+    git = _program("git", "git", seconds, "does not work", todo)
+    yield git
+    if git.health != "works":
         return
-    done = _ask(seconds, "git", "--version")
-    yield HealthCheck("git", "works" if done.ok else "does not work", _said(done))
     author = os.environ.get("GIT_AUTHOR_NAME")
     name = author or _said(_ask(seconds, "git", "config", "user.name"))
     known = bool(author) or _ask(seconds, "git", "config", "user.email").ok
@@ -167,12 +174,8 @@ def _user() -> str:
 
 
 def _flox(seconds: float) -> Iterator[HealthCheck]:
-    if find("flox") is None:
-        todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
-        yield HealthCheck("Flox", "not here", "not installed", todo)
-        return
-    done = _ask(seconds, "flox", "--version")
-    yield HealthCheck("Flox", "works" if done.ok else "does not work", _said(done))
+    todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
+    yield _program("flox", "Flox", seconds, "not here", todo)
 
 
 def _room(workspace: Workspace) -> Iterator[HealthCheck]:
