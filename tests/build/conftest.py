@@ -77,9 +77,13 @@ def nix_variables(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def _store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("nix")
-    (folder / "conf").mkdir()
-    (folder / "conf/nix.conf").write_text(CONF)
+    """One store for the workers of all tests: what one of them has built is there for the others."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "nix"
+    (folder / "conf").mkdir(parents=True, exist_ok=True)
+    mine = base / "nix.conf"
+    mine.write_text(CONF)
+    mine.rename(folder / "conf/nix.conf")  # whoever reads it sees the whole
     return folder
 
 
@@ -103,10 +107,11 @@ def place(_pattern: Path, tmp_path: Path) -> Place:
 
 @pytest.fixture
 def nix_here(_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every Nix of this test uses the session's store and the miniature nixpkgs."""
+    """Every Nix of this test uses the store of all tests, the miniature nixpkgs, and downloads anew."""
     for name, value in nix_variables(_store).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nix-cache"))  # it names paths of other stores
     monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(MINI))
     return _store
 

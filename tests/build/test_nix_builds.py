@@ -31,16 +31,14 @@ def events(text: str) -> list[dict[str, object]]:
 
 
 def test_a_torch_and_its_companion_are_built_once_and_then_never_again(
-    place: Place, nix_here: Path, call: Call
+    place: Place, own_store: Path, call: Call
 ) -> None:
-    plan = json.loads(call(*place.words("build", "--dry-run", "--json")).out)
-    if plan["jobs"]:  # another test of this session may have built them
-        done = call(*place.words("build", "--json"))
-        assert done.code == 0, done.err
-        ended = [event for event in events(done.out) if event["kind"] == "job-ended"]
-        assert {event["state"] for event in ended} == {"done"}
-        names = [event["name"] for event in ended]
-        assert names.index(place.torch) < names.index(place.vision)
+    done = call(*place.words("build", "--json"))
+    assert done.code == 0, done.err
+    ended = [event for event in events(done.out) if event["kind"] == "job-ended"]
+    assert {event["state"] for event in ended} == {"done"}
+    names = [event["name"] for event in ended]
+    assert names.index(place.torch) < names.index(place.vision)
     again = json.loads(call(*place.words("build", "--dry-run", "--json")).out)
     assert (again["jobs"], sorted(again["present"])) == ([], [place.torch, place.vision])
 
