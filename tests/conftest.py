@@ -21,7 +21,7 @@ settings.load_profile("torchsmith")
 # A part is there when all of its commands are; `make test` installs them where it may.
 PARTS = {
     "ninja": ("ninja", "gcc"),
-    "chromium": ("chromium",),
+    "chromium": ("chromium-headless-shell",),
     "cross-gcc": ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++"),
     "ssh": ("sshd", "ssh", "ssh-keygen"),
     "mounts": ("unshare", "mount"),
@@ -44,9 +44,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Three more than there are cores, or a quarter more: Nix, browsers and time limits are waited for."""
+    """One more than there are cores, or a quarter more: Nix, browsers and time limits are waited for."""
     cores = yield
-    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + max(3, cores // 4)
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + max(1, cores // 4)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,7 +12,7 @@ case $(uname -m) in
     x86_64) want aarch64-linux-gnu-g++ g++-aarch64-linux-gnu; want x86_64-linux-gnu-g++ g++ ;;
     aarch64) want x86_64-linux-gnu-g++ g++-x86-64-linux-gnu; want aarch64-linux-gnu-g++ g++ ;;
 esac
-want chromium chromium
+want chromium-headless-shell chromium-headless-shell
 want gcc gcc
 want git git
 want ninja ninja-build

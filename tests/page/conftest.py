@@ -13,13 +13,16 @@ from torchsmith.page.collect import PageRequest, collect, pickable
 from torchsmith.page.html import page as html
 from torchsmith.workspace.load import open_workspace
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = shutil.which("chromium-headless-shell")
 Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium; a sandbox of its own is not to be had in a container, nor as root."""
+    """Debian's Chromium without its windows, which take as long as the tests do.
+
+    A sandbox of its own is not to be had in a container, nor as root.
+    """
     with sync_playwright() as play:
         started = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield started
