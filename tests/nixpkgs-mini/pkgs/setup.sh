@@ -16,7 +16,7 @@ fi
 
 runHook() {
   local hook=$1
-  if [ "$(type -t "$hook")" = function ]; then
+  if declare -F "$hook" > /dev/null; then
     "$hook"
   elif [ -n "${!hook:-}" ]; then
     eval "${!hook}"
@@ -83,16 +83,22 @@ patchPhase() {
 configurePhase() { runHook preConfigure; runHook postConfigure; }
 buildPhase() { runHook preBuild; runHook postBuild; }
 
+# Those that are not there yet, by one program: hundreds of packages are built that hold nothing.
+makeOutputs() {
+  local output missing=()
+  for output in $outputs; do if [ ! -e "${!output}" ]; then missing+=("${!output}"); fi; done
+  if [ ${#missing[@]} -gt 0 ]; then mkdir "${missing[@]}"; fi
+}
+
 installPhase() {
   runHook preInstall
-  mkdir -p "$out"
+  makeOutputs
   runHook postInstall
 }
 
 fixupPhase() {
   runHook preFixup
-  local output
-  for output in $outputs; do mkdir -p "${!output}"; done
+  makeOutputs
   if [ -n "${propagatedBuildInputs:-}" ] || [ -n "${dev:-}" ]; then
     # The dev output stands for the whole package: it leads to `out`.
     mkdir -p "${dev:-$out}/nix-support"
