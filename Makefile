@@ -26,9 +26,13 @@ $(VENV)/.installed: pyproject.toml tools/venv.sh
 	sh tools/venv.sh $(PYTHON) $(VENV)
 	touch $@
 
-$(VENV)/.test-installed: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[facts,test]'
-	touch $@
+$(VENV)/.test-installed: pyproject.toml tools/venv.sh
+	sh tools/venv.sh $(PYTHON) $(VENV) '[facts,test]'
+	touch $(VENV)/.installed $@
+
+$(VENV)/.dev-installed: pyproject.toml tools/venv.sh
+	sh tools/venv.sh $(PYTHON) $(VENV) '[dev]'
+	touch $(VENV)/.installed $(VENV)/.test-installed $@
 
 matrix: $(VENV)/.installed
 	test -e workspace/torchsmith.toml || $(BIN)/torchsmith init workspace --profile seed
@@ -39,11 +43,11 @@ test: $(VENV)/.test-installed
 	sh tools/system-parts.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
 
-test-all: $(VENV)/.test-installed
+test-all: $(VENV)/.dev-installed
 	sh tools/system-parts.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-lint: $(VENV)/.test-installed
+lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

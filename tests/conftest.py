@@ -35,7 +35,7 @@ THEIR_OWN = re.compile("GIT_|NIX_(REMOTE|CONFIG|PATH)|TORCHSMITH_NIXPKGS|PYTHOND
 sys.dont_write_bytecode = False
 
 # Long files of the last folders: begun at the start, they leave no worker alone at the end.
-EARLY = {"test_documentation.py", "test_compare.py", "test_statistics.py"}
+EARLY = {"test_documentation.py", "test_compare.py", "test_fix_hashes.py", "test_statistics.py"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
