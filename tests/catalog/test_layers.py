@@ -123,7 +123,7 @@ def test_a_layer_may_change_one_field_and_leave_the_rest(tmp_path: Path) -> None
     ("file", "text", "at", "kind", "said"),
     [
         ("gpus", "[sm90]\nmin_drivr = '1'\n", "2:1", NotKnown, "min_driver?"),
-        ("gpus", "[sm90]\nparts = 'H100'\n", "2:1", Invalid, "array"),
+        ("gpus", "[sm90]\nparts = 'H100'\n", "2:1", Invalid, "a list"),
         ("gpus", "[sm90]\nmin_driver = 'new'\n", "2:1", Invalid, "'new'"),
         ("gpus", "[sm90\n", "1:6", Invalid, "TOML"),
         ("gpus", "sm90 = 1\n", "1:1", Invalid, "sm90"),

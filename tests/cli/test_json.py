@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import inspect
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from tests.cli.conftest import Call
 from tools.pages import DOCUMENTS
 from tools.reference import kinds
 from torchsmith.cli.panels import VERBS
+from torchsmith.edge.problem import CannotWrite
 
 BY_HAND = Path(__file__).parents[1] / "plan/by-hand/pytorch-python313-cuda13_0-sm110-armv9.nix"
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
@@ -86,9 +89,14 @@ def test_the_codes_of_errors_stay_as_they_are() -> None:
     assert sorted(kind.code() for kind in kinds()) == codes.split()
 
 
-def test_an_answer_that_was_printed_is_not_followed_by_a_second_document(tmp_path: Path, call: Call) -> None:
-    (tmp_path / "file").write_text("")
-    result = call("cover", "sample", "--json", "--write", str(tmp_path / "file/below.toml"))
+def test_an_answer_that_was_printed_is_not_followed_by_a_second_document(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise CannotWrite(f"cannot write {path}: {os.strerror(errno.ENOSPC)}")
+
+    monkeypatch.setattr("torchsmith.host.matrix_file.write_atomic", full)
+    result = call("cover", "sample", "--json", "--write", str(tmp_path / "below.toml"))
     assert (result.code, result.error) == (3, "cannot-write")
     assert json.loads(result.out)["plan"]
     assert "below.toml" in result.err
@@ -98,6 +106,7 @@ def test_an_answer_that_was_printed_is_not_followed_by_a_second_document(tmp_pat
     "words",
     [
         ("cover", "sample", "--write", "there"),
+        ("cover", "sample", "--write", "there/below"),
         ("cover", "sample", "--svg", "there"),
         ("cover", "sample", "--svg", "."),
         ("verify", "sample", "--svg", "there"),

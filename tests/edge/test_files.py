@@ -14,7 +14,7 @@ import pytest
 
 from tests.anybody import weakened
 from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.edge.problem import CannotWrite, Exit, Problem
 
 KILLED_BEFORE_THE_RENAME = """
 import os, signal, sys
@@ -57,6 +57,13 @@ def test_a_write_that_fails_says_why_and_leaves_no_draft(tmp_path: Path) -> None
         write_atomic(tmp_path / "a", "text")
     assert caught.value.exit is Exit.LACKING
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_file_where_a_folder_is_wanted_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    for place in ("a/b", "a/b/c"):
+        with pytest.raises(CannotWrite, match=f": {tmp_path}/a "):
+            write_atomic(tmp_path / place, "text")
 
 
 def test_a_folder_that_may_not_be_written_is_told_as_that(tmp_path: Path) -> None:

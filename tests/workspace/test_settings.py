@@ -75,6 +75,7 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         ("format = 2\n", "1:1", Invalid, " format)"),
         ("profile = 'plan'\n", "1:1", Invalid, " format "),
         ("format = 1\nprofile = 3\n", "2:1", Invalid, " profile)"),
+        ("format = 1\n" + BLOCK.replace("[[matrix]]", "[matrix]"), "2:2", Invalid, "[[matrix]]"),
         ("format = 1\nprofile = 'paln'\n", "2:1", NotKnown, "plan?"),
         ("format = 1\n", "", Empty, "torchsmith.toml"),
         ("format = 1\n" + BLOCK.replace("sm90", "sm9x"), "5:7", Invalid, "'sm9x'"),

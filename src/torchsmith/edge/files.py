@@ -62,7 +62,13 @@ def write_atomic(path: Path, text: str) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror}") from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> CannotWrite:
+    """Where a file stands in the way, the system's words (`File exists`) do not tell which."""
+    file = next((one for one in path.parents if one.is_file()), None)
+    return CannotWrite(f"cannot write {path}: {f'{file} is not a folder' if file else error.strerror}")
 
 
 def check_own(path: Path, mark: str) -> None:
@@ -74,12 +80,17 @@ def check_own(path: Path, mark: str) -> None:
     except FileNotFoundError:
         ours = True
     except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror}") from error
+        raise _unwritable(path, error) from error
     if not ours:
         raise Exists(f"{path} is there and is none of ours", hint="name another file, or move it away")
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """A Problem, before long work, where its result could not be written."""
     there = next(one for one in path.absolute().parents if one.exists())
-    if not os.access(there, os.W_OK):
-        raise CannotWrite(f"cannot write {path}: {os.strerror(errno.EACCES)}")
+    if there.is_file() or not os.access(there, os.W_OK):
+        raise _unwritable(path.absolute(), PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
 def _draft_held(draft: str) -> int:

@@ -24,6 +24,14 @@ Step = str | int
 TABLES = ("table", "table_array_element")
 DEEPEST = 50  # parts of a key, and brackets
 ANY = "..."  # how msgspec calls a key of a mapping
+TOML_WORDS = {
+    "object": "a table",
+    "array": "a list",
+    "str": "text",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+}
 LONGEST_LIST = 10_000  # a thousand times what anybody ships, and still read in seconds
 
 
@@ -231,7 +239,9 @@ def validation_problem(
     told = choices and (missing or message.startswith("Invalid enum value"))
     hint = f"known: {', '.join(choices)}" if told else ""
     at = ".".join(str(step) for step in path)
-    said = message.replace("`", "")
+    if message == "Expected `array`, got `object`" and any(map(_structs, get_args(inner))):
+        hint = f"[[{at}]] begins one of several"
+    said = re.sub(r"`(\w+)`", lambda word: TOML_WORDS.get(word[1], word[1]), message).replace("`", "")
     said = f"{said[:1].lower()}{said[1:]}" + (f" (in {at})" if at else "")
     return Invalid(said, hint=hint, where=place(text, file, (*inside, *path)))
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from torchsmith.edge.files import write_atomic
+from torchsmith.edge.files import check_writable, write_atomic
 from torchsmith.edge.problem import Empty, Exists, Invalid, Problem
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.text import matrix_text
 
 
 def check_free(path: Path, *, replace: bool | None = None) -> None:
-    """A Problem where a file is in the way; None: the verb has no option to replace it."""
+    """A Problem where a file is in the way or none can be; None: the verb has no option to replace it."""
     if path.exists() and not replace:
         hint = "name another file" if replace is None else "--force replaces it"
         raise Exists(f"{path} is there already", hint=hint)
+    check_writable(path)
 
 
 def write_matrix(

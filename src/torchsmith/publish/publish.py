@@ -22,9 +22,7 @@ HOUR = 3600.0
 LOCK = ".flox/env/manifest.lock"
 Lack = Literal["repository", "recipe", "lock", "commit", "committed", "remote", "upstream", "pushed"]
 PUSHABLE: tuple[Lack, ...] = ("commit", "committed", "upstream", "pushed")
-Standing = Literal[
-    "published", "published before", "failed", "not verified", "not tried", "would be published"
-]
+Standing = Literal["published", "published before", "failed", "not verified", "would be published"]
 Changed = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why a recipe is not what was built
 Verified = Callable[[str], str]  # a package's name -> why it does not count as verified; empty: it does
 
