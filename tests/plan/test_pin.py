@@ -121,6 +121,8 @@ def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> N
         propose(workspace, Move("2.10", rev="fe5e41d"))
     with pytest.raises(Problem, match=r"2\.10\.9"):
         propose(workspace, Move("2.10", torch="2.10.9"))
+    with pytest.raises(Problem, match="'abc'"):
+        propose(workspace, Move("2.10", torch="abc"))
     with pytest.raises(Problem, match="'short'"):
         propose(workspace, Move("2.10", rev=NEW, sha256="short"))
     with pytest.raises(Problem, match="'main'"):

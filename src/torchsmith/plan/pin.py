@@ -221,6 +221,8 @@ def _new_pin(old: Pin, move: Move) -> FactTable:
 
 def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
     """Another torch with its pairs and hashes, as far as the catalog or the person knows them."""
+    if not re.match(r"\d+\.\d+", move.torch):
+        raise Invalid(f"{move.torch!r} is not a torch release", hint="such as 2.10.1")
     known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
     own = [package for package in catalog.packages.values() if line.builds(package)]
     pairs = {
