@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Any
 
 from torchsmith.edge.problem import Failed, Lacking
@@ -45,42 +46,42 @@ class Programme:
     """
 
     def __init__(self, demands: Sequence[Demand], candidates: Collection[int], must: Collection[int]) -> None:
-        highspy, _ = _highs()
+        highspy, np = _highs()
         self.columns = _undominated(demands, sorted(candidates), frozenset(must))
         self.served: list[float] = []  # the first objective: weight that is served at all
         self.quality: list[float] = []  # the second: and how well
         self.last: list[bool] = []  # whether a z says that a demand is served at all
+        rows = list(self._tiers(_rows(demands, {index: at for at, index in enumerate(self.columns)})))
+        x, z, infinite = len(self.columns), len(rows), highspy.kHighsInf
+        self.count_row, self.served_row = z, z + 1
+        rows.append(dict.fromkeys(range(x), 1.0))
+        rows.append({x + at: weight for at, weight in enumerate(self.served) if weight})
         self.highs: Any = highspy.Highs()
         for option, value in OPTIONS.items():
             self.highs.setOptionValue(option, value)
-        for column, index in enumerate(self.columns):
-            self.highs.addVar(float(index in must), 1.0)
+        lowest = [float(index in must) for index in self.columns] + [0.0] * z
+        self.highs.addVars(x + z, np.array(lowest), np.ones(x + z))
+        for column in range(x):
             self.highs.changeColIntegrality(column, highspy.HighsVarType.kInteger)
-        self._add_rows(_rows(demands, {index: column for column, index in enumerate(self.columns)}))
-        self.count_row = self._row(0.0, len(self.columns), dict.fromkeys(range(len(self.columns)), 1.0))
-        weighed = {len(self.columns) + at: weight for at, weight in enumerate(self.served) if weight}
-        self.served_row = self._row(0.0, highspy.kHighsInf, weighed)
+        lower, upper = [-infinite] * z + [0.0, 0.0], [0.0] * z + [float(x), infinite]
+        starts = np.array(list(accumulate(map(len, rows), initial=0)), dtype=np.int32)
+        indices = np.array(list(chain(*rows)), dtype=np.int32)
+        values = np.array([value for row in rows for value in row.values()])
+        self.highs.addRows(
+            len(rows), np.array(lower), np.array(upper), len(indices), starts[:-1], indices, values
+        )
 
-    def _add_rows(self, rows: dict[tuple[tuple[int, int], ...], float]) -> None:
-        infinite = _highs()[0].kHighsInf
+    def _tiers(self, rows: dict[tuple[tuple[int, int], ...], float]) -> Iterator[dict[int, float]]:
+        """For each z its row, by the factors of its columns."""
         worst = 1 + max((cost for row in rows for _, cost in row), default=0)
         for row, weight in rows.items():
             tiers = sorted({cost for _, cost in row})
             for cost, worse in zip(tiers, [*tiers[1:], worst], strict=True):
                 z = len(self.columns) + len(self.served)
-                able = [column for column, own in row if own <= cost]
-                self.highs.addVar(0.0, 1.0)
-                self._row(-infinite, 0.0, {z: 1.0, **dict.fromkeys(able, -1.0)})
+                yield {z: 1.0} | {column: -1.0 for column, own in row if own <= cost}
                 self.last.append(cost == tiers[-1])
                 self.served.append(weight if cost == tiers[-1] else 0.0)
                 self.quality.append(weight * (worse - cost))
-
-    def _row(self, lower: float, upper: float, factors: dict[int, float]) -> int:
-        """A row of the programme by its columns' factors; its number."""
-        _, np = _highs()
-        columns = np.array(list(factors), dtype=np.int32)
-        self.highs.addRow(lower, upper, len(factors), columns, np.array(list(factors.values())))
-        return int(self.highs.getNumRow()) - 1
 
     def fewest(self) -> Solution:
         """As few candidates as serve every demand that any candidate serves, and among those the best."""
@@ -162,16 +163,11 @@ def _undominated(demands: Sequence[Demand], candidates: Sequence[int], must: fro
             if index in place:
                 table[place[index], column] = cost
     kept: list[int] = []
-    for row, index in enumerate(candidates):
-        rivals = table[[place[other] for other in kept]] if kept else table[:0]
-        if index in must or not bool((rivals <= table[row]).all(axis=1).any()):
+    for index, own in zip(candidates, table, strict=True):
+        if index in must or not (table[: len(kept)] <= own).all(axis=1).any():
+            table[len(kept)] = own  # where a row was that has been looked at
             kept.append(index)
     # A later candidate may beat an earlier one outright.
-    final: list[int] = []
-    for index in kept:
-        own = table[place[index]]
-        others = table[[place[other] for other in kept if other != index]]
-        beaten = (others <= own).all(axis=1) & (others < own).any(axis=1)
-        if index in must or not bool(beaten.any()):
-            final.append(index)
-    return final
+    rows = table[: len(kept)]
+    beaten = [((rows <= own).all(axis=1) & (rows < own).any(axis=1)).any() for own in rows]
+    return [index for index, worse in zip(kept, beaten, strict=True) if index in must or not worse]
