@@ -12,7 +12,8 @@ import pytest
 
 from tests.build.conftest import MINI, Place
 from tests.cli.conftest import Call
-from torchsmith.nix.hashes import PLACEHOLDER
+from torchsmith.nix.hashes import PLACEHOLDER, to_sri
+from torchsmith.repair.holders import Holder, best
 from torchsmith.workspace.load import Workspace
 
 pytestmark = pytest.mark.needs("nix")
@@ -198,16 +199,30 @@ def test_the_addresses_of_the_workspace_count_for_every_verb_that_evaluates(
     assert asked == [(address,)]
 
 
+def test_a_short_word_inside_a_store_path_recognises_no_source() -> None:
+    address, recipe = "https://github.com/pytorch/pytorch", Path("mine.nix")
+    other, own = (Holder(recipe, "", marks) for marks in (("pytorch", "gone", "v1"), (address,)))
+    told = f"source\n{address}\n/nix/store/0cv1qk-source"
+    assert best([other, own], to_sri(ZEROS), told) == [own]
+
+
 def test_a_source_that_cannot_be_fetched_is_told_apart_from_a_wrong_hash(
     place: Place, nix_here: Path, call: Call
 ) -> None:
     recipe = place.recipe("pytorch-mine")
     recipe.write_text(FOREIGN.replace('repo = "vision"', 'repo = "gone"'))
     mended = call(*place.words("fix-hashes", "pytorch-mine", "--json"))
-    assert mended.code == 1
+    assert mended.code == 3, "nothing is left but a download that failed"
     told = json.loads(mended.out)
-    assert (len(told["unchecked"]), told["suspicious"]) == (1, [])
+    assert (told["unplaced"], told["suspicious"]) == ([], [])
+    assert sorted(row["where"].rpartition("nix:")[2].partition(":")[0] for row in told["written"]) == [
+        "5",
+        "6",
+    ]
     assert 'repo = "gone"; rev = "v1"; hash = "";' in recipe.read_text()
+    [missing] = told["unchecked"]
+    assert "pytorch/gone" in missing
+    assert "Could not resolve host" in missing, "its own reason, and not that of its neighbours"
 
 
 def test_a_store_that_gives_no_answer_proves_nothing(

@@ -127,7 +127,7 @@ class HashFixer:
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
         downloads = fetchable(*(stated_downloads(graph, holders) for graph in graphs))
         said, failed = self._realise(downloads)
-        mismatches = read_mismatches(said)
+        mismatches = read_mismatches("\n".join(event.text for event in said))
         placed, unplaced = self._place(mismatches, graphs, holders)
         early, nowhere, unchecked = self._at_evaluation(results, holders)
         left = [one for one in downloads if one.path not in {wrong.derivation for wrong in mismatches}]
@@ -170,9 +170,9 @@ class HashFixer:
                     )
         return placed, unplaced, failed
 
-    def _realise(self, downloads: Sequence[Derivation]) -> tuple[str, set[str]]:
+    def _realise(self, downloads: Sequence[Derivation]) -> tuple[list[LogLine | Failure], set[str]]:
         """Fetch everything, however many fail; what Nix said, and what did not come though it is there."""
-        told: list[str] = []
+        told: list[LogLine | Failure] = []
         failed: set[str] = set()
         for batch in without_rivals(downloads):
             there = valid_paths(self.nix, [output_of(one) for one in batch])
@@ -184,14 +184,14 @@ class HashFixer:
                     ok, words = self._say([*realise_command(self.nix, [one.path], StoreOptions()), "--check"])
                     told += words
                     failed |= set() if ok else {one.path}
-        return "\n".join(told), failed
+        return told, failed
 
-    def _say(self, command: Sequence[str]) -> tuple[bool, list[str]]:
+    def _say(self, command: Sequence[str]) -> tuple[bool, list[LogLine | Failure]]:
         """Whether a command of Nix ended well, and what it said."""
         done = self.nix.run(command)
         reader = LogReader()
         events = [event for line in done.stderr.splitlines() for event in reader.read(line)]
-        return done.ok, [event.text for event in events if isinstance(event, LogLine | Failure)]
+        return done.ok, [event for event in events if isinstance(event, LogLine | Failure)]
 
     def _place(
         self, mismatches: Sequence[Mismatch], graphs: Sequence[Graph], holders: Mapping[str, Sequence[Holder]]
@@ -316,8 +316,10 @@ def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]
     return changes
 
 
-def _why(said: str, derivation: Derivation) -> str:
-    """The lines that tell why a download failed, shortened to one."""
-    lines = [line for line in said.splitlines() if "error" in line.lower() or "curl" in line]
-    own = [line for line in lines if derivation.name in line or derivation.path in line]
-    return (own or lines or ["Nix gave no reason"])[0].strip()
+def _why(said: Sequence[LogLine | Failure], download: Derivation) -> str:
+    """Why a download failed, in a line: of its own log, of what names it, or of what names no download."""
+    log = [one.text for one in said if isinstance(one, LogLine) and one.derivation == download.path]
+    named = [one.text for one in said if download.path in one.text]
+    rest = [one.text for one in said if ".drv" not in one.text and one.text not in log]
+    lines = [line.strip() for text in (*log, *named, *rest) for line in text.splitlines()]
+    return next((line for line in lines if "error" in line.lower() or "curl" in line), "Nix gave no reason")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,13 +146,23 @@ def _settings(workspace: Workspace) -> Iterator[Holder]:
 def best(holders: Sequence[Holder], specified: str, told: str) -> list[Holder]:
     """The holders of a mismatched hash: their value is what Nix read, and their marks are in what is told.
 
-    Several where one source is stated in several places; none where the places are of different sources.
+    Those come first whose every mark is there: placeholders all state the same hash. Several where one source
+    is stated in several places; none where the places are of different sources.
     """
     same = [holder for holder in holders if holder.states(specified)]
-    scored = [(sum(mark in told for mark in holder.marks), holder) for holder in same]
-    most = max((score for score, _ in scored), default=0)
+    scored = [(_recognised(holder.marks, told), holder) for holder in same]
+    most = max((score for score, _ in scored), default=None)
     first = [holder for score, holder in scored if score == most]
     return first if len({frozenset(holder.marks) for holder in first}) == 1 else []
+
+
+def _recognised(marks: Sequence[str], told: str) -> tuple[bool, int]:
+    """Whether all marks are told, and how many: as words, for a short one is part of many a store path."""
+    words = [mark for mark in marks if mark]
+    found = sum(
+        re.search(rf"(?<![0-9A-Za-z]){re.escape(mark)}(?![0-9A-Za-z])", told) is not None for mark in words
+    )
+    return 0 < found == len(words), found
 
 
 def source_of(derivation: Derivation) -> str:
