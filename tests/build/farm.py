@@ -98,6 +98,9 @@ def _sshd(config: Path, port: int, own_store: bool) -> subprocess.Popen[bytes]:
         shared.mkdir(exist_ok=True)
         command = f"mount --bind {own} {shared} && {command}"
     apart = ["unshare", "-m" if os.getuid() == 0 else "-rm"] if own_store else []
+    if own_store and os.getuid() != 0:  # who may mount is root there, as whom sshd would not run
+        back = f"unshare --map-user={os.getuid()} --map-group={os.getgid()}"
+        command = command.replace("exec ", f"exec {back} ")
     with log.open("ab") as told:
         process = subprocess.Popen([*apart, "sh", "-c", command], stderr=told)
     for _ in range(100):
