@@ -117,6 +117,19 @@ def nix_here(_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 @pytest.fixture
+def unbuilt(place: Place, nix_here: Path) -> Place:
+    """A workspace whose torch nobody has built, though what it needs may be in the store of all tests."""
+    for name in (place.torch, place.vision):
+        recipe = place.recipe(name)
+        text = recipe.read_text()
+        recipe.write_text(
+            text.replace("mkdir -p cmake/Modules", f": {place.root}\n    mkdir -p cmake/Modules")
+        )
+        assert recipe.read_text() != text
+    return place
+
+
+@pytest.fixture
 def own_store(tmp_path: Path, nix_here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty store for this test alone."""
     folder = tmp_path / "nix"

@@ -69,7 +69,7 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
 
 
 def test_a_build_that_fails_is_explained_and_the_rest_is_not_tried(
-    place: Place, own_store: Path, call: Call
+    place: Place, nix_here: Path, call: Call
 ) -> None:
     for name in (place.torch, place.vision):
         recipe = place.recipe(name)
@@ -332,9 +332,8 @@ def broken_promise(place: Place) -> None:
         recipe.write_text(bad)
 
 
-def test_verify_looks_at_what_was_built_and_at_what_was_there(
-    place: Place, own_store: Path, call: Call
-) -> None:
+def test_verify_looks_at_what_was_built_and_at_what_was_there(unbuilt: Place, call: Call) -> None:
+    place = unbuilt
     built = call(*place.words("build", place.torch, "--verify", "--json"))
     assert built.code == 0, built.err
     told = [event for event in events(built.out) if event["kind"] == "verified"]
@@ -435,7 +434,7 @@ def test_printed_commands_can_be_copied_where_the_path_has_a_space(
 
 
 def test_a_source_that_fails_is_named_by_the_recipes_that_want_it(
-    place: Place, own_store: Path, call: Call
+    place: Place, nix_here: Path, call: Call
 ) -> None:
     wrong = f"sha256-{'A' * 43}="  # one that the miniature does not know for a real download's
     for name in (place.torch, place.vision):

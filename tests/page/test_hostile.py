@@ -89,17 +89,17 @@ def test_hostile_recipes_and_logs_stay_text(open_page: Open, file: Path, width: 
 
 
 @pytest.mark.needs("chromium")
-@pytest.mark.parametrize("words", BAD)
-def test_hostile_reports_stay_text(open_page: Open, file: Path, words: str) -> None:
+def test_hostile_reports_stay_text(open_page: Open, file: Path) -> None:
     page = open_page(file)
-    page.fill(
-        "#report-0", f"Architecture: x86_64\nModel name: Intel {words}\nFlags: fpu sse2 cmov mmx {words}\n"
-    )
-    page.fill("#report-1", f"name, compute_cap, driver_version\nNVIDIA {words}, {words}, {words}\n")
-    page.click("#ask")
-    page.wait_for_selector("#answer p")
-    page.fill("#search", words)
-    innocent(page)
+    for words in BAD:
+        cpu = f"Architecture: x86_64\nModel name: Intel {words}\nFlags: fpu sse2 cmov mmx {words}\n"
+        page.fill("#report-0", cpu)
+        page.fill("#report-1", f"name, compute_cap, driver_version\nNVIDIA {words}, {words}, {words}\n")
+        page.evaluate("document.querySelector('#answer').replaceChildren()")
+        page.click("#ask")
+        page.wait_for_selector("#answer p")
+        page.fill("#search", words)
+        innocent(page)
 
 
 @pytest.mark.parametrize("words", BAD)
