@@ -318,8 +318,9 @@ def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]
 
 def _why(said: Sequence[LogLine | Failure], download: Derivation) -> str:
     """Why a download failed, in a line: of its own log, of what names it, or of what names no download."""
-    log = [one.text for one in said if isinstance(one, LogLine) and one.derivation == download.path]
-    named = [one.text for one in said if download.path in one.text]
-    rest = [one.text for one in said if ".drv" not in one.text and one.text not in log]
-    lines = [line.strip() for text in (*log, *named, *rest) for line in text.splitlines()]
+    logs = grouped((one.derivation if isinstance(one, LogLine) else "", one.text) for one in said)
+    named = [text for text in logs.get("", ()) if download.path in text]
+    rest = [text for text in logs.get("", ()) if ".drv" not in text]
+    texts = (*logs.get(download.path, ()), *named, *rest)
+    lines = [line.strip() for text in texts for line in text.splitlines()]
     return next((line for line in lines if "error" in line.lower() or "curl" in line), "Nix gave no reason")
