@@ -21,25 +21,26 @@ class Fingerprints:
     """Identities of files and folders, each worked out once."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, str] = {}
+        self._known: dict[str, str] = {}
 
-    def of(self, path: Path) -> str:
+    def of(self, place: str | Path) -> str:
         """Of a file its content, of a folder names and content of everything below, wherever it lies."""
-        if path not in self._known:
-            digest = hashlib.sha256()
+        key = str(place)
+        if key not in self._known:
+            path, digest = Path(place), hashlib.sha256()
             for file in _files(path):
                 digest.update(f"{file.relative_to(path)}\0".encode())
                 digest.update(hashlib.sha256(file.read_bytes()).digest())
-            self._known[path] = digest.hexdigest()
-        return self._known[path]
+            self._known[key] = digest.hexdigest()
+        return self._known[key]
 
     def tree(self, path: Path) -> str:
         """Of a nixpkgs tree: its path in the store, or the names, sizes and times of all its files."""
-        resolved = path.resolve()
-        if str(resolved).startswith("/nix/store/"):
-            return str(resolved)
+        resolved = os.path.realpath(path)
+        if resolved.startswith("/nix/store/"):
+            return resolved
         if resolved not in self._known:
-            digest = hashlib.sha256(str(resolved).encode())
+            digest = hashlib.sha256(resolved.encode())
             for name, size, changed in _stats(resolved):
                 digest.update(f"{name}\0{size}\0{changed}\n".encode())
             self._known[resolved] = digest.hexdigest()
@@ -53,8 +54,8 @@ def _files(path: Path) -> Iterator[Path]:
         yield from sorted(file for file in path.rglob("*") if file.is_file() and ".git" not in file.parts)
 
 
-def _stats(root: Path) -> Iterator[tuple[str, int, int]]:
-    folders = [str(root)]
+def _stats(root: str) -> Iterator[tuple[str, int, int]]:
+    folders = [root]
     while folders:
         folder = folders.pop()
         with os.scandir(folder) as entries:

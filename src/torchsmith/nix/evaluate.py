@@ -169,13 +169,13 @@ class _Memory:
         if self.cache is None:
             return None
         path = request.path
-        own = {"recipe": self.prints.of(path), "path": str(path.resolve()), "system": request.system}
+        own = {"recipe": self.prints.of(path), "path": os.path.realpath(path), "system": request.system}
         own |= {"phase": build_phase} if build_phase else {}
         key = self.keys[request.name] = key_of({**self.identity, **own})
         kept = self.cache.load(key, _Kept)
         if kept is None or (self.nix and not self.nix.store_file(kept.evaluated.drv_path).exists()):
             return None
-        same = all(self.prints.of(Path(file)) == was for file, was in kept.read.items())
+        same = all(self.prints.of(file) == was for file, was in kept.read.items())
         return kept.evaluated if same else None
 
     def keep(self, job: PreparedRecipe, evaluated: Evaluated | None) -> None:
