@@ -117,8 +117,8 @@ def nix_here(_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 @pytest.fixture
-def unbuilt(place: Place, nix_here: Path) -> Place:
-    """A workspace whose torch nobody has built, though what it needs may be in the store of all tests."""
+def unbuilt(place: Place, nix_here: Path) -> None:
+    """The workspace's torch is one that nobody has built; what it needs may be in the store of all tests."""
     for name in (place.torch, place.vision):
         recipe = place.recipe(name)
         text = recipe.read_text()
@@ -126,7 +126,6 @@ def unbuilt(place: Place, nix_here: Path) -> Place:
             text.replace("mkdir -p cmake/Modules", f": {place.root}\n    mkdir -p cmake/Modules")
         )
         assert recipe.read_text() != text
-    return place
 
 
 @pytest.fixture

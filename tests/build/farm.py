@@ -91,16 +91,16 @@ def _start(folder: Path, name: str, variables: dict[str, str], own_store: bool) 
 def _sshd(config: Path, port: int, own_store: bool) -> subprocess.Popen[bytes]:
     """A daemon that answers; with a store of its own it sees that, and nobody else's, at the place of all."""
     log = config.with_suffix(".log")
-    command = f"exec {SSHD} -D -e -f {config}"
+    root = os.getuid() == 0
+    # Who may mount is root where the mounts are, as whom sshd would not run: back to who it was.
+    back = "" if root or not own_store else f"unshare --map-user={os.getuid()} --map-group={os.getgid()}"
+    command = f"exec {back} {SSHD} -D -e -f {config}"
     for part in ("store", "var") if own_store else ():
         own, shared = config.with_suffix("") / part, config.parent / part
         own.mkdir(parents=True, exist_ok=True)
         shared.mkdir(exist_ok=True)
         command = f"mount --bind {own} {shared} && {command}"
-    apart = ["unshare", "-m" if os.getuid() == 0 else "-rm"] if own_store else []
-    if own_store and os.getuid() != 0:  # who may mount is root there, as whom sshd would not run
-        back = f"unshare --map-user={os.getuid()} --map-group={os.getgid()}"
-        command = command.replace("exec ", f"exec {back} ")
+    apart = ["unshare", "-m" if root else "-rm"] if own_store else []
     with log.open("ab") as told:
         process = subprocess.Popen([*apart, "sh", "-c", command], stderr=told)
     for _ in range(100):

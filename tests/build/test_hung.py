@@ -109,11 +109,11 @@ def test_a_builder_whose_host_key_is_not_known_is_not_tried_again(
     assert set(tried.values()) == {1}
 
 
+@pytest.mark.usefixtures("unbuilt")
 @pytest.mark.parametrize("victim", [nix_of, lambda place: build_of(place)[0]], ids=["nix-store", "the build"])
 def test_what_is_killed_from_outside_is_tried_again(
-    victim: Callable[[Place], int], unbuilt: Place, call: Call
+    victim: Callable[[Place], int], place: Place, call: Call
 ) -> None:
-    place = unbuilt
     with once_torch_compiles(place, lambda _: os.kill(victim(place), signal.SIGKILL)):
         done = call(*place.words("build", place.torch))
     assert done.code == 0, done.err
@@ -121,9 +121,9 @@ def test_what_is_killed_from_outside_is_tried_again(
     assert row(place, place.torch).state == "done"
 
 
+@pytest.mark.usefixtures("unbuilt")
 @pytest.mark.parametrize("option", [pytest.param("--timeout", marks=pytest.mark.long), "--silent-timeout"])
-def test_a_build_that_hangs_is_ended_when_its_time_is_up(option: str, unbuilt: Place, call: Call) -> None:
-    place = unbuilt
+def test_a_build_that_hangs_is_ended_when_its_time_is_up(option: str, place: Place, call: Call) -> None:
     frozen: list[int] = []
 
     def freeze(_: str) -> None:

@@ -332,8 +332,8 @@ def broken_promise(place: Place) -> None:
         recipe.write_text(bad)
 
 
-def test_verify_looks_at_what_was_built_and_at_what_was_there(unbuilt: Place, call: Call) -> None:
-    place = unbuilt
+@pytest.mark.usefixtures("unbuilt")
+def test_verify_looks_at_what_was_built_and_at_what_was_there(place: Place, call: Call) -> None:
     built = call(*place.words("build", place.torch, "--verify", "--json"))
     assert built.code == 0, built.err
     told = [event for event in events(built.out) if event["kind"] == "verified"]

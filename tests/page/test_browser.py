@@ -202,6 +202,7 @@ def test_nothing_stands_in_anybodys_way(open_page: Open, file: Path, scheme: str
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     check(page)
     page.fill("#search", "H100 avx512")
+    check(page)
     page.click(f"a[href='#cell-{FAILED}']")
     check(page)
 

@@ -87,6 +87,13 @@ def test_a_stated_hash_that_is_no_placeholder_is_not_replaced_without_accept(
 
 PIN = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz"
 ZEROS = "0" * 52
+
+
+def lines_of(rows: list[dict[str, str]]) -> list[str]:
+    """Where in a recipe hashes were written."""
+    return sorted(row["where"].rpartition("nix:")[2].partition(":")[0] for row in rows)
+
+
 FOREIGN = f"""\
 # A recipe of a person: every byte but the hashes is theirs.
 let
@@ -112,7 +119,7 @@ def test_hashes_of_a_foreign_recipe_are_replaced_in_place_and_nothing_else(
     mended = call(*place.words("fix-hashes", "--json", "pytorch-mine"))
     assert mended.code == 0, mended.err + mended.out
     rows = json.loads(mended.out)["written"]
-    assert sorted(row["where"].rpartition("nix:")[2].partition(":")[0] for row in rows) == ["4", "5", "6"]
+    assert lines_of(rows) == ["4", "5", "6"]
     before, after = FOREIGN.splitlines(), recipe.read_text().splitlines()
     assert [n for n, (a, b) in enumerate(zip(before, after, strict=True), 1) if a != b] == [4, 5, 6]
     assert 'repo = "audio"; rev = "v1"; hash = "sha256-' in after[4]
@@ -215,10 +222,7 @@ def test_a_source_that_cannot_be_fetched_is_told_apart_from_a_wrong_hash(
     assert mended.code == 3, "nothing is left but a download that failed"
     told = json.loads(mended.out)
     assert (told["unplaced"], told["suspicious"]) == ([], [])
-    assert sorted(row["where"].rpartition("nix:")[2].partition(":")[0] for row in told["written"]) == [
-        "5",
-        "6",
-    ]
+    assert lines_of(told["written"]) == ["5", "6"]
     assert 'repo = "gone"; rev = "v1"; hash = "";' in recipe.read_text()
     [missing] = told["unchecked"]
     assert "pytorch/gone" in missing

@@ -30,7 +30,6 @@ from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.run import carry_out
 
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
-VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +95,8 @@ def add_line(workspace: Path | None, new: NewLine, *, wait_seconds: float = 0.0)
 def _added(workspace: Workspace, new: NewLine) -> AddedLine:
     catalog = workspace.catalog
     root = workspace.home
-    for what, word, form in (("name", new.name, NAME), ("torch release", new.torch, VERSION)):
-        if not form.fullmatch(word):
-            raise Invalid(f"{word!r} is no {what} of a line", hint="such as 2.11 and 2.11.0")
+    if not NAME.fullmatch(new.name):
+        raise Invalid(f"{new.name!r} is no name of a line", hint="such as 2.11")
     there = catalog.lines.get(new.name)
     if there and any(not build.lacks_pin for build in there.every_build.values()):
         hint = f"torchsmith pin {new.name} moves it; torchsmith line list shows all"

@@ -34,6 +34,7 @@ from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
 FROM_SOURCE = (SOURCE, "torch-version")
+VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 REVISION = re.compile(r"[0-9a-f]{40}")
 HASH = re.compile(r"[0-9a-z]{52}|[0-9a-f]{64}|sha256-[0-9A-Za-z+/]{43}=")  # as Nix spells it
 FactTable = dict[str, Any]
@@ -221,7 +222,7 @@ def _new_pin(old: Pin, move: Move) -> FactTable:
 
 def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
     """Another torch with its pairs and hashes, as far as the catalog or the person knows them."""
-    if not re.match(r"\d+\.\d+", move.torch):
+    if not VERSION.fullmatch(move.torch):
         raise Invalid(f"{move.torch!r} is not a torch release", hint="such as 2.10.1")
     known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
     own = [package for package in catalog.packages.values() if line.builds(package)]
