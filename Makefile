@@ -13,7 +13,7 @@ help:
 	@echo "make check    lint, types, and whether generated pages are fresh"
 	@echo "make facts    prove the catalog against ptxas, gcc, archspec and LLVM"
 	@echo "make flips    a thousand wrong facts put into the catalog, and which check catches each"
-	@echo "make verify-real  real wheels (3 GB) against cuobjdump and objdump"
+	@echo "make verify-real  real wheels (3 GB) against cuobjdump"
 	@echo "make golden   write the agreed recipes of tests/recipe/golden again"
 	@echo "make pages    write the generated pages again"
 	@echo "make mutations  how many mistakes the audit catches and names, and which it misses"

@@ -1,10 +1,45 @@
 # torchsmith as a Nix package: callPackage ./package.nix { } with any nixpkgs that has its dependencies.
 {
   lib,
+  stdenv,
   python3Packages,
+  autoPatchelfHook,
   makeWrapper,
   git,
 }:
+let
+  # nixpkgs has no iced-x86, which reads x86-64 code for `verify`; 1.17 is the newest wheel for ARM.
+  iced =
+    {
+      x86_64-linux = {
+        version = "1.21.0";
+        python = "cp38";
+        hash = "sha256-SJeJN3v8H+QyvSqKV4DJ8+fDW+LmEzsN5UMs2QHK0yw=";
+      };
+      aarch64-linux = {
+        version = "1.17.0";
+        python = "cp37";
+        hash = "sha256-xGzYUM4US1+fynByoumnVCaOXRXiN3uvpLlab8ihQtw=";
+      };
+    }
+    .${stdenv.hostPlatform.system};
+  machine = stdenv.hostPlatform.parsed.cpu.name;
+  iced-x86 = python3Packages.buildPythonPackage {
+    pname = "iced-x86";
+    inherit (iced) version;
+    format = "wheel";
+    src = python3Packages.fetchPypi {
+      pname = "iced_x86";
+      inherit (iced) version python hash;
+      dist = iced.python;
+      format = "wheel";
+      abi = "abi3";
+      platform = "manylinux_2_17_${machine}.manylinux2014_${machine}";
+    };
+    nativeBuildInputs = [ autoPatchelfHook ];
+    buildInputs = [ stdenv.cc.cc.lib ];
+  };
+in
 python3Packages.buildPythonApplication {
   pname = "torchsmith";
   version = builtins.head (
@@ -25,6 +60,7 @@ python3Packages.buildPythonApplication {
 
   build-system = [ python3Packages.hatchling ];
   dependencies = with python3Packages; [
+    iced-x86
     msgspec
     rich
     tree-sitter

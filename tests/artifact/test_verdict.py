@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.artifact import elves
+from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.cpu_promise import clipped
 from torchsmith.artifact.elf import HEADER, Links
@@ -506,6 +507,17 @@ def test_without_a_look_at_the_cpu_nothing_is_verified(tmp_path: Path) -> None:
     assert check(report, "cpu").status == "unjudged"
     assert (report.ok, report.verified) == (True, False)
     assert verify(path, variant, CATALOG).verified
+
+
+def test_x86_code_is_not_judged_where_its_decoder_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(SSE, 60))})
+    monkeypatch.setattr(iced, "INSTALLED", False)
+    report = judged(path, "pytorch-python313-cpu-avx2")
+    assert (check(report, "cpu").status, check(report, "cpu").hint) == ("unjudged", iced.MISSING)
+    assert not [found for found in report.checks if found.id in ("flags", "within")]
+    assert not report.verified
 
 
 def test_a_wheel_of_any_package_is_listed(tmp_path: Path) -> None:

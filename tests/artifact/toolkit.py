@@ -6,14 +6,13 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from torchsmith.artifact import x86
 from torchsmith.artifact.fatbin import Container
 from torchsmith.catalog import CudaToolkit, GpuTarget, builtin_catalog
 from torchsmith.catalog.proof.readings import download_wheel
@@ -167,36 +166,3 @@ def listed(containers: Iterable[Container]) -> list[tuple[str, str]]:
         for entry in entries
         if entry.kind == kind
     ]
-
-
-def disassembled(listing: str) -> dict[int, int]:
-    """Size of each instruction by its address, as objdump lists them."""
-    rows = re.finditer(r"^ +([0-9a-f]+):\t((?:[0-9a-f]{2} )+)", listing, re.MULTILINE)
-    return {int(row[1], 16): len(row[2].split()) for row in rows}
-
-
-def iced_instructions() -> Iterator[tuple[int, x86.Instruction]]:
-    """Every instruction of 64-bit mode that iced-x86 knows, by its code, as our decoder would see it."""
-    import iced_x86 as iced
-
-    tables, prefixes = iced.OpCodeTableKind, iced.MandatoryPrefix
-    maps = {tables.T0F: 1, tables.T0F38: 2, tables.T0F3A: 3, tables.MAP5: 5, tables.MAP6: 6}
-    prefix = {prefixes.NONE: 0, prefixes.PNP: 0, prefixes.P66: 1, prefixes.PF3: 2, prefixes.PF2: 3}
-    kinds = iced.EncodingKind
-    encodings = {kinds.LEGACY: x86.LEGACY, kinds.VEX: x86.VEX, kinds.EVEX: x86.EVEX}
-    operands = {value: name for name, value in vars(iced.OpCodeOperandKind).items() if isinstance(value, int)}
-    for code in [value for value in vars(iced.Code).values() if isinstance(value, int)]:
-        found = iced.Instruction()
-        found.code = code  # type: ignore[assignment,unused-ignore]
-        info = found.op_code()
-        known = info.encoding in encodings and info.table in maps and info.op_code_len == 1
-        if not (known and info.is_instruction and info.mode64):
-            continue
-        places = [operands[info.op_kind(index)] for index in range(info.op_count)]
-        memory = {1 for place in places if "MEM" in place}
-        registers = set() if any(place.startswith("MEM") for place in places) else {0}
-        for wide in (0, 1) if info.is_wig or info.is_wig32 else (info.w,):
-            for used in memory | registers:
-                length = 0 if info.is_lig else info.l
-                head = (encodings[info.encoding], maps[info.table], info.op_code)
-                yield code, x86.Instruction(*head, prefix[info.mandatory_prefix], wide, length, used)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of
-from torchsmith.artifact.features import Look, aarch64_uses, facts, first_uses, outline_atomics, x86_uses
+from torchsmith.artifact.features import Scan, facts, outline_atomics, scan_aarch64
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.artifact.units import UnitLayout, UnitPlace, callers_of, kind_of, spans_of, stands_apart
 
@@ -168,11 +168,9 @@ class CpuCode:
     outline_atomics: bool
 
 
-def look(machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Look:
+def scan(machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Scan:
     """What a function needs; on AArch64 also whether it calls one of the outline atomics."""
-    if machine == "aarch64":
-        return first_uses(aarch64_uses(code, address, outline))
-    return iced.look(code) if iced.INSTALLED else first_uses(x86_uses(code))
+    return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code, address, outline)
 
 
 def cpu_code(elf: Elf, library: str, spaces: OwnSpaces) -> CpuCode:
@@ -276,7 +274,7 @@ class _Reading:
     def _add(self, group: CodeGroup, index: int, code: bytes) -> None:
         row = self.rows[index]
         tally = self.groups.setdefault(group, Tally())
-        seen = look(self.elf.machine, code, row.address, self.outline)
+        seen = scan(self.elf.machine, code, row.address, self.outline)
         tally.functions += 1
         tally.size += len(code)
         tally.undecoded += seen.lost

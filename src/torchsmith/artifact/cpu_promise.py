@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status
 from torchsmith.artifact.cpu import JUDGED, CodeGroup, CpuCode, Sighting, Tally
 from torchsmith.artifact.elf import ElfMachine
@@ -254,17 +255,10 @@ def clipped(name: str) -> str:
 
 
 def disassembled(sighting: Sighting) -> str:
-    """An instruction as its bytes, and as text where capstone is installed and knows it."""
-    try:
-        import capstone
-    except ImportError:
+    """An instruction as its bytes, and for x86-64 as text."""
+    if sighting.machine == "aarch64":
         return sighting.code
-    if sighting.machine == "x86_64":
-        engine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    else:
-        engine = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-    found = next(engine.disasm_lite(bytes.fromhex(sighting.code), 0), None)
-    return f"`{found[2]} {found[3]}` ({sighting.code})" if found else sighting.code
+    return f"`{iced.text_of(bytes.fromhex(sighting.code))}` ({sighting.code})"
 
 
 def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:

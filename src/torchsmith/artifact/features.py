@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from torchsmith.artifact import x86
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.tables import Table, read_table
-from torchsmith.edge.words import grouped
 
 LEGACY_SSE = "sse2"  # in every x86-64 CPU; without VEX it shows a compiler that was not told of AVX
 
@@ -26,40 +24,11 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What was seen in one function."""
+class Scan:
+    """What one function needs."""
 
     first: dict[str, Use]  # the first instruction that needs each feature
-    lost: bool = False  # some bytes are no instruction, and what follows was not looked at
-
-
-class EncodingRule(Table, frozen=True):
-    """Instructions of x86-64, by their encoding."""
-
-    encoding: str
-    map: int
-    opcodes: str
-    feature: str = ""
-    prefix: tuple[int, ...] = ()
-    length: tuple[int, ...] = ()
-    wide: int | None = None
-    memory: int | None = None
-
-    @property
-    def numbers(self) -> Iterator[int]:
-        """Its opcodes, which are written as `10-17 28`."""
-        for part in self.opcodes.split():
-            first, _, last = part.partition("-")
-            yield from range(int(first, 16), int(last or first, 16) + 1)
-
-    def matches(self, found: x86.Instruction) -> bool:
-        """Whether an instruction of the rule's encoding, map and opcodes is one that it means."""
-        return (
-            (not self.prefix or found.prefix in self.prefix)
-            and (not self.length or found.length in self.length)
-            and self.wide in (None, found.wide)
-            and self.memory in (None, found.memory)
-        )
+    lost: bool = False  # some bytes are no instruction, and what follows was not read
 
 
 class Level(Table, frozen=True):
@@ -84,10 +53,18 @@ class InstructionFacts(Table, frozen=True):
 class X86(InstructionFacts, frozen=True):
     """data/x86.toml."""
 
-    baseline: EncodingRule
-    rules: tuple[EncodingRule, ...]
-    scalar: tuple[EncodingRule, ...]
+    baseline: str
     iced: dict[str, str]
+
+    @property
+    def baseline_opcodes(self) -> frozenset[int]:
+        """The opcodes of `baseline`, which is written as `10-17 c2`."""
+        ranges = (part.partition("-") for part in self.baseline.split())
+        return frozenset(
+            opcode
+            for first, _, last in ranges
+            for opcode in range(int(first, 16), int(last or first, 16) + 1)
+        )
 
 
 class Word(Table, frozen=True):
@@ -133,54 +110,9 @@ def closure(machine: ElfMachine, features: Iterable[str]) -> frozenset[str]:
 @cache
 def known_features(machine: ElfMachine) -> frozenset[str]:
     """The features that instructions are told apart by."""
-    return frozenset(rule.feature for rule in facts(machine).rules)
-
-
-def first_uses(uses: Iterator[Use]) -> Look:
-    """The first instruction of each feature, and whether the decoder lost its way."""
-    first: dict[str, Use] = {}
-    try:
-        for use in uses:
-            for feature in use.features:
-                first.setdefault(feature, use)
-    except x86.Lost:
-        return Look(first, lost=True)
-    return Look(first)
-
-
-def x86_uses(code: bytes) -> Iterator[Use]:
-    """The instructions of a function that need a feature, by our own decoder."""
-    for offset, size, found in x86.telling(code):
-        features = x86_needs(found)
-        if features:
-            yield Use(offset, code[offset : offset + size], features)
-
-
-@lru_cache(maxsize=65536)
-def x86_needs(found: x86.Instruction) -> tuple[str, ...]:
-    """The features of one x86-64 instruction, the telling one last; none for what every CPU has."""
-    key = (found.encoding, found.map, found.opcode)
-    feature = next((rule.feature for rule in _index("rules").get(key, ()) if rule.matches(found)), "")
-    if found.encoding == x86.LEGACY:
-        return (feature,) if feature else (LEGACY_SSE,) if key in _index("baseline") else ()
-    if found.encoding == x86.VEX:
-        return (feature,) if feature in ("bmi1", "bmi2") else ("avx", feature) if feature else ("avx",)
-    scalar = any(rule.matches(found) for rule in _index("scalar").get(key, ()))
-    wider = () if scalar or found.length == 2 else ("avx512vl",)
-    return ("avx512f", *wider, *((feature,) if feature else ()))
-
-
-@cache
-def _index(kind: Literal["rules", "scalar", "baseline"]) -> dict[tuple[str, int, int], list[EncodingRule]]:
-    """Rules of a kind by encoding, map and opcode."""
-    known = x86_facts()
-    rules = {"rules": known.rules, "scalar": known.scalar, "baseline": (known.baseline,)}[kind]
-    return grouped(((rule.encoding, rule.map, opcode), rule) for rule in rules for opcode in rule.numbers)
-
-
-def is_baseline(opcode: int) -> bool:
-    """Whether an opcode of the map 0F is SSE2 or older and could be written with VEX."""
-    return (x86.LEGACY, 1, opcode) in _index("baseline")
+    if machine == "x86_64":
+        return frozenset(x86_facts().iced.values())
+    return frozenset(rule.feature for rule in aarch64_facts().rules)
 
 
 CALL = frozenset(range(0x94, 0x98))  # the highest byte of BL
@@ -198,7 +130,16 @@ def outline_atomics(code: bytes, address: int) -> Iterator[int]:
             yield address + (at - 4 if code[at - 4 : at] == BTI else at)
 
 
-def aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterator[Use]:
+def scan_aarch64(code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Scan:
+    """The first word that needs each feature, calls of the outline atomics among them."""
+    first: dict[str, Use] = {}
+    for use in _aarch64_uses(code, address, outline):
+        for feature in use.features:
+            first.setdefault(feature, use)
+    return Scan(first)
+
+
+def _aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterator[Use]:
     """The words of a function that need a feature, calls of the outline atomics among them."""
     outline_call: tuple[str, ...] = (aarch64_facts().legacy,)
     features: tuple[str, ...]

@@ -1,23 +1,24 @@
-"""x86-64 instructions by iced-x86, where it is installed: faster than ours, and the judge of it."""
+"""x86-64 instructions by iced-x86; where it is missing, x86-64 code is not judged."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-from torchsmith.artifact.features import LEGACY_SSE, Look, Use, is_baseline, x86_facts
+from torchsmith.artifact.features import LEGACY_SSE, Scan, Use, x86_facts
 
 try:
     import iced_x86
 
     INSTALLED = True
-except ImportError:  # it has no wheel for this machine, or was not asked for
+except ImportError:
     INSTALLED = False
 
+MISSING = "iced-x86 reads x86-64 code and is not installed; it has no wheel for macOS on ARM"
 INVALID = 0
 
 
-def look(code: bytes) -> Look:
+def scan_x86(code: bytes) -> Scan:
     """The first instruction of each feature in a function, up to bytes that are no instruction."""
     first: dict[int, tuple[int, int]] = {}  # place and size, by iced's code
     for found in iced_x86.Decoder(64, code):
@@ -32,7 +33,12 @@ def look(code: bytes) -> Look:
                 known = seen.get(feature)
                 if known is None or at < known.offset:
                     seen[feature] = Use(at, code[at : at + size], needs(kind))
-    return Look(seen, lost=INVALID in first)
+    return Scan(seen, lost=INVALID in first)
+
+
+def text_of(code: bytes) -> str:
+    """An instruction as an assembler writes it."""
+    return str(iced_x86.Formatter(iced_x86.FormatterSyntax.INTEL).format(iced_x86.Decoder(64, code).decode()))
 
 
 @cache
@@ -58,7 +64,12 @@ def _legacy(info: Any, features: list[str]) -> tuple[str, ...]:
     if features:
         return tuple(features)
     plain = info.table == iced_x86.OpCodeTableKind.T0F and info.op_code_len == 1
-    return (LEGACY_SSE,) if plain and is_baseline(info.op_code) else ()
+    return (LEGACY_SSE,) if plain and info.op_code in _baseline() else ()
+
+
+@cache
+def _baseline() -> frozenset[int]:
+    return x86_facts().baseline_opcodes
 
 
 @cache

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from torchsmith.artifact import iced
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
 from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
@@ -216,7 +217,7 @@ def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
         library.blas = blas_of(elf, library.links)
     if names.gpu_code in library.name:
         library.magma = provided(elf, library.links, known().magma)
-    if spaces is not None:
+    if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
         library.cpu = cpu_code(elf, library.name, spaces)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.commands import ObjectCommand
 from torchsmith.artifact.cpu import OwnSpaces, cpu_code
@@ -63,7 +64,11 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
             continue
         try:
             with open_file(path) as source:
-                code = cpu_code(read_elf(source), path.name, spaces)
+                elf = read_elf(source)
+                if elf.machine == "x86_64" and not iced.INSTALLED:
+                    yield Check("cpu-code", "unjudged", iced.MISSING)
+                    return
+                code = cpu_code(elf, path.name, spaces)
         except Damaged:
             continue  # told where its GPU code is looked for
         looked += sum(tally.functions for tally in code.groups.values())

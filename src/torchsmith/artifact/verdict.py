@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
 from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
 from torchsmith.artifact.gpu import Service, gpu_code, launched, service_of, waste
@@ -56,7 +57,9 @@ def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[C
         if isa is not None:
             checks += cpu_promise(seen, isa, catalog)
         if not any(library.cpu for library in seen.own):
-            checks.append(Check("cpu", "unjudged", f"whether its CPU code is {variant.isa} was not judged"))
+            text = f"whether its CPU code is {variant.isa} was not judged"
+            unreadable = seen.machine == "x86_64" and not iced.INSTALLED
+            checks.append(Check("cpu", "unjudged", text, iced.MISSING if unreadable else ""))
     checks += shared_copies(seen, catalog.isas.get(variant.isa) if variant else None)
     return checks
 
