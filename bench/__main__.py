@@ -25,22 +25,33 @@ def main(chosen: list[str]) -> int:
     if unknown:
         print(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(MODULES)}", file=sys.stderr)
         return 2
-    rows = []
+    rows: list[Row] = []
+    failures: dict[str, str] = {}
     for name in chosen or MODULES:
         print(f"measuring {name}", file=sys.stderr)
-        rows += list(importlib.import_module(f"bench.{name}").rows())
+        try:
+            rows.extend(importlib.import_module(f"bench.{name}").rows())  # keeps the rows before a failure
+        except Exception as error:  # a program that is missing, a build that fails: the others still run
+            failures[name] = f"{type(error).__name__}: {error}".splitlines()[0]
     table = Table("what", "rival", "ours", "theirs", "ratio", "goal", "met", box=None)
     for row in rows:
         bound = "at most" if row.better == "lower" else "at least"
         met = "yes" if row.met else "no"
         ours, theirs = _shown(row.ours, row.unit), _shown(row.theirs, row.unit)
         table.add_row(row.what, row.rival, ours, theirs, f"{row.ratio:.2f}x", f"{bound} {row.goal:g}x", met)
+    for name in failures:
+        table.add_row(name, "", "", "", "", "", "could not run")
     Console().print(table)
+    for name, why in failures.items():
+        print(f"{name} could not run: {why}")
     for row in rows:
         if row.note:
             print(f"{row.what}: {row.note}")
     FILE.write_text(
-        json.dumps({"machine": _machine(), "rows": [_data(row) for row in rows]}, indent=2) + "\n"
+        json.dumps(
+            {"machine": _machine(), "rows": [_data(row) for row in rows], "could_not_run": failures}, indent=2
+        )
+        + "\n"
     )
     print(f"written: {FILE}", file=sys.stderr)
     return 0

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import Row, Timing
+from tools.browser import chromium
 from torchsmith.page.collect import PageRequest, collect, pickable
 from torchsmith.page.html import page
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.run import GenerateRequest, generate
 
-CHROMIUM = "/usr/bin/chromium"
 REPEATS = 7
 SETTINGS = """format = 1
 usable = true
@@ -67,11 +67,8 @@ def written(folder: Path, settings: str) -> tuple[Path, int, int]:
 
 def measured(file: Path) -> tuple[Timing, Timing, Timing]:
     """Seconds until something is seen, until all is loaded, and of filters."""
-    from playwright.sync_api import sync_playwright
-
     views, loads, filters = [], [], []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as browser:
         for _ in range(REPEATS):
             opened = browser.new_page(viewport={"width": 1280, "height": 900})
             opened.goto(file.as_uri())
@@ -81,5 +78,4 @@ def measured(file: Path) -> tuple[Timing, Timing, Timing]:
             views.append(opened.evaluate(SEEN))
             filters += opened.evaluate(FILTER, WORDS)
             opened.close()
-        browser.close()
     return Timing(tuple(views)), Timing(tuple(loads)), Timing(tuple(filters))

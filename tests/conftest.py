@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tools import browser
+
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("torchsmith", deadline=None)
 settings.load_profile("torchsmith")
@@ -21,7 +23,7 @@ settings.load_profile("torchsmith")
 # A part is there when all of its commands are; `make test` installs them where it may.
 PARTS = {
     "ninja": ("ninja", "gcc"),
-    "chromium": ("chromium-headless-shell",),
+    "chromium": (browser.PROGRAM,),
     "cross-gcc": ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++"),
     "ssh": ("sshd", "ssh", "ssh-keygen"),
     "mounts": ("unshare", "mount"),

@@ -1,45 +1,49 @@
-"""The benchmarks still run: every module is there, and some are measured once, on a small input."""
+"""A benchmark that cannot run says so in its row, and the others run all the same."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-import bench.evaluate
-import bench.host
-from bench.__main__ import MODULES
-from bench.measure import Timing
-from torchsmith.nix.tool import find_nix
-
-BENCH = Path(bench.host.__file__).parent
-GOLDEN = Path(__file__).parent / "recipe/golden"
+from bench import __main__ as bench
+from bench.measure import Row, Timing
+from tools import browser
 
 
-def once(ours: Callable[[], None], theirs: Callable[[], None], repeats: int) -> tuple[Timing, Timing]:
-    """Both run, and neither is timed."""
-    ours()
-    theirs()
-    return Timing((float(repeats),)), Timing((1.0,))
+def module(name: str, error: Exception | None) -> ModuleType:
+    def rows() -> Iterator[Row]:
+        yield Row(f"row of {name}", "nothing", Timing((1.0,)), Timing((2.0,)), 1.0, "lower")
+        if error:
+            raise error
+
+    made = ModuleType(f"bench.{name}")
+    made.rows = rows  # type: ignore[attr-defined]
+    return made
 
 
-def test_every_benchmark_is_listed_and_has_rows() -> None:
-    files = {file.stem for file in BENCH.glob("*.py")} - {"__init__", "__main__", "measure"}
-    assert set(MODULES) == files
-    assert all(callable(importlib.import_module(f"bench.{name}").rows) for name in MODULES)
+def test_a_failure_is_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench, "FILE", tmp_path / "bench.json")
+    monkeypatch.setitem(sys.modules, "bench.page", module("page", browser.NoBrowser("no browser here")))
+    monkeypatch.setitem(sys.modules, "bench.load", module("load", None))
+    monkeypatch.setenv("COLUMNS", "200")
+    assert bench.main(["page", "load"]) == 0
+    printed = capsys.readouterr().out
+    assert "page could not run: NoBrowser: no browser here" in printed
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["what"] for row in written["rows"]] == ["row of page", "row of load"]
+    assert list(written["could_not_run"]) == ["page"]
 
 
-def test_picking_and_covering_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("in_turn", once), ("MACHINES", 40), ("KINDS", 8)):
-        monkeypatch.setattr(bench.host, name, value)
-    assert [row.ratio > 0 for row in bench.host.rows()] == [True] * 3
-
-
-@pytest.mark.needs("nix")
-def test_reading_recipes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.evaluate, "in_turn", once)
-    recipes = sorted(GOLDEN.rglob("*.nix"))[:2]
-    assert recipes
-    assert bench.evaluate._reading(find_nix(store="dummy://"), recipes).ratio > 0
+def test_a_machine_without_the_browser_is_told_which_program_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with pytest.raises(browser.NoBrowser, match=browser.PROGRAM), browser.chromium():
+        pass

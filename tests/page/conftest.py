@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page
 
+from tools.browser import chromium
 from torchsmith.page.collect import PageRequest, collect, pickable
 from torchsmith.page.html import page as html
 from torchsmith.workspace.load import open_workspace
 
-CHROMIUM = shutil.which("chromium-headless-shell")
 Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium without its windows, which take as long as the tests do.
-
-    A sandbox of its own is not to be had in a container, nor as root.
-    """
-    with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as started:
         yield started
-        started.close()
 
 
 class Trouble(list[str]):

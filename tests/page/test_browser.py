@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.page.agreement import Asked, by_command_line, by_script, random_machines, whole_corpus
 from tests.page.conftest import Open, write_page
+from tests.page.test_answers import picked
+from torchsmith.host.given import Given
 from torchsmith.record import Attempt, JobRow, open_record
 from torchsmith.workspace.run import GenerateRequest, generate
 
@@ -150,47 +149,24 @@ def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: P
     expect(page.locator(".story:target")).to_have_count(0)
 
 
-def test_pasted_reports_are_answered_as_pick_answers(open_page: Open, file: Path) -> None:
-    asked = next(one for one in whole_corpus() if one.name == "sapphirerapids-h100" and one.profile == "plan")
-    told = by_command_line(asked)
+def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, file: Path) -> None:
     page = open_page(file)
-    for place, (_, text) in enumerate(asked.reports[:2]):
-        page.fill(f"#report-{place}", text)
-    page.click("#ask")
-    expect(page.locator("#answer h3").first).to_have_text(told["choice"][0]["name"])
-    for reason in told["choice"][0]["reasons"]:
-        expect(page.locator("#answer")).to_contain_text(reason)
-    page.fill("#report-0", "hello")
-    page.click("#ask")
-    expect(page.locator("#answer")).to_contain_text("cannot tell which tool wrote")
-
-
-def answers(browser: Browser, machines: list[Asked]) -> Iterator[tuple[Asked, object]]:
-    page = browser.new_page()
-    page.set_default_timeout(300_000)
-    for start in range(0, len(machines), 250):
-        part = machines[start : start + 250]
-        yield from zip(part, by_script(page, part), strict=True)
-    page.close()
-
-
-def plain(told: dict[str, object]) -> object:
-    return json.loads(json.dumps(told))
-
-
-def test_the_script_agrees_with_pick_on_the_whole_corpus(browser: Browser) -> None:
-    for asked, told in answers(browser, whole_corpus()):
-        assert told == plain(by_command_line(asked)), asked.name
-
-
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
-def test_the_script_agrees_with_pick_on_random_machines(browser: Browser, count: int) -> None:
-    unread = 0
-    for asked, told in answers(browser, list(random_machines(count, seed=count))):
-        expected = by_command_line(asked)
-        unread += "unread" in expected
-        assert told == plain(expected), asked
-    assert unread < count / 8
+    machines = (("sm90", "sapphirerapids", "580.65.06"), ("none", "zen2", ""), ("sm70", "zen4", ""))
+    for gpu, cpu, driver in machines:
+        page.select_option("#gpu", gpu)
+        page.select_option("#cpu", cpu)
+        if gpu == "none":
+            expect(page.locator("#driver")).to_be_disabled()
+        else:
+            page.select_option("#driver", driver)
+        page.click("#ask")
+        machine = Given(cpu=cpu, gpu=gpu, driver=driver)
+        name, lines = picked(machine, "general", "plan")
+        expect(page.locator("#answer h3")).to_have_text(name)
+        assert page.locator("#answer li").all_text_contents() == lines
+        commands = page.locator("#answer code").all_text_contents()
+        assert any(f"build {name}" in command for command in commands)
+        assert f"torchsmith pick --cpu {cpu} --gpu {gpu}" in commands[-1]
 
 
 @pytest.mark.parametrize(

@@ -89,15 +89,9 @@ def test_hostile_recipes_and_logs_stay_text(open_page: Open, file: Path, width: 
 
 
 @pytest.mark.needs("chromium")
-def test_hostile_reports_stay_text(open_page: Open, file: Path) -> None:
+def test_hostile_words_in_the_search_stay_text(open_page: Open, file: Path) -> None:
     page = open_page(file)
     for words in BAD:
-        cpu = f"Architecture: x86_64\nModel name: Intel {words}\nFlags: fpu sse2 cmov mmx {words}\n"
-        page.fill("#report-0", cpu)
-        page.fill("#report-1", f"name, compute_cap, driver_version\nNVIDIA {words}, {words}, {words}\n")
-        page.evaluate("document.querySelector('#answer').replaceChildren()")
-        page.click("#ask")
-        page.wait_for_selector("#answer p")
         page.fill("#search", words)
         innocent(page)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, dataclass_transform
 
 Platform = Literal["x86_64-linux", "aarch64-linux"]
 Form = Literal["", "a", "f"]
-# How values are written; the page reads them in a browser by the same patterns (page/rules.py).
+# How values are written.
 CAPABILITY = r"(\d{1,2})\.(\d)"
 ARCHITECTURE = r"(?:sm_?|compute_)?(\d{2,3})"
 DRIVER = r"\d{1,4}(?:\.\d{1,4}){0,3}"

@@ -9,7 +9,6 @@ from torchsmith.host.facts import Fact, HostFacts, said
 SYSTEMS = {"arm": "aarch64-darwin", "intel": "x86_64-darwin"}
 ARM = "hw.optional.arm64: 1"  # how sysctl says that a Mac is no Intel one
 MAKER = "Apple"  # how the names of ARM Macs begin
-# The page reads reports in a browser by the same patterns (page/rules.py).
 PATTERNS = {
     name: rf'^\s*"?{label}"?\s*:[ \t]*(.*)$'
     for name, label in (

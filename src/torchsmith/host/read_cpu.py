@@ -40,7 +40,6 @@ LSCPU_ID = ("vendor id", "cpu family", "model", "stepping")
 CPUINFO_ID = ("vendor_id", "cpu family", "model", "stepping")
 CPUINFO_PART = ("cpu implementer", "cpu part")
 NO_NAMES = ("ARMv8", "AArch64")  # what stands as a model's name where there is none
-# The page reads reports in a browser by the same patterns (page/rules.py).
 PATTERNS = {
     "cores": r"\n\s*\n",
     "features line": r"(flags|Features)\s*:",

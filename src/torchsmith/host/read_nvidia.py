@@ -50,7 +50,6 @@ def _tag(name: str) -> str:
     return rf"<{name}>([^<]*)</{name}>"
 
 
-# The page reads reports in a browser by the same patterns (page/rules.py).
 SHAPES = (  # of nvidia-smi's output, the first that fits; else it is a table of commas
     ("none", r"No devices were found"),
     ("xml", r"<nvidia_smi_log"),

@@ -9,7 +9,6 @@ from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, said
 LSPCI = r"^\S+ (VGA compatible|3D|Display) controller[^:\n]*: "
 AMD_TOOLS = r"ROCm System Management Interface|^AMD-SMI |AMDSMI Tool:"
 OTHERS = "builds here use NVIDIA's GPUs alone"
-# The page reads reports in a browser by the same patterns (page/rules.py).
 PATTERNS = {
     "lspci gpu": r"^(\S+) (?:VGA compatible|3D|Display) controller[^:\n]*: (.+)$",
     "lspci name": r"\[(?![0-9a-f]{4}:)([^\]\n]+)\]",

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Cell
+from torchsmith.page.answers import Once, answers
 from torchsmith.page.document import STATES, PageCell, PageDocument
 from torchsmith.page.markup import FORBIDDEN, Markup
-from torchsmith.page.rules import pick_rules
 
 NAME = "\x01"  # stands for the cell's own name in its recipe
 MOST_LINES = 2000  # of a recipe
-T = TypeVar("T", bound=Hashable)
 
 
 def embedded(document: PageDocument, catalog: Catalog, wanted: Iterable[Cell]) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def embedded(document: PageDocument, catalog: Catalog, wanted: Iterable[Cell]) -
         "findings": [[one.rule, one.severity, one.message, one.hint] for one in document.findings],
         "shared": [[one.kind, one.name, int(one.sure), one.users] for one in document.shared],
         "products": products(catalog),
-        "rules": pick_rules(wanted, catalog),
+        "mine": answers(wanted, catalog),
     }
 
 
@@ -52,20 +51,6 @@ def _cell(cell: PageCell, recipes: PackedRecipes, words: Once[str]) -> dict[str,
         "l": [words(line) for line in cell.build.log] if cell.build else None,
     }
     return {key: value for key, value in more.items() if value not in (None, "", [])}
-
-
-class Once(Generic[T]):
-    """Values in the order in which they were met, each once."""
-
-    def __init__(self) -> None:
-        self._places: dict[T, int] = {}
-
-    def __call__(self, value: T) -> int:
-        return self._places.setdefault(value, len(self._places))
-
-    @property
-    def all(self) -> list[T]:
-        return list(self._places)
 
 
 class PackedRecipes:

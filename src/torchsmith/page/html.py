@@ -22,19 +22,12 @@ MANY = 300  # cells, from which on grids are laid out when they are seen
 TALLEST = 16  # rows of a grid, as the style knows them
 Numbers = Mapping[str, int]  # of cells, by name
 ASSETS = files("torchsmith.page") / "assets"
-# "Which one is mine?", each file on the shoulders of those before it.
-MINE = ("text", "facts", "cpus", "gpus", "reports", "resolve", "rank", "answer")
-
-
-def mine_script() -> str:
-    """The part of the script that picks a variant."""
-    return "".join((ASSETS / "mine" / f"{name}.js").read_text() for name in MINE)
 
 
 def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str:
     """The whole file."""
     style = "".join((ASSETS / name).read_text() for name in ("page.css", "draw.css"))
-    script = mine_script() + (ASSETS / "page.js").read_text()
+    script = (ASSETS / "page.js").read_text()
     policy = (
         f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)};"
         " base-uri 'none'; form-action 'none'"

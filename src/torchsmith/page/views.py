@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchsmith.catalog import Catalog
+from torchsmith.edge.words import grouped
 from torchsmith.page import pictures
+from torchsmith.page.answers import NO_GPU, offer
 from torchsmith.page.document import PageDocument, SharedBuild
 from torchsmith.page.draw import NARROW, WIDTH, Picture
 from torchsmith.page.markup import Child, Markup, tag
@@ -37,26 +39,38 @@ def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
 
 
 def _mine(catalog: Catalog) -> Child:
-    """The box that answers as `pick` does; without JavaScript, how to ask `pick` itself."""
+    """Boxes to choose a machine in, and how to ask `pick`."""
+    offered = offer((), catalog)
+    gpus = [
+        tag("optgroup", [tag("option", part, value=gpu.name) for part in gpu.parts or (gpu.title,)],
+            label=f"{gpu.name}: {gpu.title}")
+        for gpu in offered.gpus
+    ]  # fmt: skip
+    cpus = grouped((str(cpu.platform), tag("option", cpu.title, value=cpu.name)) for cpu in offered.cpus)
+    choices = {
+        "gpu": ("GPU", (tag("option", "no NVIDIA GPU", value=NO_GPU), gpus)),
+        "cpu": ("CPU", [
+            tag("optgroup", tag("option", f"another or unknown, {system}", value=system),
+                cpus.get(system, ()), label=system)
+            for system in offered.systems
+        ]),
+        "driver": ("NVIDIA driver", tag("option", "unknown", value="")),
+        "workload": ("Use", [tag("option", name, value=name) for name in offered.workloads]),
+    }  # fmt: skip
     boxes = [
-        (
-            tag("label", words, for_=f"report-{number}"),
-            tag("textarea", id=f"report-{number}", spellcheck="false", autocomplete="off", rows="6"),
-        )
-        for number, words in enumerate(("What lscpu prints (or /proc/cpuinfo)", "What nvidia-smi -q prints"))
+        tag("div", tag("label", label, for_=name), tag("select", options, id=name))
+        for name, (label, options) in choices.items()
     ]
-    options = [tag("option", name, value=name) for name in catalog.workloads]
     form = tag(
         "div",
-        tag("p", "Paste what these commands print on your machine. Nothing leaves this page."),
-        tag("div", [tag("div", box) for box in boxes], class_="boxes"),
-        tag("p", tag("label", "For ", for_="workload"), tag("select", options, id="workload"), " use. "),
+        tag("div", boxes, class_="boxes"),
         tag("button", "Which one is mine?", type="button", id="ask", class_="go"),
         tag("div", id="answer", role="status"),
         class_="js",
     )
     command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
-    return form, tag("div", tag("p", "This command answers:"), tag("pre", command), class_="nojs")
+    about = "Reports, and machines with several kinds of GPU, are read by torchsmith pick:"
+    return form, tag("p", about), tag("pre", command, tabindex="0", role="region", aria_label="Command")
 
 
 FEW_BUILDS = 60  # that are drawn at once; more are behind a click

@@ -330,50 +330,31 @@
   open();
 
   // ---- which one is mine? ----
-  const answer = document.getElementById("answer");
-  const NEAREST = 3;
-  let mine = null;
-  const list = (texts, of = "ul") => make(of, {}, ...texts.map((text) => make("li", {}, text)));
-  const nameOf = (name) => make("b", {}, linkTo(name));
-  const show = (told) => {
-    const parts = [make("p", { class: "dim" }, told.machine)];
-    for (const one of told.choice) {
-      const whom = told.choice.length > 1 ? `  for ${one.gpus.join(", ")}` : "";
-      const said = [...one.provided.map((text) => `provided that ${text}`), ...one.reasons];
-      if (one.idle.length) said.unshift(`runs on the CPU alone and leaves ${one.idle.join(", ")} idle`);
-      said.push(...one.unproved.map((text) => `not proved: ${text}`));
-      parts.push(make("div", { class: "answer" }, make("h3", {}, linkTo(one.name), whom), list(said), ...one.commands.map(command)));
-    }
-    if (told.choice.length > 1)
-      parts.push(make("p", {}, "No single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use."));
-    if (!told.gpus_known) parts.push(make("p", { class: "note" }, "The GPUs are unknown: this is for the CPU alone. Add a report of nvidia-smi."));
-    for (const [sm, name] of Object.entries(told.compiled_for_one))
-      parts.push(make("p", {}, `For ${sm} alone, `, nameOf(name), " is compiled for it."));
-    if (!told.choice.length || told.unserved.length) {
-      const whom = told.unserved.length ? `uses ${told.unserved.join(", ")}` : "runs on this machine";
-      const misses = told.others.filter((one) => !one.why.startsWith("runs")).slice(0, NEAREST);
-      parts.push(make("p", {}, `No variant of this matrix ${whom}; the nearest:`));
-      parts.push(make("ul", {}, ...misses.map((one) => make("li", {}, nameOf(one.name), `: ${one.why}`))));
-    }
-    for (const one of told.create)
-      parts.push(make("p", {}, nameOf(one.name), " is not in this matrix and would suit better. To make it:"), command(`torchsmith init mine --cell ${one.name}`));
-    const rest = make("details", {}, make("summary", {}, `Why not one of the other ${told.others.length}`));
-    rest.append(make("ul", {}, ...told.others.map((one) => make("li", {}, nameOf(one.name), `: ${one.why}`))));
-    if (told.others.length) parts.push(rest);
-    if (told.notes.length) parts.push(make("h4", {}, "What was not used as it stands"), list(told.notes));
-    answer.replaceChildren(...parts);
+  const mine = data.mine;
+  const box = (name) => document.getElementById(name);
+  const offerDrivers = () => {
+    const drivers = mine.drivers[box("gpu").value] || [];
+    const options = drivers.map((driver) => make("option", { value: driver }, `${driver} or newer`));
+    box("driver").replaceChildren(make("option", { value: "" }, "unknown"), ...options.reverse());
+    box("driver").disabled = !drivers.length;
   };
-  document.getElementById("ask").addEventListener("click", () => {
-    const reports = ["report-0", "report-1"]
-      .map((id, place) => [["the first box", "the second box"][place], document.getElementById(id).value])
-      .filter(([, text]) => text.trim());
-    mine = mine || whichIsMine(data.rules);
-    try {
-      if (!reports.length) throw new mine.Unread("Both boxes are empty.");
-      show(mine.answer(reports, document.getElementById("workload").value));
-    } catch (error) {
-      if (!(error instanceof mine.Unread)) throw error;
-      answer.replaceChildren(make("p", { class: "note" }, error.message));
-    }
+  box("gpu").addEventListener("change", offerDrivers);
+  offerDrivers();
+  box("ask").addEventListener("click", () => {
+    const [gpu, cpu, driver, workload] = ["gpu", "cpu", "driver", "workload"].map((name) => box(name).value);
+    const place = driver ? mine.drivers[gpu].indexOf(driver) + 1 : 0;
+    const number = mine.table[gpu][mine.cpus[cpu]][place][mine.workloads.indexOf(workload)];
+    const [name, lines] = mine.answers[number];
+    const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, mine.words[line])));
+    const title = name ? [make("h3", {}, linkTo(name))] : [];
+    const commands = name ? mine.commands.map((words) => command(words.replace("{name}", name))) : [];
+    const asked = ["torchsmith pick", mine.systems.includes(cpu) ? `--system ${cpu}` : `--cpu ${cpu}`, `--gpu ${gpu}`];
+    if (driver) asked.push(`--driver ${driver}`);
+    if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
+    box("answer").replaceChildren(
+      make("div", { class: "answer" }, ...title, reasons, ...commands),
+      make("p", {}, "Why not another one, and what could be made that suits better:"),
+      command([...asked, "--explain"].join(" "))
+    );
   });
 })();

@@ -1,0 +1,156 @@
+"""Answers to "which one is mine?": what `pick` chooses for every machine that the page offers.
+
+The page's script looks an answer up and shows it. A machine with several kinds of GPU, or one known by its
+reports, is a question for `torchsmith pick`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
+from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
+from torchsmith.host.given import Given
+from torchsmith.host.pick import choose, stack_of
+from torchsmith.host.rank import Ranking, rank
+from torchsmith.host.resolve import Capability, capability_of, resolve
+from torchsmith.matrix import Cell
+
+NO_GPU = "none"
+T = TypeVar("T", bound=Hashable)
+
+
+class Once(Generic[T]):
+    """Values in the order in which they were met, each once."""
+
+    def __init__(self) -> None:
+        self._places: dict[T, int] = {}
+
+    def __call__(self, value: T) -> int:
+        return self._places.setdefault(value, len(self._places))
+
+    @property
+    def all(self) -> list[T]:
+        return list(self._places)
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a reader can choose from; every combination of a choice each has an answer."""
+
+    gpus: tuple[Gpu, ...]  # and none at all
+    cpus: tuple[Cpu, ...]
+    systems: tuple[str, ...]  # for a reader who does not know the CPU
+    drivers: dict[str, tuple[DriverVersion, ...]]  # by GPU, the oldest first; and unknown
+    workloads: tuple[str, ...]
+
+    def processors(self) -> Iterator[tuple[str, Given]]:
+        """Every choice of a CPU by its value."""
+        yield from ((system, Given(system=system)) for system in self.systems)
+        yield from ((cpu.name, Given(cpu=cpu.name)) for cpu in self.cpus)
+
+    def questions(self) -> Iterator[tuple[tuple[str, str, str, str], Given]]:
+        """Every question (GPU, CPU, driver, use), and the machine that it describes."""
+        for gpu in (NO_GPU, *(gpu.name for gpu in self.gpus)):
+            for cpu, machine in self.processors():
+                for driver in ("", *map(str, self.drivers.get(gpu, ()))):
+                    for workload in self.workloads:
+                        yield (gpu, cpu, driver, workload), replace(machine, gpu=gpu, driver=driver)
+
+
+def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
+    """What the page offers for a matrix: drivers between which answers can differ, and no Macs."""
+    toolkits = [catalog.cuda[cuda] for cuda in {cell.variant.cuda for cell in cells} if cuda in catalog.cuda]
+    steps = {toolkit.min_driver for toolkit in toolkits}
+    steps |= {toolkit.native_driver for toolkit in toolkits if toolkit.native_driver}
+    return Offer(
+        gpus=tuple(catalog.gpus.values()),
+        cpus=tuple(cpu for cpu in catalog.cpus.values() if not cpu.mac),
+        systems=tuple(sorted({str(isa.platform) for isa in catalog.isas.values()})),
+        drivers={
+            gpu.name: tuple(sorted({gpu.min_driver, *(step for step in steps if step > gpu.min_driver)}))
+            for gpu in catalog.gpus.values()
+        },
+        workloads=tuple(catalog.workloads),
+    )
+
+
+def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
+    """The answer to every question as the script looks it up: `table[GPU][kind of CPU][driver][use]`."""
+    everything = list(cells)
+    own = stack_of((), everything, catalog).cells(everything)
+    offered = offer(own, catalog)
+    hosts = {name: _host(machine, catalog) for name, machine in offered.processors()}
+    kinds: Once[Capability] = Once()
+    cpus = {name: kinds(host) for name, host in hosts.items()}
+    words: Once[str] = Once()
+    found: Once[tuple[str, tuple[int, ...]]] = Once()
+
+    def answer(host: Capability, able: Sequence[Cell], workload: str) -> int:
+        ranking = rank(host, able, catalog, catalog.workloads[workload], able=True)
+        name, lines = answer_lines(host, ranking)
+        return found((name, tuple(map(words, lines))))
+
+    def by_kind(gpus: tuple[Gpu, ...]) -> Iterator[list[list[int]]]:
+        sms = tuple(gpu.sm for gpu in gpus)
+        drivers = [None, *(driver for gpu in gpus for driver in offered.drivers[gpu.name])]
+        # What does not run where less is known of a machine does not run where more is.
+        with_gpu = _able(Capability(sms=sms), own, catalog)
+        for kind in kinds.all:
+            host = replace(kind, sms=sms)
+            able = _able(host, with_gpu, catalog)
+            yield [
+                [answer(replace(host, driver=driver), able, name) for name in offered.workloads]
+                for driver in drivers
+            ]
+
+    table = {NO_GPU: list(by_kind(()))} | {gpu.name: list(by_kind((gpu,))) for gpu in offered.gpus}
+    return {
+        "drivers": offered.drivers,
+        "workloads": offered.workloads,
+        "cpus": cpus,
+        "systems": offered.systems,
+        "table": table,
+        "answers": found.all,
+        "words": words.all,
+        "commands": _commands(own),
+    }
+
+
+def _host(machine: Given, catalog: Catalog) -> Capability:
+    return capability_of(resolve(machine.facts(catalog, "the page"), catalog))
+
+
+def _able(host: Capability, cells: Sequence[Cell], catalog: Catalog) -> list[Cell]:
+    """The cells that may run on a machine, as far as it is known."""
+    workload = next(iter(catalog.workloads.values()))
+    return [fit.cell for fit in rank(host, cells, catalog, workload, able=True).fits]
+
+
+def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
+    """The variant for a machine with one kind of GPU or none, empty where none runs, and why."""
+    choice = choose(host, ranking)
+    if not choice.variants:
+        return "", ["No variant of this matrix runs on this machine."]
+    fit = choice.variants[0].fit
+    idle = ", ".join(map(str, choice.unserved))
+    return fit.variant.name, [
+        *([f"runs on the CPU alone and leaves {idle} idle"] if idle else []),
+        *(f"provided that {reason}" for reason in fit.provided),
+        *fit.reasons,
+        *(f"not proved: {reason}" for reason in fit.unproved),
+    ]
+
+
+def _commands(own: Iterable[Cell]) -> list[str]:
+    """How to have a variant, with {name} for its name."""
+    cell = next(iter(own), None)
+    if cell is None:
+        return []
+    return [
+        command.replace(cell.name, "{name}")
+        for command in build_commands(cell.variant, IN_A_WORKSPACE).values()
+    ]

@@ -1,0 +1,71 @@
+"""The page's answers are those of `pick`, for every question that the page offers."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+
+from torchsmith.host.given import Given
+from torchsmith.host.pick import pick
+from torchsmith.host.resolve import capability_of, resolve
+from torchsmith.page.answers import NO_GPU, answer_lines, answers, offer
+from torchsmith.workspace.load import Workspace, open_workspace
+
+opened = cache(open_workspace)
+
+
+def workspace(profile: str) -> Workspace:
+    return opened(None, profile)
+
+
+def picked(machine: Given, workload: str, profile: str) -> tuple[str, list[str]]:
+    """The variant that `pick` chooses, out of all cells, and its reasons."""
+    catalog = workspace(profile).catalog
+    facts = machine.facts(catalog, "a test")
+    answer = pick(facts, workspace(profile).matrix.cells, catalog, catalog.workloads[workload])
+    assert len(answer.choice.variants) <= 1
+    return answer_lines(answer.host, answer.ranking)
+
+
+def looked_up(table: dict[str, Any], gpu: str, cpu: str, driver: str, workload: str) -> tuple[str, list[str]]:
+    """What the script shows."""
+    place = table["drivers"][gpu].index(driver) + 1 if driver else 0
+    number = table["table"][gpu][table["cpus"][cpu]][place][table["workloads"].index(workload)]
+    name, lines = table["answers"][number]
+    return name, [table["words"][line] for line in lines]
+
+
+@pytest.mark.parametrize("profile", ["plan", pytest.param("wide", marks=pytest.mark.long)])
+def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
+    cells, catalog = workspace(profile).matrix.cells, workspace(profile).catalog
+    table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
+    kept: dict[Any, tuple[str, list[str]]] = {}
+    names = set()
+    for (gpu, cpu, driver, workload), machine in offer(cells, catalog).questions():
+        host = capability_of(resolve(machine.facts(catalog, "a test"), catalog))
+        if (host, workload) not in kept:
+            kept[host, workload] = picked(machine, workload, profile)
+        assert looked_up(table, gpu, cpu, driver, workload) == kept[host, workload], (gpu, cpu, driver)
+        names.add(kept[host, workload][0])
+    assert len(kept) > 500
+    assert len(names) > 20
+
+
+def test_what_is_offered_covers_the_catalog() -> None:
+    cells, catalog = workspace("wide").matrix.cells, workspace("wide").catalog
+    offered = offer(cells, catalog)
+    gpus = {gpu for (gpu, _, _, _), _ in offered.questions()}
+    assert gpus == {NO_GPU, *(gpu.name for gpu in catalog.gpus.values())}
+    assert {cpu.name for cpu in offered.cpus} == {cpu.name for cpu in catalog.cpus.values() if not cpu.mac}
+    for gpu in offered.gpus:
+        assert offered.drivers[gpu.name][0] == gpu.min_driver
+
+
+def test_a_matrix_without_cells_says_that_nothing_runs() -> None:
+    catalog = workspace("plan").catalog
+    table = answers((), catalog)
+    assert [name for name, _ in table["answers"]] == [""]
+    assert table["commands"] == []
