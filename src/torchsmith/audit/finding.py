@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Where
-from torchsmith.edge.words import grouped
+from torchsmith.edge.words import grouped, printable
 from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import Edit, edited
 from torchsmith.workspace.change import Change
@@ -64,6 +64,13 @@ class Finding:
     fix: FindingFix | None = None
     source: str = ""  # the line that it is about
     sure: Sure = Sure.CERTAIN
+
+    @property
+    def printable(self) -> Finding:
+        """As it may be printed, whatever somebody else wrote into the recipe or its name."""
+        message, hint, source = map(printable, (self.message, self.hint, self.source))
+        where = replace(self.where, file=printable(self.where.file))
+        return replace(self, where=where, message=message, hint=hint, source=source)
 
     @property
     def sort_key(self) -> SortKey:

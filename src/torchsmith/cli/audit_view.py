@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -44,6 +45,7 @@ def print_report(
     report: AuditReport, format: str, paths: Sequence[str], workspace: Path | None, *, verbose: bool = False
 ) -> None:
     """The findings in the format asked for; for people by what they say, or with `verbose` by place."""
+    report = replace(report, findings=tuple(one.printable for one in report.findings))
     if format in WRITERS:
         sys.stdout.write(WRITERS[format](report))
         return

@@ -18,6 +18,7 @@ from torchsmith.build import events
 from torchsmith.build.job import Tell
 from torchsmith.build.plan import BuildPlan
 from torchsmith.cli.remaining import Remaining, cut, duration, moment
+from torchsmith.edge.words import printable
 
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 ORDER = ("done", "running", "waiting", "failed", "skipped")
@@ -43,7 +44,7 @@ class PlainView:
     def tell(self, event: events.Event | events.Tick) -> None:
         words = self._words(event)
         if words:
-            self.console.print(Text(words), soft_wrap=True)
+            self.console.print(Text(printable(words)), soft_wrap=True)
 
     def _words(self, event: events.Event | events.Tick) -> str:
         match event:
@@ -150,7 +151,7 @@ class LiveView:
         style = STYLES.get(event.state, "")
         line = Text(f"{MARKS.get(event.state, ' ')} ", style=style)
         line.append(event.name, style="default").append(f"  {duration(event.seconds)}", style="dim")
-        self._print(line.append(f"  {event.words}" if event.words else "", style=style))
+        self._print(line.append(f"  {printable(event.words)}" if event.words else "", style=style))
 
     def _print(self, line: Text) -> None:
         self.live.console.print(line, soft_wrap=True)

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from torchsmith.build.start import state_folder
-from torchsmith.edge.problem import Exit, NotFound, did_you_mean
+from torchsmith.edge.problem import Exit, NotFound, Refused, did_you_mean
 from torchsmith.edge.words import shell_word
 from torchsmith.record import Record, open_record
 from torchsmith.workspace.load import Workspace
@@ -46,17 +46,19 @@ def log_named(given: Path, workspace: Workspace) -> Path:
     if not is_name(given) or workspace.root is None:
         return given
     with closing(open_record(workspace.root, read_only=True)) as record:
-        return last_log(record, given.name)
+        return last_log(record, given.name, workspace)
 
 
-def last_log(record: Record, name: str) -> Path:
-    """Where a job's last log is."""
+def last_log(record: Record, name: str, workspace: Workspace) -> Path:
+    """Where a job's last log is: below the workspace's own folder, whatever the record says."""
     row = record.last_log(name)
     if row is None:
         known = record.logged_names()
         hint = did_you_mean(name, known) if known else "nothing was built in this workspace yet"
         raise NotFound(f"{name} was never built here", hint=hint)
     log = Path(row.log)
+    if not log.resolve().is_relative_to(state_folder(workspace).resolve()):
+        raise Refused(f"the record says that the log of {name} is {log}, which is no log of this workspace")
     if not log.is_file():
         raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.LACKING)
     return log

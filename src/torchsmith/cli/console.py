@@ -4,14 +4,15 @@ for a short answer."""
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from torchsmith.edge.problem import Exit, Problem
-from torchsmith.edge.words import shell_word
+from torchsmith.edge.words import printable, shell_word
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +22,7 @@ T = TypeVar("T")
 WIDE = 1000
 ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has printed its document
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
+PAINTED = re.compile(rf"(\x1b\[(?:{'|'.join(CODES.values())}|0|;)+m)")
 NARROW = 80
 LABEL = 12
 
@@ -52,6 +54,9 @@ def write(
 
 
 def _put(line: str, stream: TextIO) -> None:
+    """A line with no control character but a tab and colours of ours."""
+    parts = PAINTED.split(line) if _colours(stream) else [line]
+    line = "".join(part if at % 2 else printable(part, "\t") for at, part in enumerate(parts))
     try:
         stream.write(line + "\n")
     except UnicodeEncodeError:
@@ -167,18 +172,38 @@ def print_json(document: object, kind: type | None = None, *, format: int | None
 
     if kind is not None:
         document = msgspec.convert(document, kind, from_attributes=True, dec_hook=lambda _, value: value)
+    builtins = msgspec.to_builtins(document, enc_hook=str)
     if format is not None:
-        document = {"format": format, **msgspec.to_builtins(document, enc_hook=str)}
-    text = msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2)
-    sys.stdout.write(text.decode() + "\n")
+        builtins = {"format": format, **builtins}
+    try:
+        text = msgspec.json.encode(builtins)
+    except UnicodeEncodeError:  # a file's name that is no text
+        text = msgspec.json.encode(_as_text(builtins))
+    sys.stdout.write(msgspec.json.format(text, indent=2).decode() + "\n")
     ANSWERED.set(True)
+
+
+def _as_text(value: object) -> object:
+    """Builtin values, in which every string is one."""
+    if isinstance(value, str):
+        return printable(value, "\t\n")
+    if isinstance(value, Mapping):
+        return {_as_text(key): _as_text(one) for key, one in value.items()}
+    return [_as_text(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def plain_table(*columns: str, right: Container[str] = (), wrapped: Container[str] = ()) -> Table:
     """A table without lines; what is in `right` are numbers, and only what is in `wrapped` may be broken."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    class Rows(Table):
+        """Whose cells hold no control character."""
+
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            texts = [printable(cell, "\n") if isinstance(cell, str) else cell for cell in cells]
+            super().add_row(*texts, **options)
+
+    table = Rows(box=None, pad_edge=False, header_style="dim")
     for name in columns:
         table.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
     return table

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import next_step, paint, print_json, say_recovered, tell, write
-from torchsmith.edge.words import counted, grouped, some_of
+from torchsmith.edge.words import counted, grouped, printable, some_of
 from torchsmith.plan.plan import PHASES, Applied, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
 from torchsmith.workspace.journal import Commit
@@ -33,7 +33,7 @@ def print_plan(plan: WorkspacePlan, workspace: Path | None = None, *, verbose: b
             names = [one.path for one in changes]
             more = more or (not verbose and len(names) > 1)
             for name in names if verbose else [some_of(names)]:
-                write(paint(f"  {kind:8}", STYLES[kind]) + name)
+                write(paint(f"  {kind:8}", STYLES[kind]) + printable(name))
             if kind != "create":
                 write(f"          {_why(changes[0])}", "dim", hang=0)
     write(_counts(plan))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
+from torchsmith.edge.words import printable
+
 T = TypeVar("T")
 
 
@@ -28,7 +30,7 @@ class Where:
     column: int = 0
 
     def __str__(self) -> str:
-        parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
+        parts = [printable(self.file), *(str(n) for n in (self.line, self.column) if n)]
         return ":".join(parts)
 
 

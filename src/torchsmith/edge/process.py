@@ -70,8 +70,10 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
+    names: bool = False,
 ) -> Finished:
-    """Run a command to its end; past `timeout` its whole process group is ended."""
+    """Run a command to its end; past `timeout` its whole process group is ended. With `names` it speaks of
+    files, whose names may hold any byte: what it says can be turned back into the very bytes."""
     words = tuple(os.fspath(word) for word in argv)
     start = time.monotonic()
     child = spawn(
@@ -81,12 +83,11 @@ def run(
         stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
     )
     timed_out = False
+    given = os.fsencode(stdin) if stdin is not None else None
     try:
-        out, err = child.communicate(stdin, timeout=timeout)
+        out, err = child.communicate(given, timeout=timeout)
     except subprocess.TimeoutExpired:
         timed_out = True
         end_group(child)
@@ -95,7 +96,12 @@ def run(
         end_group(child)
         raise
     code = child.returncode if child.returncode is not None else -signal.SIGKILL
-    return Finished(words, code, out, err, time.monotonic() - start, timed_out)
+    read = os.fsdecode if names else _lines
+    return Finished(words, code, read(out), read(err), time.monotonic() - start, timed_out)
+
+
+def _lines(text: bytes) -> str:
+    return text.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def end_group(child: subprocess.Popen[Any]) -> None:
@@ -108,12 +114,12 @@ def end_group(child: subprocess.Popen[Any]) -> None:
         child.wait(GRACE)
 
 
-def _rest(child: subprocess.Popen[str]) -> tuple[str, str]:
+def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """What a child that was ended had said; nothing where it hangs in the kernel and keeps its pipes."""
     try:
         return child.communicate(timeout=GRACE)
     except subprocess.TimeoutExpired:
-        return "", ""
+        return b"", b""
 
 
 class Dialogue:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+# What moves a cursor, begins a line, turns the direction of writing, or is no character at all.
+CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
+)
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -12,7 +17,17 @@ V = TypeVar("V")
 def some_of(names: Sequence[str], shown: int = 1) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    return ", ".join(map(printable, names[:shown])) + more
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text of somebody else as it may be printed: control characters are spelt out, a line break
+    as two signs; those of `keep` stay."""
+    return CONTROL.sub(lambda found: found[0] if found[0] in keep else _spelt(found[0]), text)
+
+
+def _spelt(sign: str) -> str:
+    return ascii(sign)[1:-1]
 
 
 def shell_word(word: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.edge.problem import Where
+from torchsmith.edge.words import printable
 
 ABORT = re.compile(r"evaluation aborted with the following error message: '(.*)'", re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -68,13 +69,14 @@ def shorten(message: str, where: Where | None = None) -> Cause:
         where = Where(file, int(line), int(column or 0))
     for pattern, words in _causes():
         if found := pattern.search(text):
-            return Cause(words.format(*(group for group in found.groups() if group is not None)), where)
+            told = words.format(*(group for group in found.groups() if group is not None))
+            return Cause(printable(told), where)
     if aborted := ABORT.search(text):
         text = aborted[1]
     last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]
     lines = [line.strip() for line in AT.sub("", last).splitlines()]
     kept = [line for line in lines if line and not re.match(r"\d*\||…|\(use '--show-trace'", line)]
-    return Cause(_sentence(kept), where)
+    return Cause(printable(_sentence(kept)), where)
 
 
 def _sentence(lines: list[str]) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.edge.process import find, run
+from torchsmith.edge.git import git
+from torchsmith.edge.process import find
 
 NEVER = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # whoever tracks them
 RECIPES = ".flox"  # the one hidden folder that holds recipes
@@ -127,9 +128,9 @@ def _walk(root: Root, path: Path, left: list[int]) -> tuple[bool, list[Path]]:
 
 
 def _tracked(folder: Path) -> frozenset[Path] | None:
-    """What git knows below a folder; nothing of the repository's own settings may run a program."""
+    """What git knows below a folder."""
     if find("git") is None:
         return None
-    done = run(["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files", "-z"], timeout=60)
+    done = git(folder, "ls-files", "-z", timeout=60)
     names = [name for name in done.stdout.split("\0") if name] if done.ok else []
     return frozenset(folder / name for name in names) if names or (folder / ".git").exists() else None

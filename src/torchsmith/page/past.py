@@ -204,9 +204,8 @@ def revisions(root: Path, repositories: Sequence[Path]) -> Iterator[PageRevision
 
 
 def _commits(repository: Path, name: str) -> list[PageRevision]:
-    plain = ["-c", "core.fsmonitor=false", "log", "--no-renames", "--no-ext-diff", f"--max-count={COMMITS}"]
-    form = ["--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
-    told = git.ask(repository, *plain, *form, "--", f"{PKGS}/*.nix")
+    form = ["--no-renames", "--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
+    told = git.ask(repository, "log", f"--max-count={COMMITS}", *form, "--", f"{PKGS}/*.nix")
     commits = [_counts(block) for block in told.stdout.split(MARK)[1:]] if told.ok else []
     now = git.ask(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
     recipes = sum(path.endswith(".nix") for path in now.stdout.split("\0"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.edge.problem import Conflict, NotFound
+from torchsmith.edge.words import printable
 from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]
@@ -44,7 +45,7 @@ class Change:
         return {self.path: self.after} | ({self.old: None} if self.old else {})
 
     def diff(self, context: int = 3) -> str:
-        """As a unified diff; nothing where the texts are the same or unknown."""
+        """As a unified diff to look at; nothing where the texts are the same or unknown."""
         if self.kind == "keep":
             return ""
         lines = difflib.unified_diff(
@@ -54,7 +55,7 @@ class Change:
             f"b/{self.path}" if self.after is not None else "/dev/null",
             n=context,
         )
-        return "".join(lines)
+        return printable("".join(lines), "\n\t")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Empty, NotFound, Problem, did_you_mean
+from torchsmith.edge.words import printable
 from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
@@ -231,7 +232,7 @@ class _Reader:
     lines: Mapping[str, str]
 
     def recipe(self, path: Path, root: Path, known: bool = True) -> RecipeFile:
-        name = package_name(path)
+        name = printable(package_name(path))
         return RecipeFile(name, path, root, self.catalog, self.lines.get(name, ""), known)
 
     def below(self, path: Path) -> Iterator[Repository]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.edge.files import inside
+from torchsmith.edge.git import git
 from torchsmith.edge.problem import Failed, Invalid, Lacking, NotFound, Problem
-from torchsmith.edge.process import Finished, find, run
+from torchsmith.edge.process import Finished, find
 
 MANY = 50
 LOCK_TRIES = 50
 # Many new files go into one pack at once, as they are: in a quarter of the time that a file for each takes.
 # The first repack finds how alike recipes are. Like such files, the pack is not waited for to be on the disk.
-QUICK = ("core.bigFileThreshold=1", "core.compression=0", "core.fsync=-pack,-pack-metadata")
-PACKED = tuple(word for setting in QUICK for word in ("-c", setting))
+PACKED = (
+    ("core.bigFileThreshold", "1"),
+    ("core.compression", "0"),
+    ("core.fsync", "-pack,-pack-metadata"),
+)
+# Whatever line ends this machine likes in its files.
+AS_COMMITTED = (("core.autocrlf", "false"), ("core.eol", "lf"))
 # glibc hands memory back after every object and asks for it again: a fifth of the time.
 KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "8388608"}
 
@@ -48,18 +53,22 @@ def _refused(repo: Path, args: Sequence[str], said: Sequence[str]) -> Problem:
     return Failed(words, hint=advice)
 
 
-def ask(repo: Path, *args: str, stdin: str | None = None) -> Finished:
+def ask(
+    repo: Path, *args: str, stdin: str | None = None, settings: Sequence[tuple[str, str]] = ()
+) -> Finished:
     """Run git in a repository; how it ended is for the caller to judge."""
-    return run(["git", "-C", repo, *args], timeout=300, stdin=stdin, env=os.environ | KEEPS_MEMORY)
+    return git(repo, *args, stdin=stdin, settings=settings, env=KEEPS_MEMORY)
 
 
-def _git(repo: Path, *args: str, stdin: str | None = None) -> Finished:
-    done = ask(repo, *args, stdin=stdin)
+def _git(
+    repo: Path, *args: str, stdin: str | None = None, settings: Sequence[tuple[str, str]] = ()
+) -> Finished:
+    done = ask(repo, *args, stdin=stdin, settings=settings)
     for _ in range(LOCK_TRIES):
         if done.ok or "index.lock" not in done.stderr:
             break
         time.sleep(0.1)  # the git of a run that was stopped may still be at work
-        done = ask(repo, *args, stdin=stdin)
+        done = ask(repo, *args, stdin=stdin, settings=settings)
     if not done.ok:
         if "tell me who you are" in done.stderr:
             raise _nobody(repo)
@@ -105,7 +114,8 @@ def add(repo: Path, paths: Sequence[str]) -> None:
     """Stage paths as they are now: written, changed or gone."""
     quick = PACKED if len(paths) >= MANY else ()
     names = "\0".join(paths)
-    _git(repo, *quick, "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names)
+    words = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
+    _git(repo, *words, stdin=names, settings=quick)
 
 
 def head(repo: Path) -> str:
@@ -173,10 +183,8 @@ def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
         tree = f"{revision}:{folder.relative_to(repo).as_posix()}"
     target.mkdir(parents=True, exist_ok=True)
     file = target / ".revision.tar"
-    # Whatever line ends this machine likes in its files.
-    as_committed = ["-c", "core.autocrlf=false", "-c", "core.eol=lf"]
     words = ["archive", "--format=tar", f"--output={file}", "--end-of-options", tree]
-    done = ask(repo, *as_committed, *words)
+    done = ask(repo, *words, settings=AS_COMMITTED)
     if not done.ok:
         said = (done.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
         hint = "name a commit, a branch or a tag that every repository has"

@@ -13,6 +13,7 @@ import msgspec
 from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, width, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.words import printable
 from torchsmith.plan.align import Alignment, Unaligned, align, make_missing, write_missing
 from torchsmith.workspace.checkout import workspace_folder
 
@@ -92,7 +93,7 @@ def _print_alignment(alignment: Alignment) -> None:
     for reason, count in Counter(why[0] for why in gaps.values() if why).items():
         tell(f"cannot be, {count}: {reason}")
     for one in alignment.left:
-        warn(f"in no row: {one.path}: {one.why}")
+        warn(printable(f"in no row: {one.path}: {one.why}"))
 
 
 def _headings(alignment: Alignment) -> dict[str, str]:
@@ -102,7 +103,7 @@ def _headings(alignment: Alignment) -> dict[str, str]:
         return {name: name for name in shown}
     letters = dict(zip(shown, ascii_uppercase, strict=False))
     for name, letter in letters.items():
-        write(f"{letter}  {name}")
+        write(printable(f"{letter}  {name}"))
     return {name: letters.get(name, name) for name in shown}
 
 
@@ -113,7 +114,7 @@ def _standing(why: Sequence[object] | None) -> Painted:
 def _print_created(done: CreatedDocument) -> None:
     """What was written, and what cannot be."""
     for path in done.written:
-        write(f"create  {path}")
+        write(printable(f"create  {path}"))
     for name, why in done.impossible.items():
         warn(f"cannot  {Path(name).name}  {why}")
     if done.written:

@@ -14,6 +14,7 @@ import msgspec
 from torchsmith.cli.console import columns, exit_if, next_step, print_json, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.edge import process
+from torchsmith.edge.git import git as edge_git
 from torchsmith.edge.problem import Problem
 from torchsmith.edge.process import Finished, find
 from torchsmith.edge.words import counted
@@ -118,8 +119,9 @@ def _git(seconds: float) -> Iterator[HealthCheck]:
     if git.health != "works":
         return
     author = os.environ.get("GIT_AUTHOR_NAME")
-    name = author or _said(_ask(seconds, "git", "config", "user.name"))
-    known = bool(author) or _ask(seconds, "git", "config", "user.email").ok
+    here = Path.cwd()
+    name = author or _said(edge_git(here, "config", "user.name", timeout=seconds))
+    known = bool(author) or edge_git(here, "config", "user.email", timeout=seconds).ok
     todo = "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
     yield _good("git identity", known, name if known else "none is set", todo)
 

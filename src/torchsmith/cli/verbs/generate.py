@@ -12,7 +12,7 @@ import msgspec
 from torchsmith.cli.console import exit_if, next_step, paint, print_json, say_recovered, tell, write
 from torchsmith.cli.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
 from torchsmith.cli.params import Option
-from torchsmith.edge.words import grouped, some_of
+from torchsmith.edge.words import grouped, printable, some_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Commit
 from torchsmith.workspace.run import GenerateReport, GenerateRequest, generate
@@ -123,7 +123,7 @@ def _print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None
         listed = changes if kind in ("blocked", "delete") or check else changes[:SHOWN]
         for change in listed:
             why = "" if kind == "create" else paint(f"  {change.why}", "dim", stream)
-            line(paint(f"{kind:8}", style, stream) + change.path + why, hang=8)
+            line(paint(f"{kind:8}", style, stream) + printable(change.path + why), hang=8)
         if len(changes) > len(listed):
             line(f"{'':8}… and {len(changes) - len(listed)} more", "dim")
     if theirs:

@@ -8,6 +8,7 @@ from typing import Annotated
 from torchsmith.cli.console import warn
 from torchsmith.cli.options import WorkspaceOption
 from torchsmith.cli.params import Argument, Option
+from torchsmith.edge.words import printable
 
 EXAMPLE = "torchsmith init builds && torchsmith log -w builds"
 
@@ -23,13 +24,14 @@ def run(
     from torchsmith.build.start import workspace_record
     from torchsmith.cli.by_name import last_log
     from torchsmith.edge.files import read_text
+    from torchsmith.nix.errors import plain
 
-    with workspace_record(workspace, read_only=True) as (_, record):
+    with workspace_record(workspace, read_only=True) as (opened, record):
         if not name:
             names = record.logged_names()
             sys.stdout.write("".join(f"{known}\n" for known in names))
             if not names:
                 warn("nothing was built in this workspace yet")
             return
-        log = last_log(record, name)
-    sys.stdout.write(f"{log}\n" if path else read_text(log, lenient=True))
+        log = last_log(record, name, opened)
+    sys.stdout.write(f"{log}\n" if path else printable(plain(read_text(log, lenient=True)), "\n\t"))
