@@ -9,6 +9,7 @@ import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
 from torchsmith.catalog.package import TORCH, Entry, Limit, Package
+from torchsmith.edge.words import whole
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -299,7 +300,7 @@ class Action(Entry, frozen=True, kw_only=True):
     name: str
     repo: str
     version: str
-    commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
+    commit: Annotated[str, msgspec.Meta(pattern=whole("[0-9a-f]{40}"))]
 
     @property
     def uses(self) -> str:

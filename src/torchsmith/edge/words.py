@@ -30,6 +30,11 @@ def _spelt(sign: str) -> str:
     return ascii(sign)[1:-1]
 
 
+def whole(pattern: str) -> str:
+    """A pattern for all of a text, as Python and JSON Schema read it: `$` alone lets a line break pass."""
+    return rf"^(?:{pattern})$(?!\n)"
+
+
 def shell_word(word: str) -> str:
     """A word as a shell takes it."""
     import shlex  # only where a command is told

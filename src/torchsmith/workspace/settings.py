@@ -10,6 +10,7 @@ from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.catalog.axes import BadValue
 from torchsmith.edge.files import read_text
 from torchsmith.edge.toml import read_table
+from torchsmith.edge.words import whole
 
 ABOUT = Path(__file__).with_name("about.toml")
 Layout = Literal["standalone", "shared"]
@@ -49,13 +50,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exclude: tuple[str, ...] = ()
 
 
-Revision = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._/-]*$")]
-RepoName = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*$")]
-SourceHash = Annotated[str, msgspec.Meta(pattern=r"^(sha256-[A-Za-z0-9+/]{43}=)?$")]  # empty: to be learned
+Revision = Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z][0-9A-Za-z._/-]*"))]
+RepoName = Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z][0-9A-Za-z._-]*"))]
+SourceHash = Annotated[
+    str, msgspec.Meta(pattern=whole(r"(sha256-[A-Za-z0-9+/]{43}=)?"))
+]  # empty: to be learned
 
 
-OrgName = Annotated[str, msgspec.Meta(pattern=r"^([0-9A-Za-z][0-9A-Za-z_-]*)?$")]
-FetchAddress = Annotated[str, msgspec.Meta(pattern=r"^(https?|file)://[^\s@]+$")]
+OrgName = Annotated[str, msgspec.Meta(pattern=whole(r"([0-9A-Za-z][0-9A-Za-z_-]*)?"))]
+FetchAddress = Annotated[str, msgspec.Meta(pattern=whole(r"(https?|file)://[^\s@]+"))]
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,16 +91,20 @@ class NightlySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     self_contained: bool = False
 
 
+# Nix separates machines by lines and `;`, what it knows of each by spaces, and these by commas.
+FeatureName = Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z][0-9A-Za-z._+:-]*"))]
+
+
 class BuilderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A machine that Nix may build on, reached over ssh."""
 
-    address: Annotated[str, msgspec.Meta(pattern=r"^(ssh(-ng)?://)?[0-9A-Za-z@._:\[\]-]+$")]
+    address: Annotated[str, msgspec.Meta(pattern=whole(r"(ssh(-ng)?://)?[0-9A-Za-z@._:\[\]-]+"))]
     systems: tuple[Literal["x86_64-linux", "aarch64-linux"], ...]
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     speed: Annotated[float, msgspec.Meta(gt=0)] = 1.0
-    features: tuple[str, ...] = ("big-parallel",)
+    features: tuple[FeatureName, ...] = ("big-parallel",)
     isa: tuple[str, ...] | None = None  # instruction sets that its CPU runs; left out: it is asked
-    ssh_key: str = ""
+    ssh_key: Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z._/~+@=:%-]*"))] = ""
 
 
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,7 +121,7 @@ class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """What `torchsmith ci` writes into a workflow."""
 
     # What pip installs there: a wheel of the repository, or an address with a commit.
-    torchsmith: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z@:/._+=~-]*$")] = ""
+    torchsmith: Annotated[str, msgspec.Meta(pattern=whole(r"([0-9A-Za-z./][0-9A-Za-z@:/._+=~-]*)?"))] = ""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,7 +133,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     packages: tuple[str, ...] | None = None  # None: those of the catalog that every workspace has
     layout: Layout = "standalone"
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
-    ccache: Annotated[str, msgspec.Meta(pattern=r"^(/[0-9A-Za-z._-]+)*$")] = ""  # compile cache of all cells
+    ccache: Annotated[str, msgspec.Meta(pattern=whole(r"(/[0-9A-Za-z._-]+)*"))] = (
+        ""  # compile cache of all cells
+    )
     org: OrgName = ""  # the Flox organisation under which packages are published
     cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
     nightly: NightlySettings | None = None
@@ -155,10 +164,10 @@ def decode(kind: type, value: object) -> object:
 def schema(catalog: Catalog) -> dict[str, Any]:
     """A JSON Schema that offers the catalog's values and accepts those of a workspace's own catalog."""
     choices = {
-        CudaChoice: (["cpu", *map(str, catalog.cuda)], r"^(cpu|\d+[._]\d+)$"),
-        CudaVersion: ([*map(str, catalog.cuda)], r"^\d+[._]\d+$"),
-        PythonVersion: ([*map(str, catalog.pythons)], r"^\d\.\d+$"),
-        Sm: ([*map(str, catalog.gpus)], r"^sm_?\d+$"),
+        CudaChoice: (["cpu", *map(str, catalog.cuda)], whole(r"(cpu|\d+[._]\d+)")),
+        CudaVersion: ([*map(str, catalog.cuda)], whole(r"\d+[._]\d+")),
+        PythonVersion: ([*map(str, catalog.pythons)], whole(r"\d\.\d+")),
+        Sm: ([*map(str, catalog.gpus)], whole(r"sm_?\d+")),
     }
 
     def hook(kind: type) -> dict[str, Any]:
@@ -167,7 +176,7 @@ def schema(catalog: Catalog) -> dict[str, Any]:
 
     made = msgspec.json.schema(Settings, schema_hook=hook)
     packages = {
-        "anyOf": [{"enum": [*catalog.packages]}, {"type": "string", "pattern": r"^[a-z][a-z0-9_-]*$"}]
+        "anyOf": [{"enum": [*catalog.packages]}, {"type": "string", "pattern": whole(r"[a-z][a-z0-9_-]*")}]
     }
     for kind in ("Settings", "MatrixBlock"):
         made["$defs"][kind]["properties"]["packages"]["anyOf"][0]["items"] = packages
