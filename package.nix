@@ -66,9 +66,8 @@ python3Packages.buildPythonApplication {
     tree-sitter
     tree-sitter-grammars.tree-sitter-nix
     tree-sitter-grammars.tree-sitter-toml
-    typer
   ];
-  # A newer typer serves as well, and only starts more slowly; nixpkgs counts grammars in versions of its own.
+  # nixpkgs counts grammars in versions of its own.
   pythonRelaxDeps = true;
 
   nativeBuildInputs = [ makeWrapper ];

@@ -58,7 +58,9 @@ def rows() -> Iterator[Row]:
 def _start_up() -> float:
     """Seconds until a new process could begin to generate."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import torchsmith.cli.app, torchsmith.workspace.run"], check=True)
+    subprocess.run(
+        [sys.executable, "-c", "import torchsmith.cli.parser, torchsmith.workspace.run"], check=True
+    )
     return time.perf_counter() - start
 
 

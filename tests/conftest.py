@@ -25,6 +25,7 @@ PARTS = {
     "ninja": ("ninja", "gcc"),
     "chromium": (browser.PROGRAM,),
     "cross-gcc": ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++"),
+    "shells": ("bash", "zsh", "fish"),
     "ssh": ("sshd", "ssh", "ssh-keygen"),
     "mounts": ("unshare", "mount"),
     "nix": ("nix-instantiate", "nix-build", "patch"),  # the miniature patches its MAGMA

@@ -13,6 +13,7 @@ case $(uname -m) in
     aarch64) want x86_64-linux-gnu-g++ g++-x86-64-linux-gnu; want aarch64-linux-gnu-g++ g++ ;;
 esac
 want chromium-headless-shell chromium-headless-shell
+want fish fish
 want gcc gcc
 want git git
 want ninja ninja-build
@@ -20,6 +21,7 @@ want nix-instantiate nix-bin
 want patch patch
 want sshd openssh-server
 want ssh openssh-client
+want zsh zsh
 [ -n "$need" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -147,7 +147,7 @@ def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["dataclasses", "torchsmith.edge.problem", "typer", "torchsmith.build.plan"]
+    "module", ["dataclasses", "torchsmith.edge.problem", "torchsmith.cli.parser", "torchsmith.build.plan"]
 )
 def test_ctrl_c_while_modules_are_loaded_ends_with_130_too(module: str, place: Place, nix_here: Path) -> None:
     script = f"""

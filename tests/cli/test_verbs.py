@@ -90,9 +90,9 @@ def test_explain_exits_1_for_a_cell_that_cannot_be_built(call: Call) -> None:
 @pytest.mark.parametrize(
     ("args", "error", "named"),
     [
-        (("lst",), "", "'list'"),
-        (("list", "--jsn"), "", "--jsn"),
-        (("explain",), "", "'NAME'"),
+        (("lst",), "usage", "list"),
+        (("list", "--jsn"), "usage", "--json"),
+        (("explain",), "usage", "'NAME'"),
         (("list", "sm999x"), "not-known", "'sm999x'"),
         (("list", "--profile", "wdie"), "not-known", "did you mean wide?"),
         (("list", "--workspace", "/nowhere"), "not-found", "/nowhere"),
@@ -100,8 +100,8 @@ def test_explain_exits_1_for_a_cell_that_cannot_be_built(call: Call) -> None:
         (("show", "pytorch-python313-cuda12_8-sm103-avx2"), "cannot-build", "torchsmith explain"),
         (("facts", "--cuda", "12.7"), "not-known", "'12.7'"),
         (("init", "--profile", "raal"), "not-known", "real"),
-        (("--install-completion", "nope"), "usage", "--install-completion"),
-        (("apply", "--wait", "-1"), "", "--wait"),
+        (("--install-completion", "nope"), "not-known", "--install-completion"),
+        (("apply", "--wait", "-1"), "usage", "--wait"),
         (("audit", "--baseline", "nowhere"), "not-found", "nowhere"),
     ],
 )

@@ -7,10 +7,10 @@ import signal
 import sys
 
 from torchsmith.cli.console import print_problem, print_problem_json
-from torchsmith.edge.problem import Lacking, Problem
+from torchsmith.cli.panels import VERBS, print_overview
+from torchsmith.edge.problem import Exit, Lacking, Problem
 
 INTERRUPTED = 130  # what shells say of Ctrl-C
-HELP: tuple[list[str], ...] = (["--help"], ["-h"], [])
 
 
 def run() -> None:
@@ -38,23 +38,33 @@ def run() -> None:
 
 
 def _run(words: list[str]) -> None:
-    if words in HELP and "_TORCHSMITH_COMPLETE" not in os.environ:
-        from torchsmith.cli.panels import print_overview
+    if shell := os.environ.get("_TORCHSMITH_COMPLETE"):
+        from torchsmith.cli.completion import complete
 
+        complete(shell, words)
+        return
+    if not words or words[0] in ("--help", "-h"):
         print_overview()
         return
-    from torchsmith.cli.params import call
-    from torchsmith.cli.quick import quick_call
+    if words[0].endswith("-completion"):
+        from torchsmith.cli.completion import completion
 
-    if plain := quick_call(words):
-        call(*plain)
+        completion(words)
         return
-    from torchsmith.cli.app import call_typer
+    from torchsmith.cli.parser import Command, call, find_command, parse
 
-    code = call_typer(words)
-    if code == INTERRUPTED:  # typer has caught it, and said nothing
-        raise KeyboardInterrupt
-    sys.exit(code)
+    command, name, left = find_command(words, VERBS)
+    given = parse(command, left) if isinstance(command, Command) else None
+    if isinstance(command, Command) and given is not None:
+        call(command.run, given)
+        return
+    from torchsmith.cli.help import print_command_help, print_group_help
+
+    if isinstance(command, Command):
+        print_command_help(command)
+    else:
+        print_group_help(name[0], command)
+        sys.exit(0 if left else int(Exit.BAD_REQUEST))
 
 
 def fail(problem: Problem) -> None:

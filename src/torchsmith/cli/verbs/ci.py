@@ -8,15 +8,15 @@ from typing import Annotated
 
 from torchsmith.cli.console import tell
 from torchsmith.cli.options import Selectors, WorkspaceOption
-from torchsmith.cli.params import Option, group
+from torchsmith.cli.params import Group, Option
 from torchsmith.edge.problem import NotFound, TooLarge
 
 EXAMPLE = "torchsmith ci github sm120 > torchsmith.yml"
-app = group("A workflow for GitHub, or a jobset for Hydra, that builds the matrix.", EXAMPLE)
+app = Group(EXAMPLE)
 WriteOption = Annotated[bool, Option("Write it into the workspace instead.")]
 
 
-@app.callback()
+@app.describe
 def run() -> None:
     """Write the matrix down as a GitHub workflow or a Hydra jobset.
 
@@ -25,7 +25,7 @@ def run() -> None:
     """
 
 
-@app.command("github", epilog=f"Example: [bold]{EXAMPLE}[/bold]")
+@app.command("github", EXAMPLE)
 def github(
     selectors: Selectors = None, workspace: WorkspaceOption = None, write: WriteOption = False
 ) -> None:
@@ -44,7 +44,7 @@ def github(
     _give(opened.root, ".github/workflows/torchsmith.yml", text, write)
 
 
-@app.command("hydra", epilog="Example: [bold]torchsmith ci hydra > release.nix[/bold]")
+@app.command("hydra", "torchsmith ci hydra > release.nix")
 def hydra(
     selectors: Selectors = None,
     workspace: WorkspaceOption = None,

@@ -18,11 +18,7 @@ EXAMPLE = "torchsmith diagnose sample"
 def run(
     log: Annotated[
         Path,
-        Argument(
-            "A build's log, a job's name, - for standard input, or the word sample.",
-            metavar="LOG",
-            allow_dash=True,
-        ),
+        Argument("A build's log, a job's name, - for standard input, or the word sample.", metavar="LOG"),
     ],
     workspace: WorkspaceOption = None,
     json: JsonOption = False,

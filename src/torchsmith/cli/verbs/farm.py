@@ -11,11 +11,11 @@ import msgspec
 from torchsmith.build.farm import BuilderRow, check_builder
 from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Option, group
+from torchsmith.cli.params import Group, Option
 from torchsmith.edge.problem import NotFound
 
 EXAMPLE = "torchsmith farm check"
-app = group("The builders: machines of torchsmith.toml, or else of /etc/nix/machines.", EXAMPLE)
+app = Group(EXAMPLE)
 
 
 class FarmDocument(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class FarmDocument(msgspec.Struct, frozen=True):
     builders: Sequence[BuilderRow]
 
 
-@app.callback()
+@app.describe
 def run() -> None:
     """The builders: machines that [bold][[builder]][/bold] in torchsmith.toml names, or /etc/nix/machines.
 
@@ -33,7 +33,7 @@ def run() -> None:
     """
 
 
-@app.command("check", epilog=f"Example: [bold]{EXAMPLE}[/bold]")
+@app.command("check", EXAMPLE)
 def check(
     workspace: WorkspaceOption = None,
     machines: Annotated[Path | None, Option("Another list of machines, in Nix' format.")] = None,

@@ -12,15 +12,15 @@ from torchsmith.cli.options import (
     WaitOption,
     WorkspaceOption,
 )
-from torchsmith.cli.params import Argument, Option, group
+from torchsmith.cli.params import Argument, Group, Option
 from torchsmith.edge.problem import Incomplete
 
 EXAMPLE = "torchsmith init builds && torchsmith line list -w builds"
 ADD = "torchsmith line add 2.11 --torch 2.11.0 --from 2.10"
-app = group("The torch releases that can be built, and more of your own.", EXAMPLE)
+app = Group(EXAMPLE)
 
 
-@app.callback()
+@app.describe
 def run() -> None:
     """The torch releases that can be built, and more of your own.
 
@@ -29,7 +29,7 @@ def run() -> None:
     """
 
 
-@app.command("list", epilog="Example: [bold]torchsmith line list[/bold]")
+@app.command("list", "torchsmith line list")
 def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     """Every torch release that is known: its companions, its nixpkgs, and what is not proved of it."""
     from torchsmith.cli.line_view import print_lines
@@ -38,7 +38,7 @@ def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     print_lines(open_workspace(workspace), as_json=json)
 
 
-@app.command("add", epilog=f"Example: [bold]{ADD}[/bold]")
+@app.command("add", ADD)
 def add(
     name: Annotated[str, Argument("What to call it, such as 2.11.", metavar="NAME")],
     workspace: WorkspaceOption = None,

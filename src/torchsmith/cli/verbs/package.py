@@ -7,15 +7,15 @@ from typing import Annotated
 from torchsmith.cli.console import exit_if
 from torchsmith.cli.nix_options import MemoryOption, NixOptions, NixpkgsOption, TimeoutOption, evaluation
 from torchsmith.cli.options import JsonOption, WorkspaceOption, WriteOptions
-from torchsmith.cli.params import Argument, Option, group
+from torchsmith.cli.params import Argument, Group, Option
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
 ADD = "torchsmith package add torchmetrics --attr torchmetrics"
-app = group("The packages of a workspace, and more of your own.", EXAMPLE)
+app = Group(EXAMPLE)
 NameArgument = Annotated[str, Argument("The package; its recipes begin so.", metavar="NAME")]
 
 
-@app.callback()
+@app.describe
 def run() -> None:
     """The packages of a workspace, and more of your own.
 
@@ -25,7 +25,7 @@ def run() -> None:
     """
 
 
-@app.command("list", epilog="Example: [bold]torchsmith package list[/bold]")
+@app.command("list", "torchsmith package list")
 def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     """Every package that is known: its releases, its needs, and how many cells this workspace has of it."""
     from torchsmith.cli.package_view import print_packages
@@ -34,7 +34,7 @@ def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     print_packages(open_workspace(workspace), as_json=json)
 
 
-@app.command("add", epilog=f"Example: [bold]{ADD}[/bold]")
+@app.command("add", ADD)
 def add(
     name: NameArgument,
     workspace: WorkspaceOption = None,
@@ -84,7 +84,7 @@ def add(
     exit_if(change.blocked)
 
 
-@app.command("remove", epilog="Example: [bold]torchsmith package remove torchmetrics[/bold]")
+@app.command("remove", "torchsmith package remove torchmetrics")
 def remove(
     name: NameArgument,
     workspace: WorkspaceOption = None,

@@ -1,0 +1,154 @@
+"""Completion for bash, zsh and fish: scripts that ask torchsmith itself what a word may become.
+
+A script calls `_TORCHSMITH_COMPLETE=SHELL torchsmith WORD...` with the words up to the cursor, the last of
+them unfinished, and reads a candidate a line, with its description behind a tab where the shell shows one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from torchsmith.cli.console import tell
+from torchsmith.cli.help import reflowed
+from torchsmith.cli.panels import PAGE, VERBS
+from torchsmith.cli.params import Group
+from torchsmith.cli.parser import Command, Parameter, find_command
+from torchsmith.edge.files import read_text, write_atomic
+from torchsmith.edge.problem import NotKnown, Problem, Usage
+
+VARIABLE = "_TORCHSMITH_COMPLETE"
+BASH = """_torchsmith() {
+    local IFS=$'\\n' word
+    COMPREPLY=()
+    for word in $(_TORCHSMITH_COMPLETE=bash "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
+        COMPREPLY+=("$(printf '%q' "$word")")
+    done
+}
+complete -o default -F _torchsmith torchsmith
+"""
+ZSH = """#compdef torchsmith
+_torchsmith() {
+    local -a found names
+    found=("${(@f)$(_TORCHSMITH_COMPLETE=zsh torchsmith "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ -n "$found" ]]; then
+        names=("${(@)found%%$'\\t'*}")
+        compadd -d found -a names
+    else
+        _files
+    fi
+}
+compdef _torchsmith torchsmith
+"""
+FISH = """function __torchsmith
+    set -lx _TORCHSMITH_COMPLETE fish
+    torchsmith (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+end
+complete -c torchsmith -a '(__torchsmith)'
+"""
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+PLACES = {
+    "bash": ".local/share/bash-completion/completions/torchsmith",
+    "zsh": ".zfunc/_torchsmith",
+    "fish": ".config/fish/completions/torchsmith.fish",
+}
+HINTS = {"zsh": "put `fpath+=~/.zfunc; autoload -Uz compinit; compinit` into ~/.zshrc"}
+
+
+def completion(words: Sequence[str]) -> None:
+    """`--show-completion [SHELL]` and `--install-completion [SHELL]`."""
+    option, *shells = words
+    shell = shells[0] if shells else Path(os.environ.get("SHELL", "")).name
+    if len(shells) > 1:
+        raise Usage(f"{option} takes the name of one shell")
+    if shell not in SCRIPTS:
+        raise NotKnown(f"no completion for the shell {shell!r}", hint=f"{option} {' or '.join(SCRIPTS)}")
+    if option == "--show-completion":
+        sys.stdout.write(SCRIPTS[shell])
+        return
+    file = Path.home() / PLACES[shell]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(file, SCRIPTS[shell])
+    tell(f"{shell} completion is in {file}, from the next shell on")
+    if shell in HINTS:
+        tell(HINTS[shell])
+
+
+def complete(shell: str, words: Sequence[str]) -> None:
+    """Print what the last word may become."""
+    for name, about in candidates(_joined(words) or [""]):
+        sys.stdout.write(f"{name}\t{about}\n" if about and shell != "bash" else f"{name}\n")
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """bash takes --option=value apart: --option, =, value."""
+    found: list[str] = []
+    for word in words:
+        if found and (word == "=" or found[-1].endswith("=")) and found[-1].startswith("--"):
+            found[-1] += word
+        else:
+            found.append(word)
+    return found
+
+
+def candidates(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What the last of the words may become, each with a description; nothing: a file, or nobody knows."""
+    *before, word = words
+    if not before:
+        yield from _starting(word, _verbs())
+        return
+    try:
+        command, _, left = find_command(before, VERBS)
+    except Problem:
+        return
+    if isinstance(command, Group):
+        known = {name: reflowed(run.__doc__).split("\n\n")[0] for name, (run, _) in command.commands.items()}
+        yield from _starting(word, known.items())
+        return
+    yield from _of_command(command, left, word)
+
+
+def _of_command(command: Command, before: Sequence[str], word: str) -> Iterator[tuple[str, str]]:
+    parameters = command.parameters()
+    options = {name: one for one in parameters if one.param.kind == "Option" for name in one.switches}
+    name, equals, start = word.partition("=")
+    if equals and name in options:
+        yield from ((f"{name}={value}", about) for value, about in _values(options[name], start))
+        return
+    waiting = options.get(before[-1]) if before else None
+    if waiting and not waiting.is_flag:
+        yield from _values(waiting, word)
+    elif word.startswith("-"):
+        about = {name: one.param.help for name, one in options.items()} | {"--help": "Print help and stop."}
+        yield from _starting(word, about.items())
+    else:
+        for one in parameters:
+            if one.param.kind == "Argument":
+                yield from _values(one, word)
+                return
+
+
+def _values(one: Parameter, start: str) -> Iterator[tuple[str, str]]:
+    if isinstance(one.kind, tuple):
+        yield from _starting(start, ((value, "") for value in one.kind))
+    elif one.param.complete:
+        try:
+            yield from ((value, "") for value in one.param.complete(start))
+        except Problem:  # a workspace that cannot be read
+            return
+
+
+def _starting(word: str, known: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((name, about) for name, about in known if name.startswith(word))
+
+
+def _verbs() -> Iterator[tuple[str, str]]:
+    """Each verb with the first line that the overview has of it."""
+    lines = [line.strip().partition(" ") for line in read_text(PAGE).splitlines() if line.startswith("  ")]
+    about = {verb: rest.strip() for verb, _, rest in lines}
+    yield from ((verb, about.get(verb, "")) for verb in VERBS)
+    yield from (
+        (option, "") for option in ("--help", "--version", "--install-completion", "--show-completion")
+    )

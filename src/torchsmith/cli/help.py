@@ -1,0 +1,128 @@
+"""What `--help` prints of a verb: its use, what it is for, its words and options in panels, an example."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torchsmith.cli.console import NARROW, paint, width, wrapped, write
+from torchsmith.cli.params import Group
+from torchsmith.cli.parser import Command, Parameter
+
+COLUMN = 28  # at most, of what stands before a description
+WIDEST = 100
+
+
+def reflowed(text: str | None) -> str:
+    """Paragraphs, each a line: the terminal's width breaks them, not the source's."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text or "").split("\n\n"))
+
+
+def print_command_help(command: Command) -> None:
+    """The page of a verb."""
+    parameters = command.parameters()
+    arguments = [one for one in parameters if one.param.kind == "Argument"]
+    options = [one for one in parameters if one.param.kind == "Option"]
+    _head((command.called, "[OPTIONS]", *(one.metavar for one in arguments)), command.run.__doc__)
+    if arguments:
+        _panel("Arguments", [(one.metavar, _about(one)) for one in arguments])
+    _panel(
+        "Options", [*((_names(one), _about(one)) for one in options), ("--help, -h", "Print this and stop.")]
+    )
+    _tail(command.example)
+
+
+def print_group_help(name: str, group: Group) -> None:
+    """The page of a verb that has verbs of its own."""
+    _head((f"torchsmith {name}", "VERB", "..."), group.about)
+    firsts = {word: reflowed(run.__doc__).split("\n\n")[0] for word, (run, _) in group.commands.items()}
+    _panel("Verbs", list(firsts.items()))
+    _tail(group.example)
+
+
+def _head(usage: Iterable[str], about: str | None) -> None:
+    _text(paint("Usage: ", "bold") + " ".join(usage))
+    _text("")
+    for paragraph in reflowed(about).split("\n\n"):
+        _text(_painted(paragraph))
+        _text("")
+
+
+def _tail(example: str) -> None:
+    _text("")
+    _text(paint("Example: ", "bold") + example)
+
+
+def _text(line: str) -> None:
+    for part in wrapped(line, _room()):
+        write(part, whole=True)
+
+
+def _room() -> int:
+    return min(width() or NARROW, WIDEST)
+
+
+def _painted(text: str) -> str:
+    """Help may mark words as bold."""
+    first, *marked = text.split("[bold]")
+    parts = [part.partition("[/bold]") for part in marked]
+    return first + "".join(paint(bold, "bold") + rest for bold, _, rest in parts)
+
+
+def _names(one: Parameter) -> str:
+    long = [name for name in one.switches if name.startswith("--")]
+    short = [name for name in one.switches if not name.startswith("--")]
+    return ", ".join([*long, *short]) + ("" if one.is_flag else f" {one.metavar}")
+
+
+def _about(one: Parameter) -> str:
+    """The help of a parameter, and what else there is to know of it."""
+    more = []
+    if isinstance(one.kind, tuple):
+        more.append(f"one of {', '.join(one.kind)}")
+    if one.bounds:
+        more.append(one.bounds)
+    if _worth_saying(one.default) and one.param.kind == "Option":
+        more.append(f"default: {_default(one)}")
+    if one.required and one.param.kind == "Option":
+        more.append("required")
+    if one.many and one.param.kind == "Option":
+        more.append("may be given again")
+    if one.param.envvar:
+        more.append(f"else ${one.param.envvar}")
+    return one.param.help + (f" [{'; '.join(more)}]" if more else "")
+
+
+def _worth_saying(default: Any) -> bool:
+    return default not in (None, "", False, (), inspect.Parameter.empty)
+
+
+def _default(one: Parameter) -> str:
+    if one.is_flag:
+        return next(iter(one.switches)).lstrip("-")
+    return f"{one.default:g}" if isinstance(one.default, float) else str(one.default)
+
+
+def _panel(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Names and descriptions in a frame."""
+    room = _room()
+    inside = room - 4
+    column = min(max(len(name) for name, _ in rows), COLUMN)
+    write(paint(f"╭─ {title} " + "─" * (room - len(title) - 5) + "╮", "dim"), whole=True)
+    for name, about in rows:
+        lines = wrapped(about, inside - column - 2)
+        heads = [name] if len(name) <= column else []
+        if not heads:  # a long name has a line of its own
+            _framed(name, inside, len(name))
+            heads = [""]
+        for number, line in enumerate(lines):
+            head = heads[0] if number == 0 else ""
+            _framed(f"{head:<{column}}  {line}", inside, len(head))
+    write(paint("╰" + "─" * (room - 2) + "╯", "dim"), whole=True)
+
+
+def _framed(text: str, inside: int, bold: int) -> None:
+    side = paint("│", "dim")
+    line = f"{text:<{inside}}"
+    write(f"{side} {paint(line[:bold], 'cyan')}{line[bold:]} {side}", whole=True)

@@ -1,0 +1,280 @@
+"""The command line, read by what requests declare: words in, the arguments of a verb's function out."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from torchsmith.api.fields import Param
+from torchsmith.cli.params import Group
+from torchsmith.edge.problem import Usage, did_you_mean
+
+HELP = ("--help", "-h")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An option or argument of a verb."""
+
+    name: str  # of the function's parameter, or of the field of a request
+    param: Param
+    kind: Any  # str, Path, int, float, bool, or the Literal's values
+    many: type | None  # list or tuple, where it may be given again
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def is_flag(self) -> bool:
+        return self.kind is bool
+
+    @property
+    def switches(self) -> dict[str, bool]:
+        """Every name by which it is given, and for a flag what that name says."""
+        found: dict[str, bool] = {}
+        for names in self.param.names or (f"--{self.name.rstrip('_').replace('_', '-')}",):
+            yes, _, no = names.partition("/")
+            found |= {yes: True} | ({no: False} if no else {})
+        return found
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in help and messages."""
+        if self.param.metavar:
+            return self.param.metavar
+        if self.param.kind == "Argument":
+            return self.name.upper()
+        return {str: "TEXT", Path: "PATH", int: "NUMBER", float: "NUMBER"}.get(self.kind, "WORD")
+
+    def read(self, text: str, called: str) -> Any:
+        """The value that a word stands for."""
+        if isinstance(self.kind, tuple):
+            if text not in self.kind:
+                raise Usage(f"{called}: {text!r} is none of {', '.join(self.kind)}")
+            return text
+        if self.kind not in (int, float):
+            return self.kind(text)
+        try:
+            number = self.kind(text)
+        except ValueError:
+            kind = "whole number" if self.kind is int else "number"
+            raise Usage(f"{called}: {text!r} is no {kind}") from None
+        low, high = self.param.min, self.param.max
+        if not ((low is None or number >= low) and (high is None or number <= high)):
+            raise Usage(f"{called}: {text} is out of range", hint=f"it is {self.bounds}")
+        return number
+
+    @property
+    def bounds(self) -> str:
+        """What numbers it takes, in words."""
+        low, high = self.param.min, self.param.max
+        parts = [
+            f"{word} {bound:g}" for word, bound in (("at least", low), ("at most", high)) if bound is not None
+        ]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A verb as it can be called: the words that lead to it, its function and an example that runs."""
+
+    words: tuple[str, ...]
+    run: Callable[..., None]
+    example: str
+
+    @property
+    def called(self) -> str:
+        return " ".join(("torchsmith", *self.words))
+
+    def parameters(self) -> list[Parameter]:
+        return list(_parameters(self.run))
+
+
+def find_command(
+    words: Sequence[str], verbs: Sequence[str]
+) -> tuple[Command | Group, tuple[str, ...], list[str]]:
+    """The verb that words call, the words that name it, and the words that are left."""
+    verb = words[0]
+    if verb not in verbs:
+        if verb.startswith("-"):
+            raise Usage(f"there is no option {verb} before a verb", hint="torchsmith --help lists the verbs")
+        raise Usage(
+            f"there is no verb {verb!r}",
+            hint=did_you_mean(verb, verbs, 0.6) or "torchsmith --help lists them",
+        )
+    module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
+    group = getattr(module, "app", None)
+    if group is None:
+        return Command((verb,), module.run, module.EXAMPLE), (verb,), list(words[1:])
+    if len(words) == 1 or words[1] in HELP:
+        return group, (verb,), list(words[1:])
+    name = words[1]
+    if name not in group.commands:
+        known = " or ".join(f"torchsmith {verb} {name}" for name in group.commands)
+        raise Usage(f"torchsmith {verb} has no {name!r}", hint=f"write {known}")
+    return Command((verb, name), *group.commands[name]), (verb, name), list(words[2:])
+
+
+def _parameters(run: Callable[..., Any]) -> Iterator[Parameter]:
+    """The options and arguments of a function; a request among its parameters stands for its fields."""
+    hints = get_type_hints(run, include_extras=True)
+    for name, parameter in inspect.signature(run).parameters.items():
+        hint = hints[name]
+        if is_request(hint):
+            yield from _parameters(hint)
+            continue
+        kind, param = get_args(hint)[:2]
+        value, many = _kind(kind)
+        yield Parameter(name, param, value, many, parameter.default)
+
+
+def is_request(kind: Any) -> bool:
+    """Whether a type is a group of options: a dataclass or a Struct."""
+    return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, msgspec.Struct))
+
+
+def _kind(hint: Any) -> tuple[Any, type | None]:
+    """`list[Path] | None` is a list of Path, `tuple[str, ...]` a tuple of str."""
+    if get_origin(hint) in (Union, UnionType):
+        hint = next(kind for kind in get_args(hint) if kind is not NoneType)
+    if get_origin(hint) in (list, tuple):
+        inner, _ = _kind(get_args(hint)[0])
+        return inner, get_origin(hint)
+    return (get_args(hint) if get_origin(hint) is Literal else hint), None
+
+
+def parse(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
+    """What words say of each parameter that they give; None where they ask for help; Usage where they err."""
+    parameters = command.parameters()
+    options = {
+        name: (one, says)
+        for one in parameters
+        if one.param.kind == "Option"
+        for name, says in one.switches.items()
+    }
+    given: dict[str, Any] = {}
+    loose: list[str] = []
+    waiting = _Waiting(words)
+    for word in waiting:
+        if word == "--":
+            loose += waiting.rest()
+        elif word in HELP:
+            return None
+        elif not word.startswith("-") or word == "-":
+            loose.append(word)
+        else:
+            for name, value in _options_in(word, options, command):
+                parameter, says = options[name]
+                if parameter.is_flag:
+                    if value is not None:
+                        raise Usage(f"{name} takes no value")
+                    given[parameter.name] = says
+                    continue
+                if value is None:
+                    value = waiting.value(name, options)
+                read = parameter.read(value, name)
+                given[parameter.name] = [*given.get(parameter.name, ()), read] if parameter.many else read
+    _place(parameters, loose, given, command)
+    _from_environment(parameters, given)
+    return {one.name: _collected(one, given[one.name]) for one in parameters if one.name in given}
+
+
+class _Waiting:
+    """Words that are taken one by one."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._left = list(reversed(words))
+
+    def __iter__(self) -> Iterator[str]:
+        while self._left:
+            yield self._left.pop()
+
+    def rest(self) -> list[str]:
+        left, self._left = self._left[::-1], []
+        return left
+
+    def value(self, name: str, options: dict[str, Any]) -> str:
+        """The value of an option that has none of its own; another option is none."""
+        if not self._left or self._left[-1].partition("=")[0] in (*options, "--"):
+            raise Usage(f"{name} needs a value")
+        return self._left.pop()
+
+
+def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterator[tuple[str, str | None]]:
+    """The options that a word holds, each with a value that follows it in the word: -vw builds, -wbuilds."""
+    name, equals, value = word.partition("=")
+    if name in options:
+        yield name, value if equals else None
+        return
+    letters = word[1:] if not word.startswith("--") else ""
+    while letters:
+        name, letters = f"-{letters[0]}", letters[1:]
+        if name not in options:
+            break
+        flag = options[name][0].is_flag
+        yield name, None if flag or not letters else letters.removeprefix("=")
+        if not flag:
+            return
+        if not letters:
+            return
+    hint = did_you_mean(word.partition("=")[0], [one for one in options if one.startswith("--")], 0.6)
+    hint = hint if hint.startswith("did") else f"{command.called} --help lists them"
+    raise Usage(f"there is no option {word.partition('=')[0]}", hint=hint)
+
+
+def _place(
+    parameters: Sequence[Parameter], loose: list[str], given: dict[str, Any], command: Command
+) -> None:
+    """Loose words go to the arguments in their order."""
+    for one in parameters:
+        if one.param.kind != "Argument":
+            continue
+        taken, loose = (loose, []) if one.many else (loose[:1], loose[1:])
+        if taken:
+            values = [one.read(word, one.metavar) for word in taken]
+            given[one.name] = values if one.many else values[0]
+        elif one.required:
+            raise Usage(f"{one.metavar!r} is missing", hint=f"{command.called} --help describes it")
+    if loose:
+        raise Usage(f"{loose[0]!r} is one word too many", hint=f"{command.called} --help lists what it takes")
+
+
+def _from_environment(parameters: Sequence[Parameter], given: dict[str, Any]) -> None:
+    for one in parameters:
+        text = os.environ.get(one.param.envvar, "") if one.param.envvar and one.name not in given else ""
+        if text:
+            words = text.split() if one.many else [text]
+            values = [one.read(word, one.param.envvar) for word in words]
+            given[one.name] = values if one.many else values[0]
+
+
+def _collected(one: Parameter, value: Any) -> Any:
+    return tuple(value) if one.many is tuple else value
+
+
+def call(run: Callable[..., None], given: dict[str, Any]) -> None:
+    """Call a verb with what was given by name; fields of a request make up the request."""
+    run(**_grouped(run, dict(given)))
+
+
+def _grouped(run: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a function, its requests made."""
+    made = {}
+    for name, kind in get_type_hints(run).items():
+        if name == "return":
+            continue
+        if is_request(kind):
+            made[name] = kind(**_grouped(kind, given))
+        elif name in given:
+            made[name] = given.pop(name)
+    return made

@@ -1,0 +1,248 @@
+"""The parser reads what requests declare; help and completion tell the same."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.conftest import Call
+from torchsmith.api.fields import Argument, Option
+from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.completion import SCRIPTS, candidates
+from torchsmith.cli.panels import PAGE, PANELS, VERBS
+from torchsmith.cli.params import Group
+from torchsmith.cli.parser import Command, call, find_command, parse
+from torchsmith.edge.problem import Usage
+
+NAME = "pytorch-python313-cuda13_0-sm120-avx512"
+
+
+class Several(msgspec.Struct, frozen=True):
+    many: Annotated[tuple[str, ...], Option("Again and again.")] = ()
+    format: Annotated[Literal["table", "json"], Option("--format", "-f", "How.")] = "table"
+
+
+def verb(
+    words: Annotated[list[str] | None, Argument("Words.")] = None,
+    path: Annotated[Path | None, Option("--path", "-p", "A path.")] = None,
+    yes: Annotated[bool | None, Option("--yes/--no", "Or not.")] = None,
+    number: Annotated[float, Option("--number", min=1, max=9)] = 2.0,
+    verbose: Annotated[bool, Option("--verbose", "-v", "More.")] = False,
+    tree: Annotated[list[str] | None, Option("Trees.", envvar="TORCHSMITH_TEST_TREES")] = None,
+    *,
+    several: Several,
+) -> None:
+    """A verb of every kind of word."""
+    SEEN.append((words, path, yes, number, verbose, tree, several))
+
+
+SEEN: list[Any] = []
+COMMAND = Command(("verb",), verb, "torchsmith verb")
+text = st.text(max_size=8).filter(lambda word: not word.startswith("-"))
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "words": st.lists(text, min_size=1, max_size=3),
+        "path": text.map(Path),
+        "yes": st.booleans(),
+        "number": st.floats(1, 9),
+        "verbose": st.just(True),
+        "many": st.lists(text, min_size=1, max_size=3).map(tuple),
+        "format": st.sampled_from(("table", "json")),
+    },
+)
+
+
+def spelled(name: str, value: Any, equals: bool) -> Iterator[list[str]]:
+    if isinstance(value, bool):
+        yield [f"--{name}" if value else "--no"]
+    elif name == "words":
+        yield from ([word] for word in value)
+    else:
+        for one in value if isinstance(value, tuple) else (value,):
+            yield [f"--{name}={one}"] if equals else [f"--{name}", str(one)]
+
+
+@given(FIELDS, st.booleans(), st.randoms(use_true_random=False))
+def test_what_is_written_is_read_in_whatever_order(fields: dict[str, Any], equals: bool, chance: Any) -> None:
+    parts = [(name, words) for name, value in fields.items() for words in spelled(name, value, equals)]
+    order = [name for name, _ in parts]
+    chance.shuffle(order)
+    waiting = {name: [words for other, words in parts if other == name] for name in order}
+    words = [word for name in order for word in waiting[name].pop(0)]
+    assert parse(COMMAND, words) == fields
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("-p builds -v", {"path": Path("builds"), "verbose": True}),
+        ("-pbuilds", {"path": Path("builds")}),
+        ("-vpbuilds", {"verbose": True, "path": Path("builds")}),
+        ("-vfjson", {"verbose": True, "format": "json"}),
+        ("--no --yes", {"yes": True}),
+        ("--number 3 --number 4", {"number": 4.0}),
+        ("a -- --path -h", {"words": ["a", "--path", "-h"]}),
+        ("- a", {"words": ["-", "a"]}),
+        ("--path -3", {"path": Path("-3")}),
+        ("-h --nonsense", None),
+    ],
+)
+def test_short_options_and_ends(words: str, expected: dict[str, Any] | None) -> None:
+    assert parse(COMMAND, words.split()) == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--pat x", "--path", "--path --yes", "--yes=1", "-x", "-vx", "--number x", "--number 0", "--number 10",
+     "--number nan", "-f xml", "--format", "--=3", "--path -- x"],
+)  # fmt: skip
+def test_mistakes_are_told(words: str) -> None:
+    with pytest.raises(Usage):
+        parse(COMMAND, words.split())
+
+
+def test_a_verb_is_called_with_its_request_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHSMITH_TEST_TREES", "one two")
+    given = parse(COMMAND, ["--many", "x", "--many=y"])
+    assert given is not None
+    call(verb, given)
+    assert SEEN.pop() == (None, None, None, 2.0, False, ["one", "two"], Several(many=("x", "y")))
+
+
+def commands() -> Iterator[Command]:
+    for name in VERBS:
+        found, _, _ = find_command([name], VERBS)
+        if isinstance(found, Group):
+            for word in found.commands:
+                own = find_command([name, word], VERBS)[0]
+                assert isinstance(own, Command)
+                yield own
+        else:
+            yield found
+
+
+@pytest.mark.parametrize("command", list(commands()), ids=lambda command: " ".join(command.words))
+def test_help_names_everything_in_80_columns(
+    command: Command, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    result = call(*command.words, "--help")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert [line for line in lines if len(line) > 80 and not line.startswith("Example")] == []
+    told = " ".join(re.sub("[│╭╮╰╯─]", " ", result.out).split())
+    for one in command.parameters():
+        assert one.param.help, one.name
+        assert all(name in told for name in (one.switches if one.param.kind == "Option" else [one.metavar]))
+        assert all(word in told for word in one.param.help.split())
+    assert command.example in " ".join(result.out.split())
+
+
+SHORT = [["--help"], ["list"], ["show", NAME], ["pick", "--cpu", "zen4", "--gpu", "L4"]]
+
+
+@pytest.mark.parametrize("words", SHORT)
+def test_a_short_answer_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv = ['torchsmith', *sys.argv[1:]]\n"
+        "from torchsmith.__main__ import main\n"
+        "try:\n  main()\nexcept SystemExit: pass\n"
+        "heavy = ('rich', 'tree_sitter', 'subprocess', 'hashlib')\n"
+        "print([one for one in heavy if one in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_verb_is_in_one_panel_and_the_overview_fits_a_terminal() -> None:
+    assert len(VERBS) == len(set(VERBS))
+    lines = PAGE.read_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    for panel, (contrast, verbs) in PANELS.items():
+        assert f"{panel}: {contrast}" in lines
+        assert all(any(line.startswith(f"  {one} ") for line in lines) for one in verbs)
+
+
+def completed(*words: str) -> list[str]:
+    return [name for name, _ in candidates(words)]
+
+
+def test_completion_knows_verbs_options_and_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert completed("pi") == ["pick", "pin"]
+    assert completed("line", "") == ["list", "add"]
+    assert completed("list", "--na") == ["--names"]
+    assert completed("audit", "--format", "j") == ["json", "junit"]
+    assert completed("audit", "--format=j") == ["--format=json", "--format=junit"]
+    assert completed("pick", "--cpu", "zen") == [
+        name for name in builtin_catalog().cpus if name.startswith("zen")
+    ]
+    assert "sm120" in completed("list", "sm1")
+    assert completed("nonsense", "x") == completed("list", "--workspace", "x") == []
+    (tmp_path / "torchsmith.toml").write_text("not toml")
+    assert completed("show", "py") == []
+
+
+SHELLS = {
+    "bash": "source {script}; COMP_WORDS=(torchsmith {words}); COMP_CWORD={count};"
+    " _torchsmith torchsmith; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+    "zsh": "compadd() {{ print -rl -- $names }}; compdef() {{ : }}; source {script};"
+    " words=(torchsmith {words}); CURRENT={place}; _torchsmith",
+    "fish": "source {script}; complete -C 'torchsmith {words}' | string split -f 1 \\t",
+}
+
+
+@pytest.mark.needs("shells")
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("audit --form", ["--format"]),
+        ("audit --format js", ["json"]),
+        ("line a", ["add"]),
+        ("pi", ["pick", "pin"]),
+    ],
+)
+def test_shells_complete(shell: str, words: str, expected: Sequence[str], tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "torchsmith", "--show-completion", shell],
+        env=env,
+        capture_output=True,
+        check=True,
+    )
+    script = tmp_path / "script"
+    script.write_bytes(shown.stdout)
+    count = len(words.split())
+    line = SHELLS[shell].format(script=script, words=words, count=count, place=count + 1)
+    done = subprocess.run([shell, "-c", line], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == list(expected), done.stderr
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_completion_is_installed_where_the_shell_looks(
+    shell: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", f"/bin/{shell}")
+    assert call("--install-completion").code == 0
+    assert [file.read_text() for file in tmp_path.rglob("*torchsmith*") if file.is_file()] == [SCRIPTS[shell]]
+
+
+def test_every_verb_has_a_module() -> None:
+    for name in VERBS:
+        assert importlib.import_module(f"torchsmith.cli.verbs.{name.replace('-', '_')}").EXAMPLE
