@@ -72,6 +72,7 @@ sm = ["sm80"]
 isa = ["avx2"]
 """
 OTHER_HANDS = Path(__file__).parents[2] / "tests/audit/other-hands"
+PACKAGES = Path(".flox/pkgs")  # where Flox would have them
 NO_CHANGE = re.compile(r"\s+")
 
 
@@ -122,7 +123,7 @@ def findings_of(name: str, text: str, folder: Path = Path()) -> list[Finding]:
     ours = not folder.parts
     bench = Context(CATALOG, RuleSelection(strict=ours), _lines() if ours else {})
     try:
-        recipe = read_text_as_recipe(text.encode(), folder / f"{name}.nix")
+        recipe = read_text_as_recipe(text.encode(), (folder if folder.parts else PACKAGES) / f"{name}.nix")
     except Problem:
         return [Finding("TS001", "", Severity.ERROR, where=None, message="unreadable")]  # type: ignore[arg-type]
     return list(judge_recipe(recipe, f"{name}.nix", bench).findings)

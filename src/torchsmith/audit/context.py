@@ -3,6 +3,7 @@ place."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from torchsmith.audit.suppress import RuleSelection, unmuted
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
 from torchsmith.recipe.read import Recipe, Span
+from torchsmith.workspace.search import concerned_names, mentioned
 
 OF_THE_CELL = ("gpu", "cpu", "names")  # groups of rules that hold a recipe against its name
 
@@ -28,13 +30,21 @@ class Judged:
     facts: RecipeFacts | None = None
     silenced: int = 0
     form: NormalizedText | None = None  # where all recipes of its form are judged alike
+    concerns: bool = False  # whether torch or CUDA is spoken of
 
     @classmethod
-    def of(cls, findings: Iterable[Finding], text: str, facts: RecipeFacts | None = None) -> Judged:
+    def of(
+        cls,
+        findings: Iterable[Finding],
+        text: str,
+        facts: RecipeFacts | None = None,
+        *,
+        concerns: bool = False,
+    ) -> Judged:
         """What was found in a text, less what its comments silence, which is counted."""
         found = list(findings)
         kept = unmuted(found, text)
-        return cls(tuple(kept), facts, len(found) - len(kept))
+        return cls(tuple(kept), facts, len(found) - len(kept), concerns=concerns)
 
     def again(
         self, form: NormalizedText, name: str, shown: str, found: Sequence[Finding], catalog: Catalog
@@ -67,11 +77,31 @@ class Context:
         """The rules of one depth over one kind of thing that are chosen."""
         return (one for one in rules_of(depth, over) if self.choice.wants(one.id))
 
+    @property
+    def mentioned(self) -> re.Pattern[str]:
+        """What a text that concerns torch or CUDA has."""
+        return mentioned(tuple(self.catalog.packages.values()))
+
+    def concerns(self, recipe: Recipe) -> bool:
+        """Whether its code, and not only its comments or prose, speaks of torch or CUDA."""
+        used = recipe.syntax.identifiers
+        names = concerned_names(tuple(self.catalog.packages.values()))
+        return not names.isdisjoint(used) or any(name.startswith("cudaPackages") for name in used)
+
     def of_recipe(
-        self, subject: Subject, depth: Depth = "text", over: Over = "recipe", **more: object
+        self,
+        subject: Subject,
+        depth: Depth = "text",
+        over: Over = "recipe",
+        *,
+        anywhere: bool = False,
+        **more: object,
     ) -> Iterator[Finding]:
-        """What rules have to say of a recipe; `more` is what they ask besides it."""
+        """What rules have to say of a recipe; `more` is what they ask besides it. `anywhere` picks those that
+        hold of a file that is no recipe by its name."""
         for rule in self.rules(depth, over):
+            if anywhere and not rule.anywhere:
+                continue
             yield from (finding(rule, defect, subject) for defect in rule.defects(subject, **more))
 
     def findings(self, over: Over, where: Where, *things: object, depth: Depth = "text") -> Iterator[Finding]:

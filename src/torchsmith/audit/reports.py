@@ -37,11 +37,15 @@ class FindingRow(msgspec.Struct, frozen=True):
 
 
 class AuditDocument(msgspec.Struct, frozen=True):
-    """What was audited, the findings by severity, and each of them."""
+    """What was audited, the findings by severity, and each of them. `searched` counts Nix files, `concerned`
+    those that concern torch or CUDA, `named` those of them that are judged by their name too."""
 
     format: int
     recipes: int
     files: int
+    searched: int
+    concerned: int
+    named: int
     silenced: int
     errors: int
     warnings: int
@@ -53,7 +57,17 @@ def as_json(report: AuditReport) -> str:
     """Everything, for programs."""
     rows = [_row(one) for one in report.findings]
     counts = {f"{severity.value}s": len(report.of(severity)) for severity in Severity}
-    document = AuditDocument(2, report.recipes, report.files, report.silenced, **counts, findings=rows)
+    document = AuditDocument(
+        format=2,
+        recipes=report.recipes,
+        files=report.files,
+        searched=report.searched,
+        concerned=report.concerned,
+        named=report.named,
+        silenced=report.silenced,
+        **counts,
+        findings=rows,
+    )
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
@@ -190,10 +204,25 @@ def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 
 def summary(report: AuditReport) -> str:
-    """`132 recipes: 2 errors, 8 warnings`."""
+    """`132 recipes: 2 errors, 8 warnings`; of other files that were read, how many concern torch or CUDA."""
     parts = [counted(count, severity) for severity in Severity if (count := len(report.of(severity)))]
     silenced = f" ({report.silenced} silenced)" if report.silenced else ""
     fixable = sum(one.fix is not None for one in report.findings)
     mend = f", {fixable} fixable with --fix" if fixable else ""
-    said = ", ".join(parts) or "nothing to say"
-    return f"{counted(report.recipes, 'recipe')}: {said}{mend}{silenced}"
+    said = ", ".join(parts) or "no problems found"
+    return f"{_looked_at(report)}: {said}{mend}{silenced}"
+
+
+def _looked_at(report: AuditReport) -> str:
+    """How many files were read, how many concern torch or CUDA, and by what those were judged."""
+    if report.searched <= report.named:
+        return counted(report.recipes, "recipe")
+    by_text = report.concerned - report.named
+    read = f"{counted(report.searched, 'Nix file')} read"
+    if not report.concerned:
+        return f"{read}, none concerns torch or CUDA"
+    concern = f"{report.concerned} concern{'s' * (report.concerned == 1)} torch or CUDA"
+    if not report.named:
+        return f"{read}, {concern} (judged by text)"
+    how = f"{report.named} judged by name and text" + (f", {by_text} by text" if by_text else "")
+    return f"{read}, {concern} ({how})"

@@ -58,6 +58,7 @@ class Rule:
     check: RuleFunction
     sure: Sure = CERTAIN
     unless: tuple[str, ...] = ()
+    anywhere: bool = False  # whether it also holds of files that are no recipe by their name
 
     def defects(self, subject: object, **more: object) -> Iterator[Defect]:
         """What is wrong with a recipe that it applies to; `more` are arguments that the recipe has not."""
@@ -94,6 +95,7 @@ def rule(
     depth: Depth = "text",
     over: Over = "recipe",
     unless: tuple[str, ...] = (),
+    anywhere: bool = False,
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Make a function a rule; two rules with one id are a bug of ours."""
 
@@ -101,7 +103,7 @@ def rule(
         if id in _known and _known[id].check.__qualname__ != check.__qualname__:
             raise ValueError(f"two rules are called {id}")
         group = check.__module__.rpartition(".")[2]
-        _known[id] = Rule(id, title, severity, depth, over, group, check, sure, unless)
+        _known[id] = Rule(id, title, severity, depth, over, group, check, sure, unless, anywhere)
         return check
 
     return known

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from torchsmith.audit.context import Context, Judged
 from torchsmith.audit.finding import Finding, Severity, SortKey
@@ -19,8 +20,9 @@ from torchsmith.catalog.check import Contradiction
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
 from torchsmith.matrix.cells import find_line
-from torchsmith.matrix.variant import package_name
+from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.tool import canonical_text
+from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.checkout import Repository, discover, workspace_of
 from torchsmith.workspace.git import seen_files
@@ -45,12 +47,16 @@ class AuditRequest:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What was found, and in how many files."""
+    """What was found, and in how many files. Of the Nix files that were `searched`, some are `concerned` with
+    torch or CUDA; of those, the `named` ones are judged by name and text, the others by their text alone."""
 
     findings: tuple[Finding, ...]
     recipes: int
     files: int
     silenced: int = 0
+    searched: int = 0
+    concerned: int = 0
+    named: int = 0
 
     def of(self, *severities: Severity) -> list[Finding]:
         return [one for one in self.findings if one.severity in severities]
@@ -71,7 +77,7 @@ def audit(request: AuditRequest) -> AuditReport:
             raise
         kept, silenced = request.choice.keep(_unique(contradictions))
         return AuditReport(tuple(kept), 0, len({one.where.file for one in contradictions}), silenced)
-    folders = discover(request.paths, workspace, request.selectors).repositories
+    folders = discover(request.paths, workspace, request.selectors, search=True).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = workspace.lines if workspace else {}
     choice = request.choice.also(workspace.settings.audit) if workspace else request.choice
@@ -79,23 +85,26 @@ def audit(request: AuditRequest) -> AuditReport:
         find_line(catalog, choice.line)
     context = Context(catalog, choice, lines)
     findings: list[Finding] = []
-    silenced = files = 0
+    silenced = files = concerned = 0
     facts: dict[Path, list[RecipeFacts]] = {}
     forms: dict[str, NormalizedText] = {}
     for folder, judged in _judge_all(folders, context, request.jobs or os.cpu_count() or 1):
         files += 1
         findings += judged.findings
         silenced += judged.silenced
+        concerned += judged.concerns
         if judged.facts:
             facts.setdefault(folder.root, []).append(judged.facts)
             if judged.form:
                 forms[judged.facts.file] = judged.form
     deeper: list[Judged] = []
     if request.values is not False:
-        from torchsmith.audit.values import judge_all_evaluated
+        from torchsmith.audit.values import counted_once, judge_all_evaluated
 
         broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
-        deeper += judge_all_evaluated(folders, context, broken, forms, needed=request.values is True)
+        values = list(judge_all_evaluated(folders, context, broken, forms, needed=request.values is True))
+        told = counted_once([one for judged in values for one in judged.findings], folders)
+        deeper.append(Judged(tuple(told), silenced=sum(judged.silenced for judged in values)))
     if request.evaluate:
         from torchsmith.audit.derivations import judge_derivations
 
@@ -105,8 +114,12 @@ def audit(request: AuditRequest) -> AuditReport:
     silenced += sum(judged.silenced for judged in deeper)
     findings += _repo_findings(folders, facts, context)
     kept, baseline = choice.keep(_unique(findings))
-    recipes = sum(len(folder.recipes) for folder in folders)
-    return AuditReport(tuple(kept), recipes, files, silenced + baseline)
+    recipes = [recipe for folder in folders for recipe in folder.recipes]
+    named = sum(recipe.variant is not None for recipe in recipes)
+    searched = len(recipes) + sum(len(folder.elsewhere) for folder in folders)
+    return AuditReport(
+        tuple(kept), len(recipes), files, silenced + baseline, searched, concerned + named, named
+    )
 
 
 def _unique(findings: Iterable[Finding]) -> list[Finding]:
@@ -117,7 +130,8 @@ def _unique(findings: Iterable[Finding]) -> list[Finding]:
     return [seen[key] for key in sorted(seen)]
 
 
-JudgeTask = tuple[Path, str, bool]
+FileKind = Literal["recipe", "page", "expression"]
+JudgeTask = tuple[Path, str, FileKind]
 
 
 def _judge_all(
@@ -125,10 +139,11 @@ def _judge_all(
 ) -> Iterator[tuple[Repository, Judged]]:
     work: list[tuple[Repository, JudgeTask]] = []
     for folder in folders:
-        work += [(folder, (one.path, folder.show(one.path), True)) for one in folder.recipes]
-        work += [(folder, (path, folder.show(path), False)) for path in (*folder.others, *folder.pages)]
+        work += [(folder, (one.path, folder.show(one.path), "recipe")) for one in folder.recipes]
+        work += [(folder, (path, folder.show(path), "page")) for path in (*folder.others, *folder.pages)]
+        work += [(folder, (path, folder.show(path), "expression")) for path in folder.elsewhere]
     if jobs == 1 or len(work) < WORTH_A_PROCESS:
-        yield from ((folder, judge_file(*one, context)) for folder, one in work)
+        yield from ((folder, _judge(one, context)) for folder, one in work)
         return
     from concurrent.futures import ProcessPoolExecutor  # only where many recipes are judged
 
@@ -150,7 +165,32 @@ def _prepare(context: Context) -> None:
 
 
 def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[Judged]:
-    return [judge_file(*one, _context[0]) for one in chunk]
+    return [_judge(one, _context[0]) for one in chunk]
+
+
+def _judge(task: JudgeTask, context: Context) -> Judged:
+    path, shown, kind = task
+    if kind == "expression":
+        return judge_expressions(path, shown, context)
+    return judge_file(path, shown, kind == "recipe", context)
+
+
+def judge_expressions(path: Path, shown: str, context: Context) -> Judged:
+    """What a Nix file that is no recipe by its name says of torch and CUDA, wherever it lies."""
+    try:
+        text = read_text(path)
+    except Problem:
+        return Judged(())  # no text says nothing of torch
+    if len(text) > LARGEST or not context.mentioned.search(text) or owner_of(text) != "foreign":
+        return Judged(())
+    try:
+        recipe = read_recipe(path, ask=canonical_text)
+    except Problem as problem:
+        return Judged.of(_unread(problem, shown, context), text, concerns=True)
+    if not context.concerns(recipe):
+        return Judged(())
+    found = context.of_recipe(context.subject(shown, recipe), anywhere=True)
+    return Judged.of(found, text, concerns=True)
 
 
 def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Judged:
@@ -163,6 +203,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
     if not is_recipe or len(text) > LARGEST:
         return Judged(tuple(found))
     name = package_name(path)
+    concerns = context.mentioned.search(text) is not None and try_read(name, context.catalog) is None
     form = context.forms.of(name, text, context.lines.get(name))
     known = context.judged.get(form) if form else None
     if form and known:
@@ -170,8 +211,8 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
-        return Judged(tuple(found + list(_unread(problem, shown, context))))
-    judged = judge_recipe(recipe, shown, context, found)
+        return Judged(tuple(found + list(_unread(problem, shown, context))), concerns=concerns)
+    judged = replace(judge_recipe(recipe, shown, context, found), concerns=concerns)
     if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
         if len(context.judged) > MOST:
             context.judged.clear()

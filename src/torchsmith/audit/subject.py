@@ -15,6 +15,7 @@ from torchsmith.catalog import CudaToolkit, Gpu, Isa, Line, LineBuild, Package, 
 from torchsmith.matrix import Flavor
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import Bound, Override, Recipe, Said, Span, Value
+from torchsmith.workspace.checkout import PKGS
 from torchsmith.workspace.release import ReadRecipe
 
 
@@ -23,6 +24,11 @@ class Subject(ReadRecipe):
     """A recipe with everything that is known about it."""
 
     strict: bool = False  # our conventions bind it, whoever wrote it
+
+    @property
+    def flox(self) -> bool:
+        """Whether Flox takes the file for a package."""
+        return PKGS in self.recipe.path.absolute().as_posix()
 
     @property
     def without_torch(self) -> bool:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.audit.context import Context, Judged
-from torchsmith.audit.finding import Severity
+from torchsmith.audit.finding import Finding, Severity
 from torchsmith.audit.form import NormalizedText
 from torchsmith.audit.rule import LARGEST, Over
 from torchsmith.audit.subject import Subject
 from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem
+from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.words import grouped
 from torchsmith.matrix.variant import package_name
 from torchsmith.nix.embedded import Evaluator, NoValues, Question, available
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import Repository
 
+UNKNOWN = "TS002"  # what the embedded evaluator does not know
 BATCH = 64  # recipes in memory at a time
 
 
@@ -49,6 +52,21 @@ def judge_all_evaluated(
         doubtful = {one.where.file for one in told if one.severity is not Severity.NOTE}
         again = [one for shown, _ in first if shown in doubtful for one in rest[shown]]
         yield from judge_evaluated(again, context, evaluator)
+
+
+def counted_once(findings: Sequence[Finding], folders: Sequence[Repository]) -> list[Finding]:
+    """What the embedded evaluator cannot tell of many files of a repository is said once, and counted."""
+    untold = [one for one in findings if one.rule == UNKNOWN and one.severity is Severity.NOTE]
+    kept = [one for one in findings if one.rule != UNKNOWN or one.severity is not Severity.NOTE]
+    roots = sorted((folder.shown for folder in folders), key=len, reverse=True)
+    home = {one: next((root for root in roots if one.where.file.startswith(root)), ".") for one in untold}
+    for (root, message), same in grouped(((home[one], one.message), one) for one in untold).items():
+        if len(same) == 1:
+            kept += same
+        else:
+            words = f"{len(same)} files: {message}, such as {same[0].where.file}"
+            kept.append(replace(same[0], where=Where(root), message=words, source=""))
+    return kept
 
 
 def _one_of_each(

@@ -146,7 +146,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 def package_name(path: Path) -> str:
     """The name that Flox gives a file: its own, or its folder's for a default.nix."""
-    return path.parent.name if path.name == "default.nix" else path.stem
+    return (path.parent.name or path.absolute().parent.name) if path.name == "default.nix" else path.stem
 
 
 def pname(variant: Variant, line: Line) -> str:

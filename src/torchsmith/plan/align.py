@@ -99,8 +99,12 @@ def align(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
     options = recipe_options(opened) if opened else RecipeOptions()
     columns = [column for one in found.repositories if (column := _column(one))]
     if len(columns) < 2:
+        unnamed = [one.shown for one in found.repositories if _column(one) is None]
+        if unnamed:
+            hint = "recipes are named PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA; torchsmith audit reads any others"
+            raise Incomplete(f"no recipe in {', '.join(unnamed)} is named after a cell", hint=hint)
         hint = "name them: torchsmith align build-pytorch build-torchvision"
-        raise Incomplete("aligning takes two repositories or more", hint=hint)
+        raise Incomplete(f"there is one repository, {columns[0].shown}: aligning takes two", hint=hint)
     variants = {cell: _variant(recipe) for one in columns for cell, recipe in one.recipes.items()}
     cells = sorted(variants, key=lambda cell: variants[cell].of(found.catalog.torch).sort_key)
     return Alignment(tuple(columns), tuple(cells), found.catalog, options)

@@ -21,6 +21,7 @@ from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 from torchsmith.workspace.release import ReadRecipe, Release, stated_release
+from torchsmith.workspace.search import nix_files
 
 PKGS = ".flox/pkgs"
 SHARED = "nix"
@@ -99,13 +100,14 @@ class RecipeFile:
 @dataclass(frozen=True)
 class Repository:
     """A folder with recipes and what lies around them. `whole` is False where a part of it was named:
-    nothing is said about the rest."""
+    nothing is said about the rest. `elsewhere` are its other Nix files, where they were looked for."""
 
     root: Path
     recipes: tuple[RecipeFile, ...]
     others: tuple[Path, ...] = ()
     pages: tuple[Path, ...] = ()
     whole: bool = True
+    elsewhere: tuple[Path, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -161,11 +163,18 @@ class Checkout:
 
 
 def discover(
-    paths: Sequence[Path], workspace: Workspace | None = None, words: Sequence[str] = ()
+    paths: Sequence[Path],
+    workspace: Workspace | None = None,
+    words: Sequence[str] = (),
+    *,
+    search: bool = False,
 ) -> Checkout:
-    """The repositories at or below paths, and what words pick there; a Problem where there is no recipe."""
-    found = _checkout(paths, workspace)
-    if not found.recipes:
+    """The repositories at or below paths, and what words pick there; a Problem where there is no recipe. With
+    `search` other Nix files are enough, wherever they lie."""
+    found = _checkout(paths, workspace, search=search)
+    if search and not words and not any(one.recipes or one.elsewhere for one in found.repositories):
+        raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}")
+    if not found.recipes and not (search and not words):
         word = words[0] if words else ""
         wrong = f"{word} is no recipe" if word and Path(word).exists() else f"there is no {word}"
         named = f"{wrong}, and " if word else "there is "
@@ -174,7 +183,7 @@ def discover(
     return found.select(words)
 
 
-def _checkout(paths: Sequence[Path], workspace: Workspace | None) -> Checkout:
+def _checkout(paths: Sequence[Path], workspace: Workspace | None, *, search: bool = False) -> Checkout:
     catalog = workspace.catalog if workspace else builtin_catalog()
     owned = workspace is not None and workspace.root is not None
     lines = workspace.lines if workspace and owned else {}
@@ -184,12 +193,13 @@ def _checkout(paths: Sequence[Path], workspace: Workspace | None) -> Checkout:
         if path.is_file():
             files.setdefault(root_of(path), []).append(path)
         elif path.is_dir():
-            found |= {one.root: one for one in _Reader(catalog, lines).below(path)}
+            found |= {one.root: one for one in _Reader(catalog, lines, search).below(path)}
         else:
             raise NotFound(f"there is no {path}")
     for root, named in files.items():
-        recipes = tuple(_Reader(catalog, lines).recipe(path, root) for path in sorted(set(named)))
-        found.setdefault(root, Repository(root, recipes, whole=False))
+        reader = _Reader(catalog, lines, search)
+        recipes, others = reader.recipes(sorted(set(named)), root)
+        found.setdefault(root, Repository(root, recipes, whole=False, elsewhere=others))
     return Checkout(tuple(_distinct(found.values())), catalog)
 
 
@@ -230,6 +240,15 @@ class _Reader:
 
     catalog: Catalog
     lines: Mapping[str, str]
+    search: bool = False  # also for Nix files that are recipes neither by their place nor by their name
+
+    def recipes(self, files: Sequence[Path], root: Path) -> tuple[tuple[RecipeFile, ...], tuple[Path, ...]]:
+        """Files as recipes; with `search` only those that Flox or their name makes one, and the others."""
+        read = [(path, self.recipe(path, root)) for path in files]
+        if not self.search:
+            return tuple(recipe for _, recipe in read), ()
+        named = {path: one for path, one in read if PKGS in path.absolute().as_posix() or one.variant}
+        return tuple(named.values()), tuple(path for path in files if path not in named)
 
     def recipe(self, path: Path, root: Path, known: bool = True) -> RecipeFile:
         name = printable(package_name(path))
@@ -240,7 +259,12 @@ class _Reader:
         inner = sorted(child for child in path.iterdir() if (child / PKGS).is_dir())
         roots = [root for root in (path, *inner) if (root / PKGS).is_dir()]
         yield from map(self.repository, roots)
-        if not roots:
+        if self.search and path not in roots:
+            files = [one for one in nix_files(path) if not any(one.is_relative_to(root) for root in roots)]
+            recipes, others = self.recipes(files, path)
+            if recipes or others:
+                yield Repository(path, recipes, elsewhere=others)
+        elif not roots:
             flat = [self.recipe(one, path) for one in sorted(path.glob("*.nix"))]
             yield Repository(path, tuple([one for one in flat if one.variant] or flat))
 
@@ -255,7 +279,9 @@ class _Reader:
             inner = file.relative_to(root).as_posix()
             if seen is None or inner in seen:
                 recipes.append(self.recipe(file, root, seen is None or seen[inner]))
-        return Repository(root, tuple(recipes), tuple(others), tuple(pages))
+        files = nix_files(root) if self.search else ()
+        elsewhere = [path for path in files if PKGS not in path.as_posix()]
+        return Repository(root, tuple(recipes), tuple(others), tuple(pages), elsewhere=tuple(elsewhere))
 
 
 def _not_leading_out(root: Path, files: Iterable[Path]) -> list[Path]:

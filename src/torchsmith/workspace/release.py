@@ -228,4 +228,4 @@ def _bases(packages: tuple[Package, ...]) -> re.Pattern[str]:
     """What an override is of: a package of the catalog by its name or attribute, or a library below."""
     names = {name for one in packages for name in (one.name, one.attr.rpartition(".")[2])} | {*LIBRARIES}
     words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return re.compile(rf"\b({words})\b(?!-)")
+    return re.compile(rf"(?<![\w-])({words})(?![\w-])")

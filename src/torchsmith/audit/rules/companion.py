@@ -84,7 +84,7 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
 def _hold_out(subject: Subject, said: Iterable[Said[Value] | Bound]) -> bool:
     """Whether one of some values names an `out`."""
     data = subject.body.syntax.data
-    return any(re.search(rb"\bout\b", data[one.span.start : one.span.end]) for one in said)
+    return any(re.search(rb"(?<![\w-])out(?![\w-])", data[one.span.start : one.span.end]) for one in said)
 
 
 @rule("TS704", "companion that compiles torch again", WARNING, sure=LIKELY, unless=("alone",))

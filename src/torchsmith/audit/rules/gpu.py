@@ -21,6 +21,7 @@ DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 # Why a cell cannot be: what ptxas itself says, and cuDNN, which a build can do without.
 PTXAS = ("sm-no-cuda", "sm-needs-newer-cuda", "sm-ended")
 CUDNN = "cudnn-too-new"
+PYTHON_SET = re.compile(r"python3\d*Packages|pprev|pfinal")
 NO_OWN = ("wraps_nightly", "without_torch")
 NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could tell anything
 
@@ -138,16 +139,17 @@ def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
             yield Defect(words, said.span, severity=WARNING)
 
 
-@rule("TS406", "the attribute `pytorch`")
+@rule("TS406", "the attribute `pytorch`", anywhere=True)
 def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs calls the package `torch`. `pytorch` was an alias, is an error at newer pins, and works only by
     luck where it still does."""
     pin = subject.said_pin
-    for found in re.finditer(r"\b(?:python3\d*Packages|pprev|pfinal)\.(pytorch)\b", subject.code):
-        stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
-        at, severity = subject.span(found, 1), None if stops else WARNING
-        words = f"{found[0]} is " + ("an error" if stops else "an alias that newer pins refuse")
-        yield Defect(words, at, severity=severity, hint="use torch", fix=rewrite(at, "torch"))
+    for words, at in subject.body.selected("pytorch"):
+        if PYTHON_SET.fullmatch(words.rpartition(".")[0].rpartition(".")[2]):
+            stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
+            told = f"{words} is " + ("an error" if stops else "an alias that newer pins refuse")
+            severity = None if stops else WARNING
+            yield Defect(told, at, severity=severity, hint="use torch", fix=rewrite(at, "torch"))
 
 
 @rule("TS407", "CUDA support not asked for", unless=NO_TORCH)
@@ -185,10 +187,12 @@ def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defec
     """A CPU recipe builds and links nothing of CUDA, nor of ROCm."""
     if variant.cuda is not None:
         return
-    names = r"\bcudaPackages\w*|\bgpuTargets\b|\bTORCH_CUDA_ARCH_LIST\b|\bcudaCapabilities\b"
-    signs = rf"{names}|\bUSE_CUDA\s*=\s*\"?1|\brocmSupport = true"
-    for found in re.finditer(signs, subject.code):
-        yield Defect(f"{found[0].strip()} in a recipe for the CPU alone", subject.span(found))
+    named = subject.body.names(r"cudaPackages\w*|gpuTargets|cudaCapabilities")
+    signs = [(one.value, one.span) for one in named]
+    set_in_text = r"\bTORCH_CUDA_ARCH_LIST\b|\bUSE_CUDA\s*=\s*\"?1|\brocmSupport = true"
+    signs += [(found[0], subject.span(found)) for found in re.finditer(set_in_text, subject.code)]
+    for sign, span in signs:
+        yield Defect(f"{sign} in a recipe for the CPU alone", span)
     said = subject.config.get("cudaSupport")
     if said is not None and said.value is True:
         # A torch that is told otherwise has none; what it is built with may.
@@ -256,7 +260,7 @@ def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
             yield Defect(words, one.span, hint=hint, severity=WARNING, sure=subject.convention)
 
 
-@rule("TS412", "switch that torch does not have")
+@rule("TS412", "switch that torch does not have", anywhere=True)
 def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
     """An override passes arguments that the package takes; another one, such as `cudnnSupport`, stops the
     evaluation: cuDNN is left out with USE_CUDNN=0."""

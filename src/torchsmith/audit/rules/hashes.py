@@ -14,8 +14,13 @@ from torchsmith.matrix import Variant
 from torchsmith.nix.hashes import to_sri
 from torchsmith.recipe.read import FetchedSource, Said
 
-GOOD = re.compile(r"sha256-[A-Za-z0-9+/]{43}=|sha256:[0-9a-z]{52}|[0-9a-z]{52}|[0-9a-f]{64}")
-FAKE = re.compile(r"sha256-A{43}=|0{52}|(?:lib\.)?fake(?:Hash|Sha256)")
+# As Nix reads them: base 64 with or without padding after a dash or a colon, or base 32 or 16 after a colon.
+BASE_64 = r"[A-Za-z0-9+/]"
+GOOD = re.compile(
+    rf"(?:sha256[-:])?{BASE_64}{{43}}=*|sha512[-:]{BASE_64}{{86}}=*|sha1[-:]{BASE_64}{{27}}=*"
+    r"|(?:sha256:)?(?:[0-9a-z]{52}|[0-9a-fA-F]{64})|(?:sha512:)?(?:[0-9a-z]{103}|[0-9a-fA-F]{128})"
+)
+FAKE = re.compile(r"sha256[-:]A{43}=*|(?:sha256:)?0{52}|sha512-A{86}=*|(?:lib\.)?fake(?:Hash|Sha256)")
 NIX32 = re.compile(r"sha256-[0-9abcdfghijklmnpqrsvwxyz]{52}")
 HASHES = {"hash", "sha256", "sha512", "outputHash"}
 HASHLESS = ("fetchTarball", "fetchGit", "fetchTree")
@@ -53,7 +58,7 @@ def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Said[str], str, F
             yield source, source.hash, known, rewrite(source.hash.span, known) if known else None
 
 
-@rule("TS901", "empty hash")
+@rule("TS901", "empty hash", anywhere=True)
 def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
     """An empty hash stops the build with the right one in the error; `torchsmith fix-hashes` learns it. It is
     a note of nightlies, which move every day."""
@@ -65,10 +70,10 @@ def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
             yield Defect("the hash is empty", said.span, hint=hint, fix=fix, severity=severity)
 
 
-@rule("TS902", "malformed hash")
+@rule("TS902", "malformed hash", anywhere=True)
 def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
-    """A hash is `sha256-` with 43 characters of base64 and `=`, or an older spelling of the same length. A
-    fake one is a placeholder that somebody forgot."""
+    """A hash is `sha256-` with 43 characters of base64, or another spelling that Nix reads; Nix 2.8 and 2.26
+    do without the `=` at its end. A fake one is a placeholder that somebody forgot."""
     for _, said, known, fix in _hashes(subject):
         if not said.value or "$" in said.value:
             continue
@@ -110,7 +115,7 @@ def _right_tag(package: Package, line: Line) -> str:
     return package.upstream.tag_of(line.version_of(package.name)) if package.upstream else ""
 
 
-@rule("TS904", "source without a hash")
+@rule("TS904", "source without a hash", anywhere=True)
 def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
     """Every download but the pin's names its hash; Nix does not fetch it otherwise."""
     for source in subject.whole.sources:
@@ -130,7 +135,7 @@ NEEDED = {
 }
 
 
-@rule("TS908", "source that is not told whole")
+@rule("TS908", "source that is not told whole", anywhere=True)
 def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
     """A fetcher that is not told where from, or of GitHub which owner, repository and tag, stops the
     evaluation."""
@@ -178,7 +183,7 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
             yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
 
 
-@rule("TS906", "torch without its submodules")
+@rule("TS906", "torch without its submodules", anywhere=True)
 def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
     """PyTorch's source is incomplete without its submodules, and its hash is of the tree that has them."""
     for source in subject.whole.sources:

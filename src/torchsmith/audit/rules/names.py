@@ -22,7 +22,9 @@ NEAR = 0.8  # how alike a word and a package's name are when one is a typo of th
 def name_is_readable(subject: Subject) -> Iterator[Defect]:
     """A recipe of a package that torchsmith knows is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix`,
     or `PACKAGE-pythonXYZ-cpu-ISA.nix`. A name that cannot be read says nothing about what is inside, and
-    neither people nor tools can pick the package."""
+    neither people nor tools can pick the package. Asked of Flox packages (below `.flox/pkgs`) alone."""
+    if not subject.flox:
+        return
     first = subject.name.split("-")[0]
     packages = subject.catalog.packages
     near = any(SequenceMatcher(None, first, package).ratio() > NEAR for package in packages)
@@ -49,9 +51,11 @@ def name_is_canonical(subject: Subject, reading: Reading) -> Iterator[Defect]:
 @rule("TS103", "name that Flox cannot reach")
 def name_suits_flox(subject: Subject) -> Iterator[Defect]:
     """Flox takes the file's name as an attribute name: letters, digits, `_` and `-`, no dot. A name with a
-    dot makes a package that cannot be asked for."""
-    if not FLOX_NAME.fullmatch(subject.name):
-        better = re.sub(r"[^A-Za-z0-9_-]", "_", subject.name)
+    dot makes a package that cannot be asked for. Asked of Flox packages (below `.flox/pkgs`), and of files
+    whose name is a variant's."""
+    named = subject.flox or subject.reading is not None
+    if named and not FLOX_NAME.fullmatch(subject.name):
+        better = re.sub(r"^(?=[\d-])", "_", re.sub(r"[^A-Za-z0-9_-]", "_", subject.name))
         yield Defect(f"Flox cannot reach a package called {subject.name}", hint=f"call it {better}.nix")
 
 

@@ -112,10 +112,10 @@ def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterato
     default = pin.default_cuda if pin else None
     if pin is None or (default if default and default.major == major else newest) == toolkit.version:
         allowed.add(f"cudaPackages_{major}")
-    for found in re.finditer(r"cudaPackages_(\d+(?:_\d+)?)\b", subject.code):
-        if found[0] not in allowed:
-            words = f"{found[0]} is not CUDA {toolkit.version}, which the name says"
-            yield Defect(words, subject.span(found), hint=f"use {best}")
+    for said in subject.body.names(r"cudaPackages_\d+(?:_\d+)?"):
+        if said.value not in allowed:
+            words = f"{said.value} is not CUDA {toolkit.version}, which the name says"
+            yield Defect(words, said.span, hint=f"use {best}")
 
 
 @rule("TS309", "CUDA that follows the package set", sure=LIKELY)
@@ -146,8 +146,9 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
     if subject.style != "scratch":
         return
     inputs = re.search(r"\bbuildInputs\s*=", subject.code)
-    if inputs and not re.search(r"\bmagma\b", subject.code[inputs.end() :]):
-        yield Defect("MAGMA is not among the build inputs", subject.span(inputs))
+    at = subject.span(inputs) if inputs else None
+    if at and not any(one.span.start > at.end for one in subject.body.names("magma")):
+        yield Defect("MAGMA is not among the build inputs", at)
 
 
 @rule("TS306", "missing fix")

@@ -101,7 +101,7 @@ def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
         at = subject.span(found)
         default = [one.name for one in subject.body.arguments if one.span.start <= at.start < one.span.end]
         # An argument that is there for the form alone brings nothing.
-        used = not default or len(re.findall(rf"\b{default[0]}\b", subject.code)) > 1
+        used = not default or len(subject.body.names(re.escape(default[0]))) > 1
         if used and not (default and subject.body.pins):
             yield Defect("imports <nixpkgs>, which differs from machine to machine", at)
     for pin in subject.body.pins:
@@ -138,15 +138,14 @@ def python_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
     wanted = {subject.catalog.pythons[variant.python].attr}
     if default == variant.python:
         wanted.add("python3Packages")
-    for found in re.finditer(r"python3\d*Packages\b", subject.code):
-        if found[0] not in wanted:
-            at = subject.span(found)
-            is_ = f"Python {default}" if found[0] == "python3Packages" else f"not Python {variant.python}"
+    for said in subject.body.names(r"python3\d*Packages"):
+        if said.value not in wanted:
+            is_ = f"Python {default}" if said.value == "python3Packages" else f"not Python {variant.python}"
             best = subject.catalog.pythons[variant.python].attr
             # Which Python python3Packages is depends on the pin.
-            sure = GUESS if found[0] == "python3Packages" and pin is None else None
-            words = f"{found[0]} is {is_}; the name says {variant.python}"
-            yield Defect(words, at, hint=f"use {best}", sure=sure)
+            sure = GUESS if said.value == "python3Packages" and pin is None else None
+            words = f"{said.value} is {is_}; the name says {variant.python}"
+            yield Defect(words, said.span, hint=f"use {best}", sure=sure)
 
 
 @rule("TS208", "unfree packages not allowed", unless=("wraps_nightly",))

@@ -37,13 +37,15 @@ def facts_agree(problem: Problem) -> Iterator[Defect]:
     yield Defect(problem.message, hint=problem.hint)
 
 
+LAZY = frozenset(["passthru", "tests", "checks", "meta"])  # attributes that no build of the package reads
 ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is no file of one machine
 
 
 @rule("TS006", "path that leads nowhere")
 def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
     """A path in a recipe is a file of its own repository: Flox evaluates a copy of the repository, and beside
-    that lies nothing. A path from the root (`/home/...`) works on the one machine that has it."""
+    that lies nothing. A path from the root (`/home/...`) works on the one machine that has it. Where no build
+    looks (`passthru.tests`, `meta`) it is a warning."""
     for recipe in subject.recipe.files:
         # A file that asks whether another one exists can do without it.
         for said in recipe.paths if b"pathExists" not in recipe.syntax.data else ():
@@ -54,7 +56,8 @@ def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
             elif "$" not in said.value and recipe.path.is_file():
                 wrong = _not_there(recipe, said.value)
                 if wrong:
-                    yield Defect(wrong, said.span, of=recipe)
+                    lazy = not LAZY.isdisjoint(recipe.owner_at(said.span).split("."))
+                    yield Defect(wrong, said.span, of=recipe, severity=WARNING if lazy else None)
 
 
 def _not_there(recipe: Recipe, path: str) -> str:

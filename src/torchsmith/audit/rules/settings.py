@@ -82,7 +82,7 @@ def cuda_versions_agree(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defe
             yield Defect(f"states CUDA {found[1]}, the name says {toolkit.version}", subject.span(found, 1))
 
 
-@rule("TS805", "name that nothing binds")
+@rule("TS805", "name that nothing binds", anywhere=True)
 def names_are_bound(subject: Subject) -> Iterator[Defect]:
     """A variable that no let, argument or builtin defines stops the evaluation."""
     for recipe in (subject.recipe, *((subject.body,) if subject.recipe.inner else ())):

@@ -275,6 +275,28 @@ class Recipe(RecipeTree):
 
     # ---- names
 
+    def names(self, pattern: str) -> list[Said[str]]:
+        """The names in code that are all of a pattern, in the order of the text: no words in strings, and
+        `pytorch-lightning` is one name."""
+        whole = re.compile(pattern)
+        found = [
+            Said(name, self.syntax.span(node))
+            for name, nodes in self.syntax.identifiers.items()
+            if whole.fullmatch(name)
+            for node in nodes
+            if self.alive(node)
+        ]
+        return sorted(found, key=lambda one: one.span)
+
+    def selected(self, name: str) -> Iterator[tuple[str, Span]]:
+        """Where an attribute of this name is taken from a set: the selection as written, and its place."""
+        for node in filter(self.alive, self.syntax.identifiers.get(name, ())):
+            path = node.parent
+            selection = path.parent if path is not None and path.type == "attrpath" else None
+            if selection is not None and selection.type == "select_expression":
+                words = self.syntax.data[selection.start_byte : node.end_byte].decode()
+                yield words, self.syntax.span(node)
+
     @cached_property
     def unbound(self) -> tuple[tuple[str, Span], ...]:
         """Variables that nothing in the file binds and that are no builtins, each where it first stands."""

@@ -106,6 +106,12 @@ class Syntax:
         return captured(self.tree, "(variable_expression) @name").get("name", [])
 
     @cached_property
+    def identifiers(self) -> dict[str, list[Node]]:
+        """The names in code, whatever they stand for, each with its places. `-` belongs to a name."""
+        nodes = captured(self.tree, "(identifier) @name").get("name", ())
+        return grouped((self.text(node), node) for node in nodes)
+
+    @cached_property
     def bound_names(self) -> set[str]:
         """Names that the file binds anywhere: in a let or a recursive set, as an argument, by inheriting."""
         scopes = " ".join(

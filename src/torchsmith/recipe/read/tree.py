@@ -115,6 +115,11 @@ class RecipeTree:
             return span
         return Span(span.start + 1, span.end - 1, span.line, span.column + 1)
 
+    def owner_at(self, span: Span) -> str:
+        """The attributes that a place stands in."""
+        node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
+        return self.owner_of(node) if node is not None else ""
+
     def owner_of(self, node: Node) -> str:
         """The attributes that a node stands in, outermost first: python3Packages.overrides.torch.src."""
         names: list[str] = []

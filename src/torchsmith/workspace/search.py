@@ -1,0 +1,51 @@
+"""The Nix files of a checkout, wherever they lie, and which of them concern torch or CUDA by their words."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from torchsmith.catalog import Package
+from torchsmith.workspace.git import seen_files
+
+# Settings that say what torch and CUDA packages are built for.
+SETTINGS = (
+    "cudaSupport",
+    "cudaCapabilities",
+    "cudaForwardCompat",
+    "gpuTargets",
+    "rocmSupport",
+    "TORCH_CUDA_ARCH_LIST",
+)
+LIBRARIES = ("magma", "nccl", "cudnn")
+SKIPPED = ("node_modules", "result")
+
+
+def nix_files(root: Path) -> list[Path]:
+    """Every .nix file at or below a folder that git does not ignore; without git, none in hidden folders.
+    Links are left out."""
+    seen = seen_files(root, ".")
+    if seen is not None:
+        found = [root / name for name in sorted(seen) if name.endswith(".nix")]
+        return [path for path in found if path.is_file() and not path.is_symlink()]
+    paths: list[Path] = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(one for one in folders if one not in SKIPPED and not one.startswith("."))
+        paths += (Path(folder, name) for name in sorted(files) if name.endswith(".nix"))
+    return [path for path in paths if not path.is_symlink()]
+
+
+@lru_cache(maxsize=4)
+def concerned_names(packages: tuple[Package, ...]) -> frozenset[str]:
+    """What code calls torch, the packages of a catalog and what they are built for."""
+    attrs = {one.attr.rpartition(".")[2] for one in packages} | {one.name for one in packages}
+    return frozenset([*SETTINGS, *LIBRARIES, *attrs, *(f"{attr}-bin" for attr in attrs)])
+
+
+@lru_cache(maxsize=4)
+def mentioned(packages: tuple[Package, ...]) -> re.Pattern[str]:
+    """A cheap look at a text: without a match it does not concern torch or CUDA."""
+    words = "|".join(sorted(map(re.escape, concerned_names(packages)), key=len, reverse=True))
+    return re.compile(rf"(?<![\w-])(?:{words}|cudaPackages\w*)(?![\w-])")

@@ -1,0 +1,152 @@
+"""Nix files in nobody's naming scheme: overlays, flakes, package functions, modules, shells."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchsmith.audit.finding import Finding, Severity, fixed
+from torchsmith.audit.run import AuditReport, AuditRequest, audit
+from torchsmith.edge.process import run
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+HELLO = '{ stdenv }: stdenv.mkDerivation { name = "hello"; }\n'
+
+
+def judged(root: Path, **files: str) -> AuditReport:
+    for name, text in files.items():
+        path = root / f"{name.replace('__', '/').replace('_', '-')}.nix"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return audit(AuditRequest((root,), jobs=1))
+
+
+def told(report: AuditReport) -> list[str]:
+    """The rules that speak, each with its severity, but for notes."""
+    return [f"{one.rule} {one.severity}" for one in report.findings if one.severity is not Severity.NOTE]
+
+
+def only(report: AuditReport, rule: str) -> Finding:
+    (found,) = [one for one in report.findings if one.rule == rule]
+    return found
+
+
+@pytest.mark.parametrize("name", ["default", "pytorch-cuda", "torch.overlay", "0-torch"])
+def test_names_of_files_that_flox_does_not_build_are_nobodys_business(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.nix").write_text("final: prev: { torch = prev.torch; }\n")
+    assert told(audit(AuditRequest((tmp_path,), jobs=1))) == []
+
+
+def test_a_file_is_named_after_its_folder_also_where_that_is_the_one_we_are_in(tmp_path: Path) -> None:
+    (tmp_path / "default.nix").write_text("{ torch }: torch\n")
+    (done := run([PROGRAM, "audit", "."], cwd=tmp_path))
+    assert (done.code, done.stdout.splitlines()[0].split(":")[0]) == (
+        0,
+        "1 Nix file read, 1 concerns torch or CUDA (judged by text)",
+    )
+
+
+def test_a_flox_name_that_begins_with_a_digit_gets_another_one(tmp_path: Path) -> None:
+    finding = only(judged(tmp_path, **{".flox__pkgs__0torch": HELLO}), "TS103")
+    assert "_0torch" in finding.hint
+
+
+PACKAGES = """{ python3Packages, pkgs }: {
+  a = python3Packages.pytorch-metric-learning;
+  b = python3Packages.pytorch-lightning.overridePythonAttrs (old: { doCheck = false; });
+  c = "python3Packages.pytorch is gone";
+  d = python3Packages.PYTORCH;
+}
+"""
+
+
+def test_only_the_attribute_pytorch_is_renamed(tmp_path: Path) -> None:
+    report = judged(tmp_path, packages=PACKAGES.replace("PYTORCH", "pytorch"))
+    finding = only(report, "TS406")
+    assert finding.where.line == 5
+    ((change,), _) = fixed(report.findings)
+    assert change.after == PACKAGES.replace("PYTORCH", "torch")
+
+
+TESTED = """{ torch }: torch.overrideAttrs (old: {
+  patches = (old.patches or [ ]) ++ [ PATCH ];
+  passthru = old.passthru // { tests.gpu = TEST; };
+})
+"""
+
+
+def test_a_missing_file_that_no_build_reads_is_a_warning(tmp_path: Path) -> None:
+    (pkgs := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    file = pkgs / "torch.nix"
+    file.write_text(TESTED.replace("PATCH", "").replace("TEST", "./gone.nix"))
+    assert only(audit(AuditRequest((tmp_path,))), "TS006").severity is Severity.WARNING
+    file.write_text(TESTED.replace("PATCH", "./gone.patch").replace("TEST", "{ }"))
+    assert only(audit(AuditRequest((tmp_path,))), "TS006").severity is Severity.ERROR
+
+
+SOURCE = """{ fetchurl, torch }:
+torch.overrideAttrs { src = fetchurl { url = "https://example.org/x"; hash = "%s"; }; }
+"""
+DIGEST = "RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ"
+
+
+@pytest.mark.parametrize(
+    ("hash", "wrong"),
+    [
+        (f"sha256-{DIGEST}", False),
+        (f"sha256-{DIGEST}=", False),
+        (f"sha256:{DIGEST}=", False),
+        (f"{DIGEST}=", False),
+        (f"sha512-{'A' * 85}B==", False),
+        (f"sha256-{DIGEST[:-1]}", True),
+        ("sha256-" + "A" * 43, True),
+    ],
+)
+def test_hashes_are_read_as_nix_reads_them(hash: str, wrong: bool, tmp_path: Path) -> None:
+    assert ("TS902 error" in told(judged(tmp_path, source=SOURCE % hash))) == wrong
+
+
+def test_what_the_embedded_evaluator_cannot_tell_is_counted(tmp_path: Path) -> None:
+    pytest.importorskip("nixeval")
+    files = {f".flox__pkgs__set{n}": f"{{ a = {n}; }}" for n in range(5)}
+    judged(tmp_path, **files)
+    finding = only(audit(AuditRequest((tmp_path,), values=True, jobs=1)), "TS002")
+    assert (finding.severity, finding.message.split()[0]) == (Severity.NOTE, "5")
+
+
+def test_files_below_are_read_and_counted_by_what_they_concern(tmp_path: Path) -> None:
+    report = judged(tmp_path, a__b__hello=HELLO, a__overlay="final: prev: { torch = prev.torch; }", c=HELLO)
+    assert (report.searched, report.concerned, report.named, report.recipes) == (3, 1, 0, 0)
+    document = json.loads(run([PROGRAM, "audit", ".", "--json"], cwd=tmp_path).stdout)
+    assert [document[name] for name in ("searched", "concerned", "named")] == [3, 1, 0]
+
+
+def test_a_checkout_without_torch_is_fine_and_one_without_nix_is_a_wrong_request(tmp_path: Path) -> None:
+    done = run([PROGRAM, "audit", "."], cwd=tmp_path)
+    assert done.code == 2
+    judged(tmp_path, a__b__hello=HELLO)
+    done = run([PROGRAM, "audit", "."], cwd=tmp_path)
+    assert (done.code, "none concerns torch" in done.stdout) == (0, True)
+
+
+def test_words_in_comments_and_strings_make_no_file_concern_torch(tmp_path: Path) -> None:
+    assert judged(tmp_path, x='# torch and cudaSupport = true;\n{ a = "torch"; }').concerned == 0
+
+
+def test_files_that_git_ignores_are_not_read(tmp_path: Path) -> None:
+    run(["git", "init", "-q", tmp_path])
+    (tmp_path / ".gitignore").write_text("copies/\n")
+    overlay = "final: prev: { torch = prev.torch; }"
+    assert judged(tmp_path, copies__overlay=overlay, overlay=overlay).searched == 1
+
+
+def test_align_says_which_repository_has_no_named_recipe(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "overlay.nix").write_text("final: prev: { torch = prev.torch; }")
+    done = run([PROGRAM, "align", "one", "two", "--json"], cwd=tmp_path)
+    message = json.loads(done.stdout)["error"]["message"]
+    assert (done.code, "one, two" in message, "two or more" in message) == (2, True, False)
