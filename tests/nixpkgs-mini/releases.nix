@@ -26,4 +26,15 @@
     newestCuda = "13.1";
     pytorchAlias = false;
   };
+
+  # The shape that nixpkgs' torch has since 2026: `env`, `__structuredAttrs`, `finalAttrs`, and CUDA's cccl.
+  "2026-11" = {
+    torch = "2.14.1";
+    torchvision = "0.29.2";
+    torchaudio = "2.11.0";
+    cudas = [ "12.6" "12.8" "12.9" "13.0" "13.1" ];
+    newestCuda = "13.1";
+    pytorchAlias = false;
+    structured = true;
+  };
 }

@@ -81,6 +81,7 @@ def read_derivation(path: str, table: Mapping[str, Any]) -> Derivation:
     sources = grouped.get("srcs", table.get("inputSrcs", []))
     full = _full(path)
     env = {name: value for name, value in table.get("env", {}).items() if isinstance(value, str)}
+    env |= _structured(env.pop("__json", ""), table.get("structuredAttrs"))
     return Derivation(
         path=full,
         name=table.get("name") or env.get("name") or name_of(full),
@@ -92,6 +93,37 @@ def read_derivation(path: str, table: Mapping[str, Any]) -> Derivation:
         sources=tuple(_full(one) for one in sources),
         outputs={name: _output(one) for name, one in table.get("outputs", {}).items()},
     )
+
+
+def _structured(text: str, table: Any) -> dict[str, str]:
+    """What a derivation with `__structuredAttrs` tells its builder, as it would be in an environment: its
+    attributes, and what `env` among them holds."""
+    if text:
+        try:
+            table = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return {"__json": text}
+    if not isinstance(table, dict):
+        return {}
+    env = table.get("env")
+    stated = {name: value for name, value in table.items() if name not in ("env", "outputs")}
+    stated |= env if isinstance(env, dict) else {}
+    return {name: words for name, value in stated.items() if (words := _as_variable(value)) is not None}
+
+
+def _as_variable(value: Any) -> str | None:
+    """A value as Nix writes it into an environment; a set stays JSON."""
+    match value:
+        case str():
+            return value
+        case bool() | None:
+            return "1" if value else ""
+        case int() | float():
+            return str(value)
+        case list():
+            parts = [_as_variable(one) for one in value]
+            return " ".join(one for one in parts if one is not None)
+    return msgspec.json.encode(value).decode()
 
 
 def _full(path: str) -> str:

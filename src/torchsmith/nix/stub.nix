@@ -226,8 +226,8 @@ let
       });
 
   companion =
-    final: pname:
-    package { torch = final.python3Packages.torch; } (args: {
+    pfinal: pname:
+    package { inherit (pfinal) torch; } (args: {
       inherit pname;
       version = "the pin's own";
       patches = [ ];
@@ -244,7 +244,7 @@ let
     final: version:
     let
       base = pfinal:
-        lib.genAttrs names (companion final)
+        lib.genAttrs names (companion pfinal)
         // {
           inherit (final) lib stdenv;
           python = plain "python" // { pythonVersion = version; sitePackages = "lib/python${version}/site-packages"; interpreter = "/stub/python"; };

@@ -157,7 +157,7 @@ class CellFacts:
             "fixes": fixes,
             "needsTorch": package.needs_torch,
             "torchArgument": torch_argument,
-            "arguments": torch_argument or bool(told["argument"]) or "opencv-cuda13" in fixes,
+            "arguments": torch_argument or bool(told["argument"]),
             "gpuArguments": told["argument"],
             "gpuVariables": told["variable"],
             "gpuFlags": told["cmake"],
@@ -186,7 +186,10 @@ class CellFacts:
     def base_of(self, package: Package, scope: str) -> TemplateValue:
         """The package that a recipe starts from: nixpkgs' own, or the one of the workspace's template."""
         path = self.catalog.template_of(package.name)
-        return self.own_template(path, scope) if path else f"{scope}.{package.attr}"
+        if path:
+            return self.own_template(path, scope)
+        base = f"{scope}.{package.attr}"
+        return f"(withFfmpegForCuda13 {base})" if "opencv-cuda13" in self._fixes(package) else base
 
     def own_template(self, path: str, scope: str) -> Nested:
         """A template of the workspace's own, called as nixpkgs calls its packages."""

@@ -247,8 +247,8 @@ def _fixes(catalog: Catalog) -> Iterator[str]:
 
 
 def _builds(catalog: Catalog) -> Iterator[str]:
-    """Every build has the fixes that its CUDA, its torch and its pin ask for, and names its package set."""
-    sets = {(row["line"], row["cuda"]): row["set"] for row in rows("sets")}
+    """Every build has the fixes that its CUDA, its torch and its pin ask for, and the package set of its
+    minor release: a shorter name is whichever release a nixpkgs has as its newest."""
     for line in catalog.lines.values():
         for cuda, build in [("", line.cpu), *line.cuda.items()]:
             if build is None or build.lacks_pin:
@@ -257,7 +257,7 @@ def _builds(catalog: Catalog) -> Iterator[str]:
             wanted = _wanted_fixes(build, cuda, newer)
             if set(build.fixes) != set(wanted):
                 yield f"{line.name} on CUDA {cuda or 'none'}: fixes {set(build.fixes) ^ set(wanted)}"
-            if build.cuda_set != sets.get((line.name, cuda), ""):
+            if build.cuda_set:
                 yield f"{line.name} on CUDA {cuda}: package set {build.cuda_set}"
 
 

@@ -9,8 +9,9 @@ let
     ++ lib.optionals (lib.versionAtLeast version "12.8") [ "10.0" "12.0" ]
     ++ lib.optionals (lib.versionAtLeast version "12.9") [ "10.3" "12.1" ];
 
-  redistributables = {
-    cuda_cccl = [ "out" "dev" ];
+  redistributables = structured: {
+    # Newer package sets have it under the shorter name.
+    ${if structured then "cccl" else "cuda_cccl"} = [ "out" "dev" ];
     cuda_cudart = [ "out" "dev" "lib" "static" "stubs" ];
     cuda_cupti = [ "out" "dev" "lib" ];
     cuda_nvcc = [ "out" ];
@@ -33,7 +34,7 @@ let
   noOrin =
     final: version: lib.versionAtLeast version "13" && lib.elem "8.7" (final.config.cudaCapabilities or [ ]);
 
-  set = version: final: scope (contents version final);
+  set = structured: version: final: scope (contents (redistributables structured) version final);
 
   # A set whose members see each other's overrides.
   scope =
@@ -46,7 +47,7 @@ let
     self;
 
   contents =
-    version: final: self:
+    redistributables: version: final: self:
     {
       cudaMajorMinorVersion = version;
       cudaMajorVersion = lib.versions.major version;
@@ -106,11 +107,11 @@ let
 in
 {
   sets =
-    { cudas, newestCuda, ... }: final:
+    { cudas, newestCuda, structured ? false, ... }: final:
     let
       present = map slug cudas;
     in
-    lib.listToAttrs (map (version: lib.nameValuePair (slug version) (set version final)) cudas)
+    lib.listToAttrs (map (version: lib.nameValuePair (slug version) (set structured version final)) cudas)
     // lib.genAttrs (lib.subtractLists present (map slug [ "12.4" "12.5" ])) (
       name: throw "${name} has been removed from Nixpkgs, as it is unmaintained upstream"
     )

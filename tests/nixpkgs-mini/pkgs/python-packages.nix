@@ -38,6 +38,7 @@ in
     buildPythonPackage {
       pname = "triton";
       version = "3.5.0";
+      passthru = { inherit cudaPackages; };
       buildInputs = lib.optionals cudaSupport [ cudaPackages.cuda_cudart cudaPackages.cuda_nvcc ];
     }
   ) { };
@@ -48,7 +49,8 @@ in
   torchWithCuda = pfinal.torch.override { cudaSupport = true; };
   torchWithoutCuda = pfinal.torch.override { cudaSupport = false; };
   torchvision = callPackage ./torchvision.nix { inherit release; };
-  torchaudio = callPackage ./torchaudio.nix { inherit release; };
+  torchaudio = callPackage (if release.structured or false then ./torchaudio-structured.nix else ./torchaudio.nix) { inherit release; };
+  torchcodec = callPackage ({ buildPythonPackage, torch }: buildPythonPackage { pname = "torchcodec"; version = "0.9.0"; dependencies = [ torch ]; }) { };
   torchmix = callPackage ./torchmix.nix { };
   cudasort = callPackage ./cudasort.nix { };
 }

@@ -41,11 +41,17 @@ let
     attrs:
     let
       name = attrs.name or "${attrs.pname}-${attrs.version}";
+      structured = attrs.__structuredAttrs or false;
+      overlap = lib.attrNames (builtins.intersectAttrs plain (attrs.env or { }));
       plain = removeAttrs attrs [ "meta" "passthru" "env" "pos" ];
       chosen = lib.genAttrs (lib.filter (key: attrs ? ${key}) dependencyLists) (key: map lib.getDev (lib.filter (x: x != null) (lib.flatten attrs.${key})));
     in
+    # nixpkgs' words, because programs read them.
+    if overlap != [ ] then
+      throw "The `env` attribute set cannot contain any attributes passed to derivation. The following attributes are overlapping:\n  - ${lib.concatStringsSep "\n  - " overlap}"
+    else
     plain
-    // (attrs.env or { })
+    // (if structured then { env = lib.mapAttrs (_: toString) (attrs.env or { }); } else attrs.env or { })
     // chosen
     // {
       inherit name system;

@@ -1,4 +1,5 @@
-# torch: nixpkgs' arguments, passthru and hooks around a source that compiles in a second.
+# torch: nixpkgs' arguments, passthru and hooks around a source that compiles in a second. Its variables are
+# attributes, as they were until 2026, or all in `env` of structured attributes, as they are since.
 {
   lib, stdenv, config, release, source, buildPythonPackage, python,
   cudaSupport ? config.cudaSupport,
@@ -22,6 +23,8 @@
 let
   setBool = value: if value then "1" else "0";
 
+  structured = release.structured or false;
+
   # PyTorch's own list at this release: it has no 11.0, so an SM110 cell must say its target itself.
   supported = lib.intersectLists cudaPackages.flags.cudaCapabilities [ "7.5" "8.0" "8.6" "8.7" "8.9" "9.0" "10.0" "10.3" "12.0" "12.1" ];
 
@@ -29,12 +32,30 @@ let
 
   brokenConditions = lib.filterAttrs (_: condition: condition) {
     "CUDA and ROCm are mutually exclusive" = cudaSupport && rocmSupport;
-    "Unsupported CUDA version" = cudaSupport && !(lib.elem cudaPackages.cudaMajorVersion [ "11" "12" ]);
+    "Unsupported CUDA version" = cudaSupport && !(lib.elem cudaPackages.cudaMajorVersion ([ "11" "12" ] ++ lib.optional structured "13"));
     "Magma cudaPackages does not match cudaPackages" =
       cudaSupport && effectiveMagma.cudaPackages.cudaMajorMinorVersion != cudaPackages.cudaMajorMinorVersion;
   };
 in
-buildPythonPackage.override { stdenv = if cudaSupport then cudaPackages.backendStdenv else stdenv; } rec {
+buildPythonPackage.override { stdenv = if cudaSupport then cudaPackages.backendStdenv else stdenv; } (finalAttrs: let
+  variables = rec {
+    CMAKE_GENERATOR = "Ninja";
+    BUILD_DOCS = setBool buildDocs;
+    BUILD_TEST = setBool false;
+    USE_MKLDNN = setBool mklDnnSupport;
+    USE_MKLDNN_CBLAS = setBool mklDnnSupport;
+    USE_NNPACK = 1;
+    USE_NCCL = setBool useSystemNccl;
+    USE_SYSTEM_NCCL = USE_NCCL;
+    PYTORCH_BUILD_VERSION = if structured then finalAttrs.version else release.torch;
+    PYTORCH_BUILD_NUMBER = 0;
+  };
+  env = {
+    NIX_CFLAGS_COMPILE = "-Wno-error";
+    USE_VULKAN = setBool vulkanSupport;
+  };
+in
+(if structured then { __structuredAttrs = true; env = variables // env; } else variables // { inherit env; }) // {
   pname = "torch";
   version = release.torch;
   pyproject = true;
@@ -54,27 +75,11 @@ buildPythonPackage.override { stdenv = if cudaSupport then cudaPackages.backendS
   '';
 
   dontUseCmakeConfigure = true;
-  CMAKE_GENERATOR = "Ninja";
-  BUILD_DOCS = setBool buildDocs;
-  BUILD_TEST = setBool false;
-  USE_MKLDNN = setBool mklDnnSupport;
-  USE_MKLDNN_CBLAS = setBool mklDnnSupport;
-  USE_NNPACK = 1;
-  USE_NCCL = setBool useSystemNccl;
-  USE_SYSTEM_NCCL = USE_NCCL;
-  PYTORCH_BUILD_VERSION = version;
-  PYTORCH_BUILD_NUMBER = 0;
-
-  env = {
-    NIX_CFLAGS_COMPILE = "-Wno-error";
-    USE_VULKAN = setBool vulkanSupport;
-  };
-
   cmakeFlags = [ (lib.cmakeFeature "CUDAToolkit_VERSION" cudaPackages.cudaMajorMinorVersion) ];
 
   preBuild = ''
     export MAX_JOBS=$NIX_BUILD_CORES
-    export USE_CUDA=''${USE_CUDA:-${setBool cudaSupport}} CUDA_VERSION=${lib.optionalString cudaSupport cudaPackages.cudaMajorMinorVersion}
+    export system lib USE_CUDA=''${USE_CUDA:-${setBool cudaSupport}} CUDA_VERSION=${lib.optionalString cudaSupport cudaPackages.cudaMajorMinorVersion}
     python3 setup.py build --cmake-only
   '';
   buildPhase = ''
@@ -99,7 +104,7 @@ buildPythonPackage.override { stdenv = if cudaSupport then cudaPackages.backendS
     ++ lib.optionals cudaSupport (
       with cudaPackages;
       [
-        cuda_cccl cuda_cudart cuda_cupti cuda_nvcc cuda_nvml_dev cuda_nvrtc cuda_nvtx cuda_profiler_api
+        (if structured then cccl else cuda_cccl) cuda_cudart cuda_cupti cuda_nvcc cuda_nvml_dev cuda_nvrtc cuda_nvtx cuda_profiler_api
         libcublas libcufft libcufile libcurand libcusolver libcusparse libcusparse_lt cudnn
       ]
     )
@@ -124,11 +129,11 @@ buildPythonPackage.override { stdenv = if cudaSupport then cudaPackages.backendS
   };
 
   meta = {
-    changelog = "https://github.com/pytorch/pytorch/releases/tag/v${version}";
+    changelog = "https://github.com/pytorch/pytorch/releases/tag/v${finalAttrs.version}";
     description = "PyTorch: Tensors and Dynamic neural networks in Python with strong GPU acceleration";
     homepage = "https://pytorch.org/";
     license = lib.licenses.bsd3;
     platforms = lib.platforms.linux;
     broken = brokenConditions != { };
   };
-}
+})

@@ -1,4 +1,4 @@
-# torchaudio: pulls in ffmpeg_6-full, and through frei0r OpenCV with CUDA, as nixpkgs' does.
+# torchaudio: pulls in ffmpeg_6-full, and through frei0r OpenCV with CUDA, as nixpkgs' did until 2026.
 {
   lib, release, source, torch, buildPythonPackage, symlinkJoin, cmake, pkg-config, ninja, ffmpeg_6-full, pybind11, sox,
   cudaSupport ? torch.cudaSupport,

@@ -5,6 +5,7 @@ let
   inherit (torch) cudaCapabilities cudaPackages cudaSupport;
 in
 buildPythonPackage {
+  __structuredAttrs = release.structured or false;
   pname = "torchvision";
   version = release.torchvision;
   format = "setuptools";
@@ -24,7 +25,7 @@ buildPythonPackage {
   };
 
   preBuild = ''
-    export PYTHONPATH=${torch}/$sitePackages/torch/utils
+    export version PYTHONPATH=${torch}/$sitePackages/torch/utils
   '';
   buildPhase = ''
     runHook preBuild

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:3dd13c00e0778f8ad298782ed006074477233a7c916fdcc7ae45735f8c4358e5
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:0eafd39467312f87dab80f08e4e56c883f1af5edcf27cd1984bcae8ac5938e1f
 # PyTorch from its development branch, Python 3.13: NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 # Its inputs come from Flox, whose stable catalog has no CUDA 13: flox build --stability=unstable pytorch-python313-cuda13_0-sm121-armv9-nightly
 
@@ -36,6 +36,7 @@ let
   maxJobs = 32;
 
   cuda = cudaPackages_13_0;
+  cccl = cuda.cccl or cuda.cuda_cccl; # newer package sets have it under the shorter name
 
   magmaFix = "235aefb7b064954fce09d035c69907ba8a87cbcd";
   magma = (pkgs.magma.override {
@@ -131,7 +132,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
     ''
       mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
       for part in cuda cub thrust nv; do
-        ln -sfn "${cuda.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+        ln -sfn "${cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
       done
       export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
     ''
@@ -171,7 +172,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
     magma
     numactl
     openssl
-    cuda.cuda_cccl
+    cccl
     cuda.cuda_cudart
     cuda.cuda_cupti
     cuda.cuda_nvcc

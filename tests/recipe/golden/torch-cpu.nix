@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:3efccd35490d2f7cea902dde3f4129c7271b7e199eefca1bd69e0ce763d10d25
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:82ac016d90c52da972c278e124e0f96ca5bbfda8779ea14f0b55c5d0ea2a7424
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -30,8 +30,6 @@ let
               };
               # The pin's patches are cut for its own version.
               patches = [ ];
-              # setup.py takes the version from here; the pin's value would stay.
-              PYTORCH_BUILD_VERSION = version;
             });
           };
         };
@@ -57,7 +55,7 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
+        # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
         + ''
           export PYTORCH_BUILD_VERSION=${oldAttrs.version}
           echo "${oldAttrs.version}" > version.txt

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:797daa4466798bd260636ca1bffb90e8d5d89b38418723ba0a42e4daa81c06dc
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:77d4bb4a6cfaf34008b2d31290b5ffefee6e0c938303ddf0a679b5a89272289b
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -20,7 +20,7 @@ let
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
-      (final: prev: { cudaPackages = final.cudaPackages_13; })
+      (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
       # MAGMA reads a device property that CUDA 13 dropped.
       (final: prev: {
@@ -50,8 +50,6 @@ let
               };
               # The pin's patches are cut for its own version.
               patches = [ ];
-              # setup.py takes the version from here; the pin's value would stay.
-              PYTORCH_BUILD_VERSION = version;
             });
           };
         };
@@ -81,12 +79,6 @@ let
     }).overrideAttrs (oldAttrs: {
       pname = "pytorch210-python313-cuda13_0-sm120-avx";
 
-      # These libraries run newer instructions outside PyTorch's own dispatch.
-      USE_FBGEMM = 0;
-      USE_MKLDNN = 0;
-      USE_MKLDNN_CBLAS = 0;
-      USE_NNPACK = 0;
-
       # Nothing compiles by these: nixpkgs' torch skips CMake's configure phase, and preConfigure says the same in ways
       # that setup.py heeds. They are what maintainers' checks look for, and without them every torch compiles again.
       cmakeFlags = (oldAttrs.cmakeFlags or [ ]) ++ [
@@ -103,7 +95,7 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
+        # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
         + ''
           export PYTORCH_BUILD_VERSION=${oldAttrs.version}
           echo "${oldAttrs.version}" > version.txt
@@ -112,12 +104,20 @@ let
         + ''
           mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
           for part in cuda cub thrust nv; do
-            ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+            ln -sfn "${pkgs.cudaPackages.cccl or pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
           done
         ''
         # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
         + ''
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
+        ''
+        # These libraries run newer instructions outside PyTorch's own dispatch. Exported, because nixpkgs' torch keeps
+        # some of these variables among its attributes and some in `env`, and a variable must not be in both.
+        + ''
+          export USE_FBGEMM=0
+          export USE_MKLDNN=0
+          export USE_MKLDNN_CBLAS=0
+          export USE_NNPACK=0
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
         + ''

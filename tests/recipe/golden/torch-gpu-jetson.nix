@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:cfbc7712fb7c990cb2aeb9b81fd9ce775cc4154e29bb615b638391450a2e9f82
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:c0dc94e5bc9d843da783e65cbc4efc35733eb13750512aad163cd7ce24f71566
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -21,7 +21,7 @@ let
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
-      (final: prev: { cudaPackages = final.cudaPackages_13; })
+      (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
       # MAGMA reads a device property that CUDA 13 dropped.
       (final: prev: {
@@ -51,8 +51,6 @@ let
               };
               # The pin's patches are cut for its own version.
               patches = [ ];
-              # setup.py takes the version from here; the pin's value would stay.
-              PYTORCH_BUILD_VERSION = version;
             });
           };
         };
@@ -94,7 +92,7 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
+        # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
         + ''
           export PYTORCH_BUILD_VERSION=${oldAttrs.version}
           echo "${oldAttrs.version}" > version.txt
@@ -103,7 +101,7 @@ let
         + ''
           mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
           for part in cuda cub thrust nv; do
-            ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+            ln -sfn "${pkgs.cudaPackages.cccl or pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
           done
         ''
         # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.

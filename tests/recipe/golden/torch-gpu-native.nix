@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:07519a21c7b8894529a1c98fa10a0502f9eb7fcc581b7ad1b7f1f48ffff3e65a
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:3069509dcf13eb439d21c2e983f39b7a364f92c610ec8e79e2e7244ccbf29f05
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -70,7 +70,7 @@ let
         + ''
           mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
           for part in cuda cub thrust nv; do
-            ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+            ln -sfn "${pkgs.cudaPackages.cccl or pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
           done
         ''
         # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.

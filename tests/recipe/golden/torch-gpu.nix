@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:25d26eadd52ebd2813ad649aeadf1ffec8117bc660de56cb4c3b5a8e489740bd
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:a0e50fa90c84bee7fb29b1022517e6095d25ca62d6a92182af8ed49a36dc801a
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -20,7 +20,7 @@ let
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
-      (final: prev: { cudaPackages = final.cudaPackages_13; })
+      (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
       # MAGMA reads a device property that CUDA 13 dropped.
       (final: prev: {
@@ -50,8 +50,6 @@ let
               };
               # The pin's patches are cut for its own version.
               patches = [ ];
-              # setup.py takes the version from here; the pin's value would stay.
-              PYTORCH_BUILD_VERSION = version;
             });
           };
         };
@@ -97,7 +95,7 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
+        # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
         + ''
           export PYTORCH_BUILD_VERSION=${oldAttrs.version}
           echo "${oldAttrs.version}" > version.txt
@@ -106,7 +104,7 @@ let
         + ''
           mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
           for part in cuda cub thrust nv; do
-            ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+            ln -sfn "${pkgs.cudaPackages.cccl or pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
           done
         ''
         # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:fe43c11fc204b1b79eda9b4a81d47496b5751bf911678a6edaac813608a646ef
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:c31f16ca7402b3bda51824353690fdd781d8c95c3dbea1c7e59a74fb083aad9f
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -20,7 +20,7 @@ let
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
-      (final: prev: { cudaPackages = final.cudaPackages_13; })
+      (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
       # MAGMA reads a device property that CUDA 13 dropped.
       (final: prev: {
@@ -50,8 +50,6 @@ let
               };
               # The pin's patches are cut for its own version.
               patches = [ ];
-              # setup.py takes the version from here; the pin's value would stay.
-              PYTORCH_BUILD_VERSION = version;
             });
           };
         };
@@ -97,7 +95,7 @@ let
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
-        # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
+        # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
         + ''
           export PYTORCH_BUILD_VERSION=${oldAttrs.version}
           echo "${oldAttrs.version}" > version.txt
@@ -106,7 +104,7 @@ let
         + ''
           mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
           for part in cuda cub thrust nv; do
-            ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+            ln -sfn "${pkgs.cudaPackages.cccl or pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
           done
         ''
         # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
@@ -190,65 +188,75 @@ let
   ffmpegForCuda13 = pkgs.ffmpeg_6-full.override {
     frei0r = pkgs.frei0r.override { opencv = opencvForCuda13; };
   };
+
+  # Newer releases in nixpkgs take no ffmpeg, and have nothing to mend.
+  withFfmpegForCuda13 = package: package.override (arguments:
+    pkgs.lib.optionalAttrs (arguments ? ffmpeg_6-full) { ffmpeg_6-full = ffmpegForCuda13; });
+
+  # One torch below everything here, also where nixpkgs brings it in by another package; what else the matrix
+  # builds for this cell is what its own recipes build.
+  pythonPackages = pkgs.python3Packages.overrideScope (pfinal: pprev: {
+    torch = customPytorch;
+
+    torchaudio =
+      (withFfmpegForCuda13 pprev.torchaudio).overrideAttrs (oldAttrs: {
+        pname = "torchaudio-python313-cuda13_0-sm120-avx512";
+        version = customPytorch.version; # the two are released together
+        src = pkgs.fetchFromGitHub {
+          owner = "pytorch";
+          repo = "audio";
+          rev = "v2.10.0";
+          hash = "sha256-b1sjHVFXdNFDbdtXWSM2KisSRE/8IbzJI4rvzYQ4UMg=";
+        };
+
+        # The dev output alone would be propagated otherwise, and `import torch` would fail.
+        propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];
+
+        preConfigure = (oldAttrs.preConfigure or "")
+          + ''
+            export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
+            export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+          ''
+          # nvcc hands its host compiler none of these by itself.
+          + ''
+            export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
+          ''
+          # torch's extension builder reads the first variable, CMake the second.
+          + ''
+            if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
+              export NIX_BUILD_CORES=${toString maxJobs}
+            fi
+            export MAX_JOBS=$NIX_BUILD_CORES CMAKE_BUILD_PARALLEL_LEVEL=$NIX_BUILD_CORES
+          '';
+
+        passthru = oldAttrs.passthru // {
+          torch = customPytorch;
+          # Computed before propagatedBuildInputs was extended; interpreters are composed from it.
+          requiredPythonModules = oldAttrs.passthru.requiredPythonModules ++ [ customPytorch.out ];
+          torchsmith = {
+            variant = "torchaudio-python313-cuda13_0-sm120-avx512";
+            line = "2.10";
+          };
+        };
+
+        meta = oldAttrs.meta // {
+          description = "TorchAudio 2.10.0 for PyTorch 2.10.0 with CUDA 13.0, NVIDIA Blackwell (SM120) and AVX-512 CPUs";
+          longDescription = ''
+            TorchAudio 2.10.0, the release that belongs to PyTorch 2.10.0, with that PyTorch as its dependency:
+            - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture and no PTX
+            - Machines: x86_64 with such a GPU
+            - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer
+            - CPU: x86-64 with avx, avx2, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Skylake-X, Skylake-SP, Zen 4); a lesser CPU stops with an illegal instruction
+            - Python: 3.13
+          '';
+          changelog = "https://github.com/pytorch/audio/releases/tag/v2.10.0";
+          platforms = [ "x86_64-linux" ];
+        };
+      });
+  });
 in
 
 # A package set whose CUDA is another one must not pass for 13.0.
 assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
 
-(pkgs.python3Packages.torchaudio.override {
-  torch = customPytorch;
-  ffmpeg_6-full = ffmpegForCuda13;
-}).overrideAttrs (oldAttrs: {
-  pname = "torchaudio-python313-cuda13_0-sm120-avx512";
-  version = customPytorch.version; # the two are released together
-  src = pkgs.fetchFromGitHub {
-    owner = "pytorch";
-    repo = "audio";
-    rev = "v2.10.0";
-    hash = "sha256-b1sjHVFXdNFDbdtXWSM2KisSRE/8IbzJI4rvzYQ4UMg=";
-  };
-
-  # The dev output alone would be propagated otherwise, and `import torch` would fail.
-  propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];
-
-  preConfigure = (oldAttrs.preConfigure or "")
-    + ''
-      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
-    ''
-    # nvcc hands its host compiler none of these by itself.
-    + ''
-      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
-    ''
-    # torch's extension builder reads the first variable, CMake the second.
-    + ''
-      if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
-        export NIX_BUILD_CORES=${toString maxJobs}
-      fi
-      export MAX_JOBS=$NIX_BUILD_CORES CMAKE_BUILD_PARALLEL_LEVEL=$NIX_BUILD_CORES
-    '';
-
-  passthru = oldAttrs.passthru // {
-    torch = customPytorch;
-    # Computed before propagatedBuildInputs was extended; interpreters are composed from it.
-    requiredPythonModules = oldAttrs.passthru.requiredPythonModules ++ [ customPytorch.out ];
-    torchsmith = {
-      variant = "torchaudio-python313-cuda13_0-sm120-avx512";
-      line = "2.10";
-    };
-  };
-
-  meta = oldAttrs.meta // {
-    description = "TorchAudio 2.10.0 for PyTorch 2.10.0 with CUDA 13.0, NVIDIA Blackwell (SM120) and AVX-512 CPUs";
-    longDescription = ''
-      TorchAudio 2.10.0, the release that belongs to PyTorch 2.10.0, with that PyTorch as its dependency:
-      - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture and no PTX
-      - Machines: x86_64 with such a GPU
-      - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer
-      - CPU: x86-64 with avx, avx2, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Skylake-X, Skylake-SP, Zen 4); a lesser CPU stops with an illegal instruction
-      - Python: 3.13
-    '';
-    changelog = "https://github.com/pytorch/audio/releases/tag/v2.10.0";
-    platforms = [ "x86_64-linux" ];
-  };
-})
+pythonPackages.torchaudio

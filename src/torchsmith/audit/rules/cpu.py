@@ -138,7 +138,8 @@ def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     for name in isa.torch_off:
         part_of = any(name.startswith(f"{one}_") for one in off)  # without oneDNN there is no CBLAS of it
         if name not in off and not (part_of and subject.convention):
-            yield Defect(f"{name} is on and runs instructions that {isa.name} CPUs lack", hint=f"{name} = 0;")
+            words = f"{name} is on and runs instructions that {isa.name} CPUs lack"
+            yield Defect(words, hint=f"export {name}=0 in preConfigure")
 
 
 @rule("TS505", "platforms that contradict the instruction set", unless=("wraps_nightly",))

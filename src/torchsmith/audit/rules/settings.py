@@ -58,10 +58,10 @@ def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[D
         if override.kind != "override" and "src" in override.arguments:
             if said is None:
                 yield Defect("torch has another source but keeps the pin's version", override.span)
-            if build is None:
-                severity = NOTE if "export PYTORCH_BUILD_VERSION" in subject.code else WARNING
+            if build is None and "export PYTORCH_BUILD_VERSION" not in subject.code:
                 words = "PYTORCH_BUILD_VERSION keeps the pin's version"
-                yield Defect(words, override.span, severity=severity)
+                hint = "export PYTORCH_BUILD_VERSION in preConfigure"
+                yield Defect(words, override.span, severity=WARNING, hint=hint)
         elif override.kind != "override" and said is not None:
             yield Defect("torch states a version, but its source is the pin's", said.span)
 

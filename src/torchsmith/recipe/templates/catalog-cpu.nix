@@ -18,16 +18,18 @@ in
   _tritonEffective = @pythonPackages@.triton.override { cudaSupport = false; };
 }).overrideAttrs (oldAttrs: {
   pname = "pytorch-@cell@";
-  #? if torchOff
-
-  # These libraries run newer instructions outside PyTorch's own dispatch.
-  #? each torchOff
-  @item@ = 0;
-  #? end
-  #? end
 
   # BLAS needs no word here: nixpkgs' torch links OpenBLAS, built for run-time dispatch.
   preConfigure = (oldAttrs.preConfigure or "")
+    #? if torchOff
+    # These libraries run newer instructions outside PyTorch's own dispatch. Exported, because nixpkgs' torch keeps
+    # some of these variables among its attributes and some in `env`, and a variable must not be in both.
+    + ''
+      #? each torchOff
+      export @item@=0
+      #? end
+    ''
+    #? end
     + ''
       export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"

@@ -39,16 +39,18 @@ assert @cudaSet@.cudaMajorMinorVersion == "@cuda@";
 
 torch.overrideAttrs (oldAttrs: {
   pname = "pytorch-@cell@";
-  #? if torchOff
-
-  # These libraries run newer instructions outside PyTorch's own dispatch.
-  #? each torchOff
-  @item@ = 0;
-  #? end
-  #? end
 
   # TORCH_CUDA_ARCH_LIST is already set, from gpuTargets.
   preConfigure = (oldAttrs.preConfigure or "")
+    #? if torchOff
+    # These libraries run newer instructions outside PyTorch's own dispatch. Exported, because nixpkgs' torch keeps
+    # some of these variables among its attributes and some in `env`, and a variable must not be in both.
+    + ''
+      #? each torchOff
+      export @item@=0
+      #? end
+    ''
+    #? end
     # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
     + ''
       export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"

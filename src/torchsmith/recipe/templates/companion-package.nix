@@ -6,9 +6,6 @@
   #? each gpuArguments
   @gpuName@ = [ "@gpuTarget@@gpuTail@" ];
   #? end
-  #? fix opencv-cuda13
-  ffmpeg_6-full = ffmpegForCuda13;
-  #? end
 }).overrideAttrs (oldAttrs: {
 #? else
 @base@.overrideAttrs (oldAttrs: {

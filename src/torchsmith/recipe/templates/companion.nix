@@ -40,6 +40,10 @@ let
   ffmpegForCuda13 = pkgs.ffmpeg_6-full.override {
     frei0r = pkgs.frei0r.override { opencv = opencvForCuda13; };
   };
+
+  # Newer releases in nixpkgs take no ffmpeg, and have nothing to mend.
+  withFfmpegForCuda13 = package: package.override (arguments:
+    pkgs.lib.optionalAttrs (arguments ? ffmpeg_6-full) { ffmpeg_6-full = ffmpegForCuda13; });
   #? end
   #? if stack
 

@@ -33,6 +33,7 @@ let
   maxJobs = @maxJobs@;
 
   cuda = @cudaSet@;
+  cccl = cuda.cccl or cuda.cuda_cccl; # newer package sets have it under the shorter name
 
   magmaFix = "@patch.clockrate.rev@";
   magma = (pkgs.magma.override {
@@ -128,7 +129,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
     ''
       mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
       for part in cuda cub thrust nv; do
-        ln -sfn "${cuda.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+        ln -sfn "${cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
       done
       export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
     ''
@@ -168,7 +169,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
     magma
     numactl
     openssl
-    cuda.cuda_cccl
+    cccl
     cuda.cuda_cudart
     cuda.cuda_cupti
     cuda.cuda_nvcc

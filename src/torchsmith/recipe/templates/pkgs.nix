@@ -49,8 +49,6 @@ pkgs = import torchsmithNixpkgs {
             };
             # The pin's patches are cut for its own version.
             patches = [ ];
-            # setup.py takes the version from here; the pin's value would stay.
-            PYTORCH_BUILD_VERSION = version;
           });
         };
       };

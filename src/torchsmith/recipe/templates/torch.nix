@@ -12,13 +12,6 @@ customPytorch =
     #? end
   }).overrideAttrs (oldAttrs: {
     pname = "@prefix@-@cell@";
-    #? if torchOff
-
-    # These libraries run newer instructions outside PyTorch's own dispatch.
-    #? each torchOff
-    @item@ = 0;
-    #? end
-    #? end
     #? if cuda
 
     # Nothing compiles by these: nixpkgs' torch skips CMake's configure phase, and preConfigure says the same in ways
@@ -45,7 +38,7 @@ customPytorch =
     # Whys stand outside the strings: a reworded one inside would compile torch again.
     preConfigure = (oldAttrs.preConfigure or "")
       #? fix torch-version
-      # The overlay's version alone decides: setup.py prefers the variable and falls back to the file.
+      # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
       + ''
         export PYTORCH_BUILD_VERSION=${oldAttrs.version}
         echo "${oldAttrs.version}" > version.txt
@@ -56,12 +49,21 @@ customPytorch =
       + ''
         mkdir -p "$NIX_BUILD_TOP/cccl-compat/cccl"
         for part in cuda cub thrust nv; do
-          ln -sfn "${pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
+          ln -sfn "${pkgs.cudaPackages.cccl or pkgs.cudaPackages.cuda_cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
         done
       ''
       # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
       + ''
         export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
+      ''
+      #? end
+      #? if torchOff
+      # These libraries run newer instructions outside PyTorch's own dispatch. Exported, because nixpkgs' torch keeps
+      # some of these variables among its attributes and some in `env`, and a variable must not be in both.
+      + ''
+        #? each torchOff
+        export @item@=0
+        #? end
       ''
       #? end
       #? if ccache

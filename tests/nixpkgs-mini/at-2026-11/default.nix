@@ -1,0 +1,1 @@
+args: import ../. (args // { release = "2026-11"; })
