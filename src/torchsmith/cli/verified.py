@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -14,15 +13,10 @@ from torchsmith.cli.console import warn
 from torchsmith.edge.files import inside, write_atomic
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Variant
-from torchsmith.nix.evaluate import evaluate
-from torchsmith.nix.prepare import source_hash
-from torchsmith.nix.tool import find_nix
 from torchsmith.page.past import REPORTS
 from torchsmith.page.pictures import sizes_of
-from torchsmith.record import Built, Record, VerificationRow, open_record
-from torchsmith.workspace.checkout import RecipeFile
+from torchsmith.record import Record, VerificationRow, open_record
 from torchsmith.workspace.journal import STATE
-from torchsmith.workspace.load import Workspace
 
 
 def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
@@ -57,44 +51,6 @@ def look_at(catalog: Catalog, name: str, output: str) -> VerificationRow | None:
     """Verify the build of a recipe; None where its name promises nothing."""
     told = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
     return judge(name, Path(output), catalog) if told else None
-
-
-def changed_since(
-    record: Record, workspace: Workspace, trees: Mapping[str, Path], recipes: Sequence[RecipeFile]
-) -> dict[str, str]:
-    """Why recipes are not what was built: another derivation, or for Flox' own recipes another text."""
-    built = {recipe.name: record.built(recipe.name) for recipe in recipes}
-    alone = [one for one in recipes if (was := built[one.name]) and was.derivation]
-    now = _derivations(alone, workspace, trees)
-    reasons = {one.name: _difference(one, built[one.name], now.get(one.name, "")) for one in recipes}
-    return {name: f"{why}; build and verify it again" for name, why in reasons.items() if why}
-
-
-def _difference(recipe: RecipeFile, was: Built | None, now: str) -> str:
-    """Why a recipe is not what was built; `now` is its derivation, or why it has none."""
-    if was is not None and was.derivation:
-        if now == was.derivation:
-            return ""
-        return f"it is {now} now and not {was.derivation}, which was built" if now.endswith(".drv") else now
-    if was is not None and source_hash(recipe.path) == was.source:
-        return ""
-    at = f" at {was.revision[:12]}" if was is not None and was.revision else ""
-    return f"its recipe, or a file that it reads, changed since it was built{at}"
-
-
-def _derivations(
-    recipes: Sequence[RecipeFile], workspace: Workspace, trees: Mapping[str, Path]
-) -> dict[str, str]:
-    """What recipes evaluate to now, or why they do not."""
-    if not recipes:
-        return {}
-    results = evaluate(recipes, find_nix(), trees=trees, addresses=workspace.addresses)
-    return {
-        one.name: one.evaluated.drv_path
-        if one.evaluated
-        else f"it does not evaluate: {one.cause.message if one.cause else ''}"
-        for one in results
-    }
 
 
 def keep(report: Report, name: str, root: Path, catalog: Catalog) -> None:

@@ -22,7 +22,7 @@ PROTOCOLS = "file:http:https:ssh"  # neither ext:: nor git://, which start progr
 PLAIN = frozenset(
     (
         *("check-ignore", "config", "init", "ls-files", "ls-tree"),
-        *("remote", "rev-list", "rev-parse", "symbolic-ref", "var"),
+        *("merge-base", "read-tree", "remote", "rev-list", "rev-parse", "symbolic-ref", "var", "write-tree"),
     )
 )
 WITHOUT = {

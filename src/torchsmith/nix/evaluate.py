@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -16,7 +15,7 @@ import msgspec
 from torchsmith.edge.problem import Exit, Failed, Invalid
 from torchsmith.edge.words import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
-from torchsmith.nix.fetch import Tarball, fetch_all
+from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.prepare import PreparedRecipe
 from torchsmith.nix.readable import without_git
 from torchsmith.nix.tool import Nix
@@ -189,7 +188,8 @@ def _work_off(
 ) -> None:
     """Fetch what recipes pin, plan which of them go together, and evaluate them."""
     jobs = session.preparation.jobs
-    wanted = [one for job in jobs for one in job.tarballs if not _stands_for(trees, one)]
+    places = {rev: Path(tree) for rev, tree in trees.items()}
+    wanted = [one for job in jobs for one in job.tarballs if tree_for(places, one.url) is None]
     session.nix.make_store()
     downloads = fetch_all(session.nix, wanted, addresses)
     batches = [[job] for job in jobs] if alone else plan_batches(jobs, session.limits.workers)
@@ -199,12 +199,6 @@ def _work_off(
         session = replace(session, folder=place, trees=own, downloads=downloads)
         session.write()
         _side_by_side(session, batches, finish)
-
-
-def _stands_for(trees: Mapping[str, str], tarball: Tarball) -> bool:
-    """Whether a tree on disk stands for a tarball, as the driver decides it too."""
-    rev = re.search("[0-9a-f]{40}", tarball.url)
-    return (rev is not None and rev[0] in trees) or ("nixpkgs" in tarball.url and "default" in trees)
 
 
 def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[PreparedRecipe]]:

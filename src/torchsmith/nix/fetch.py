@@ -10,6 +10,7 @@ import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -52,6 +53,13 @@ def nixpkgs_address(rev: str) -> str:
     return f"https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz"
 
 
+def tree_for(trees: Mapping[str, Path], url: str) -> Path | None:
+    """The tree on disk that stands for a tarball, as the driver decides it too."""
+    rev = re.search("[0-9a-f]{40}", url)
+    own = trees.get(rev[0]) if rev else None
+    return own or (trees.get("default") if "nixpkgs" in url else None)
+
+
 def known(url: str, addresses: Collection[str]) -> bool:
     """Whether an address may be fetched: nixpkgs at a revision, or one that the workspace names."""
     return NIXPKGS.fullmatch(url) is not None or url in addresses
@@ -85,8 +93,13 @@ def tarball_hash(nix: Nix, url: str) -> str:
     if done.failure:
         hint = "--tarball URL takes it from a mirror; --sha256 states it"
         raise Failed(f"cannot learn the hash of {url}: {done.failure}", hint=hint)
+    return tree_hash(nix, nix.store_file(done.path))
+
+
+def tree_hash(nix: Nix, tree: Path) -> str:
+    """What a `fetchTarball` of the same files states."""
     program = str(nix.program.with_name("nix-hash"))
-    told = nix.ask([program, "--type", "sha256", str(nix.store_file(done.path))], "nix-hash failed")
+    told = nix.ask([program, "--type", "sha256", str(tree.resolve())], "nix-hash failed")
     return f"sha256-{b64encode(bytes.fromhex(told.stdout.strip())).decode()}"
 
 

@@ -104,6 +104,11 @@ def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:
     return set(wanted) - set(nix.ask(query, "Nix cannot say what is in its store").stdout.split())
 
 
+def damaged_paths(nix: Nix, paths: Sequence[str]) -> list[str]:
+    """Those of the paths that the store has not, or not as they were built: all of each is read."""
+    return [path for path in paths if not nix.run(nix.command("nix-store", "--verify-path", path)).ok]
+
+
 def cache_address(cache: str, secret_key: Path | None = None) -> str:
     """A binary cache as `nix copy --to` takes it, which signs where a key is given."""
     if secret_key is None:

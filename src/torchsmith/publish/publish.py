@@ -12,10 +12,11 @@ from torchsmith.edge.problem import Failed, Invalid, Refused
 from torchsmith.edge.process import run
 from torchsmith.edge.secrets import redactor
 from torchsmith.edge.words import grouped
+from torchsmith.publish.committed import checked_out
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.git import ask as git
-from torchsmith.workspace.git import head
+from torchsmith.workspace.git import head, tree_to_commit
 
 MESSAGE = "Recipes as they are published\n"
 HOUR = 3600.0
@@ -23,7 +24,7 @@ LOCK = ".flox/env/manifest.lock"
 Lack = Literal["repository", "recipe", "lock", "commit", "committed", "remote", "upstream", "pushed"]
 PUSHABLE: tuple[Lack, ...] = ("commit", "committed", "upstream", "pushed")
 Standing = Literal["published", "published before", "failed", "not verified", "would be published"]
-Changed = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why a recipe is not what was built
+Changed = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why a committed recipe is not what was built
 Verified = Callable[[str], str]  # a package's name -> why it does not count as verified; empty: it does
 
 
@@ -56,11 +57,15 @@ class Publisher:
         """Check everything before anything leaves this machine, then publish what is not there yet."""
         repos = by_repository(recipes)
         self._require(repos)
-        unverified = {} if self.force else self._unverified(recipes)
+        pushing = self.push and not dry_run
+        for repo in repos if pushing else ():
+            commit(repo)
+        trees = {repo: tree_to_commit(repo) if self.push and dry_run else head(repo) for repo in repos}
+        unverified = {} if self.force else self._unverified(recipes, trees)
         rows: list[PublishedRow] = []
         for repo, own in repos.items():
-            if self.push and not dry_run:
-                commit_and_push(repo)
+            if pushing:
+                push(repo)
             revision = head(repo)
             key = (self.org, revision)
             before = {one.name for one in self.record.published() if (one.org, one.revision) == key}
@@ -88,10 +93,13 @@ class Publisher:
                 hint = "--push commits what is not committed and pushes, once in each repository"
             raise Refused("Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=hint)
 
-    def _unverified(self, recipes: Sequence[RecipeFile]) -> dict[str, str]:
+    def _unverified(self, recipes: Sequence[RecipeFile], trees: Mapping[Path, str]) -> dict[str, str]:
+        """Why recipes are not published: their build is not right, or the commit holds something else."""
         reasons = {recipe.name: self.verified(recipe.name) for recipe in recipes}
         known = {name: why for name, why in reasons.items() if why}
-        return {**self.changed([one for one in recipes if one.name not in known]), **known}
+        left = [one for one in recipes if one.name not in known]
+        with checked_out(left, {repo: tree for repo, tree in trees.items() if left}) as committed:
+            return {**self.changed(committed), **known}
 
     def _flox(self, recipe: RecipeFile, repo: Path) -> str:
         """Publish one package; what went wrong, or nothing."""
@@ -115,21 +123,33 @@ def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]
     return grouped((recipe.repo, recipe) for recipe in recipes)
 
 
-def commit_and_push(repo: Path) -> None:
-    """One commit of what git tracks, where anything changed, and one push."""
-    staged = git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip()
-    steps: list[list[str]] = []
-    if staged:
-        steps.append(["commit", "--quiet", "--all", "--message", MESSAGE])
+def commit(repo: Path) -> None:
+    """One commit of what git tracks, where anything changed."""
+    if git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip():
+        _do(repo, "commit", "--quiet", "--all", "--message", MESSAGE)
+
+
+def push(repo: Path) -> None:
+    """The branch, to the remote that it goes to, or else to the first."""
+    branch, remote = _branch(repo)
+    remotes = git(repo, "remote").stdout.split()
+    _do(repo, "push", "--quiet", "--set-upstream", remote if remote in remotes else remotes[0], branch)
+
+
+def _branch(repo: Path) -> tuple[str, str]:
+    """The branch that is checked out, and the remote that it goes to."""
     branch = git(repo, "symbolic-ref", "--short", "HEAD").stdout.strip()
-    chosen = git(repo, "config", f"branch.{branch}.remote").stdout.strip()
-    remote = chosen or git(repo, "remote").stdout.split()[0]
-    steps.append(["push", "--quiet", "--set-upstream", remote, branch])
-    for words in steps:
-        done = git(repo, *words)
-        if not done.ok:
-            last = (redactor()(done.stderr).strip().splitlines() or ["git said nothing"])[-1]
-            raise Failed(f"git {words[0]} failed in {repo}: {last}")
+    return branch, git(repo, "config", f"branch.{branch}.remote").stdout.strip()
+
+
+def _do(repo: Path, *words: str) -> None:
+    done = git(repo, *words)
+    if not done.ok:
+        raise Failed(f"git {words[0]} failed in {repo}: {_last(done.stderr)}")
+
+
+def _last(said: str) -> str:
+    return (redactor()(said).strip().splitlines() or ["git said nothing"])[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +187,24 @@ def missing(repo: Path, recipes: Iterable[Path]) -> Iterator[Missing]:
         yield Missing(name, "commit", "has no commit", "commit it, or pass --push")
     elif git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip():
         yield Missing(name, "committed", "has changes that are not committed", "commit them, or pass --push")
-    upstream = git(repo, "rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
-    if not git(repo, "remote").stdout.strip():
+    remotes = git(repo, "remote").stdout.split()
+    branch, remote = _branch(repo)
+    if not remotes:
         yield Missing(name, "remote", "has no remote", f"git -C {repo} remote add origin ADDRESS")
-    elif upstream.code != 0:
-        yield Missing(name, "upstream", "its branch has no upstream", "git push -u, or pass --push")
-    elif git(repo, "rev-list", "--max-count=1", "@{upstream}..HEAD").stdout.strip():
-        yield Missing(name, "pushed", "HEAD is not pushed", "git push, or pass --push")
+    elif remote not in remotes:  # none, or another branch of this repository
+        yield Missing(name, "upstream", "its branch goes to no remote", "git push -u, or pass --push")
+    else:
+        yield from _not_pushed(repo, branch, remote)
+
+
+def _not_pushed(repo: Path, branch: str, remote: str) -> Iterator[Missing]:
+    """What the remote itself says of the branch, whatever is remembered here."""
+    there = git(repo, "config", f"branch.{branch}.merge").stdout.strip() or f"refs/heads/{branch}"
+    told = git(repo, "ls-remote", remote, there)
+    if not told.ok:
+        yield Missing(repo.name, "remote", f"{remote} does not answer: {_last(told.stderr)}", "try again")
+        return
+    tip = next((line.split()[0] for line in told.stdout.splitlines() if line.split()[1:] == [there]), "")
+    if not tip or not (tip == head(repo) or git(repo, "merge-base", "--is-ancestor", "HEAD", tip).ok):
+        why = f"{remote} does not have HEAD on {there.removeprefix('refs/heads/')}"
+        yield Missing(repo.name, "pushed", why, "git push (after git fetch), or pass --push")

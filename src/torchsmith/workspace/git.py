@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchsmith.edge.files import inside
 from torchsmith.edge.git import git
 from torchsmith.edge.problem import Failed, Invalid, Lacking, NotFound, Problem
 from torchsmith.edge.process import Finished, find
@@ -163,7 +164,7 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
         hint = "torchsmith generate --commit makes them"
         raise NotFound(f"{folder} holds no git repository to compare with", hint=hint)
     for repo in repos:
-        _archive(repo, folder, revision, into)
+        _lay_out(repo, folder, revision, into)
 
 
 def _repos(folder: Path) -> list[Path]:
@@ -174,33 +175,41 @@ def _repos(folder: Path) -> list[Path]:
     return next(([parent] for parent in folder.parents if is_repo(parent)), [])
 
 
-def _archive(repo: Path, folder: Path, revision: str, into: Path) -> None:
+def _lay_out(repo: Path, folder: Path, revision: str, into: Path) -> None:
     """One repository: its own folder below `into`, or the part of it that `folder` is."""
     tree, target = revision, into
     if not folder.is_relative_to(repo):
         target = into / repo.relative_to(folder)
     elif folder != repo:
         tree = f"{revision}:{folder.relative_to(repo).as_posix()}"
-    target.mkdir(parents=True, exist_ok=True)
-    file = target / ".revision.tar"
-    words = ["archive", "--format=tar", f"--output={file}", "--end-of-options", tree]
-    done = ask(repo, *words, settings=AS_COMMITTED)
-    if not done.ok:
-        said = (done.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
-        hint = "name a commit, a branch or a tag that every repository has"
-        raise NotFound(f"{repo.name} has no revision {revision}: {said}", hint=hint)
-    _unpack(file, target)
-    file.unlink()
+    check_out(repo, tree, target)
 
 
-def _unpack(file: Path, target: Path) -> None:
-    """The plain files of an archive, none of them outside `target`; links stay out."""
-    import tarfile  # only where a revision is compared
+def check_out(repo: Path, tree: str, into: Path) -> None:
+    """Write what a commit or a tree holds into a folder, and touch nothing else of the repository."""
+    into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as folder:
+        own = {"GIT_INDEX_FILE": f"{folder}/index"}
+        read = git(repo, "read-tree", tree, env=own)
+        if not read.ok:
+            said = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
+            hint = "name a commit, a branch or a tag that every repository has"
+            raise NotFound(f"{repo.name} has no revision {tree}: {said}", hint=hint)
+        words = ("checkout-index", "--all", "--force", f"--prefix={into.resolve()}/")
+        done = git(repo, *words, settings=AS_COMMITTED, env=own)
+        if not done.ok:
+            raise _refused(repo, words, done.stderr.strip().splitlines())
 
-    with tarfile.open(file) as archive:
-        for member in archive:
-            content = archive.extractfile(member) if member.isfile() else None
-            if content is not None:
-                path = inside(target, member.name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content.read())
+
+def tree_to_commit(repo: Path) -> str:
+    """The tree that a commit of everything that changed would hold; nothing is staged."""
+    index = git(repo, "rev-parse", "--path-format=absolute", "--git-path", "index").stdout.strip()
+    with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as folder:
+        own = {"GIT_INDEX_FILE": f"{folder}/index"}
+        if Path(index).is_file():
+            shutil.copyfile(index, own["GIT_INDEX_FILE"])
+        for words in (("add", "--update"), ("write-tree",)):
+            done = git(repo, *words, env=own)
+            if not done.ok:
+                raise _refused(repo, words, done.stderr.strip().splitlines())
+    return done.stdout.strip()

@@ -1,6 +1,7 @@
 # Phases and the few functions of nixpkgs' stdenv that recipes call.
 export HOME=/homeless-shelter
 export SOURCE_DATE_EPOCH=315532800
+export PYTHONDONTWRITEBYTECODE=1 # what is in the store stays as it was built
 export NIX_BUILD_TOP=${NIX_BUILD_TOP:-$PWD}
 : "${NIX_BUILD_CORES:=1}"
 

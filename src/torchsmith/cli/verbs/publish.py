@@ -40,14 +40,16 @@ def run(
 ) -> None:
     """Publish built and verified packages with Flox, all from one commit.
 
-    What Flox needs is checked first, and everything that is missing is told. Recipes are evaluated again: one
-    that is another derivation now than the one built and verified is refused. A package that was published
-    from the same commit is not published again, so a run that was cut off is simply repeated. Flox takes its
-    token from the environment; it is written nowhere.
+    What Flox needs is checked first, and everything that is missing is told. The commit's own recipes are
+    evaluated: one that is another derivation there than the one built and verified is refused, and so is one
+    whose result the store no longer has. A nixpkgs given by hand counts where it is the pin's own. A package
+    that was published from the same commit is not published again, so a run that was cut off is simply
+    repeated. Flox takes its token from the environment; it is written nowhere.
     """
     from torchsmith.build.backends import require_flox
     from torchsmith.build.start import state_folder, workspace_record
-    from torchsmith.cli.verified import changed_since, why_unverified
+    from torchsmith.cli.verified import why_unverified
+    from torchsmith.publish.committed import differences
     from torchsmith.workspace.checkout import choose
     from torchsmith.workspace.journal import finish_stopped
 
@@ -60,7 +62,8 @@ def run(
         chosen = choose(recipes or [], opened, opened.home).recipes
         verified = partial(why_unverified, record, opened.catalog)
         logs = state_folder(opened) / "logs" / "publish"
-        changed = partial(changed_since, record, opened, read_trees(nixpkgs or []))
+        trees = read_trees(nixpkgs or [])
+        changed = partial(differences, record=record, workspace=opened, trees=trees)
         publisher = Publisher(require_flox(), org, record, logs, verified, changed, force, push)
         rows = publisher.publish(chosen, dry_run=dry_run)
     answer(PublishDocument(rows), _print_rows, as_json=json)
