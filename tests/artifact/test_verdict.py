@@ -170,23 +170,6 @@ def test_flags_that_arrived_show_in_undispatched_code(tmp_path: Path) -> None:
     assert check(report, "within").status == "right"
 
 
-def test_every_library_of_the_package_is_judged_or_named(tmp_path: Path) -> None:
-    name, right = "pytorch-python313-cpu-avx512", elves.code_library(functions(AVX512, 40))
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": right})
-    before = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
-    for data, status, id in (
-        (Path("/bin/true").read_bytes(), "wrong", "intact"),
-        (elves.code_library(functions(AVX512 * 400, 40, "somebody_")), "unjudged", "library"),
-    ):
-        site(tmp_path, {"torch/_C.abi3.so": data})
-        found = [one for one in judged(path, name).checks if "_C.abi3.so" in one.text and one.id == id]
-        assert [one.status for one in found] == [status]
-        assert not judged(path, name).verified
-    site(tmp_path, {"torch/_C.abi3.so": elves.code_library(functions(AVX512, 1, "PyInit__C"))})
-    after = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
-    assert after == before
-
-
 def test_flags_that_never_arrived_leave_sse_behind(tmp_path: Path) -> None:
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(SSE, 5))})
     report = judged(path, "pytorch-python313-cpu-avx512")

@@ -17,10 +17,10 @@ import pytest
 from tests.anybody import weakened
 from tests.build.conftest import CELL, MINI, Place, title
 from tests.cli.conftest import Call
+from torchsmith.api.verified import why_unverified
 from torchsmith.build.plan import Means
 from torchsmith.build.start import BuildRequest, resumed
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli.verified import why_unverified
 from torchsmith.record import open_record
 
 pytestmark = pytest.mark.needs("nix")

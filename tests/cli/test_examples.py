@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.artifact import standin
 from tests.cli.conftest import Call
+from torchsmith.api.samples import HERE
 from torchsmith.cli.console import wrapped
 from torchsmith.cli.panels import VERBS
-from torchsmith.cli.samples import HERE
 
 ASKING_NIX = ("eval", "sbom", "graph", "diff-drv", "impact", "build", "rehearse", "fix-hashes")
 # What answers a question or prints a document is its own end; some have a next step, not of their example.

@@ -57,7 +57,6 @@ class Library:
     flags: str = ""
     blas: str = ""
     magma: str = ""
-    code: int = 0  # bytes of machine code
     fault: str = ""
 
 
@@ -195,9 +194,6 @@ def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
             library.machine = elf.machine
             if not elf.sections:
                 library.fault = "its section headers were removed: its links and CPU code cannot be read"
-            library.code = sum(section.size for section in elf.sections if section.holds_code)
-            if library.role == "own" and any(elf.named(".interp")):
-                library.fault = "it is a program, and no library that Python could load"
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
             if library.role == "own":

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
-from torchsmith.artifact.cpu import JUDGED
 from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
 from torchsmith.artifact.gpu import Service, gpu_code, launched, service_of, waste
 from torchsmith.artifact.identity import PythonBuild, StatedCuda
@@ -21,7 +20,6 @@ from torchsmith.catalog import Catalog, Gpu
 from torchsmith.edge.problem import NotKnown, did_you_mean
 from torchsmith.matrix.variant import Cuda, Variant
 
-LINKS_ALONE = 8 << 10  # bytes of code; a library with less only loads others, or starts what they hold
 NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
 
 
@@ -62,7 +60,6 @@ def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[C
             text = f"whether its CPU code is {variant.isa} was not judged"
             unreadable = seen.machine == "x86_64" and not iced.INSTALLED
             checks.append(Check("cpu", "unjudged", text, iced.MISSING if unreadable else ""))
-        checks += _unjudged(seen)
     checks += shared_copies(seen, catalog.isas.get(variant.isa) if variant else None)
     return checks
 
@@ -94,18 +91,6 @@ def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
     missing = [name for name in known().names.required if name not in files]
     if missing:
         yield Check("intact", "wrong", f"{torch.title} without {', '.join(missing)} cannot be imported")
-
-
-def _unjudged(seen: Inspection) -> Iterator[Check]:
-    """The package's libraries of whose code nothing was judged, by name: none of it is known for its own."""
-    for library in seen.own:
-        if library.cpu is None or library.containers or library.fault or library.code <= LINKS_ALONE:
-            continue
-        if not any(group in JUDGED and tally.functions for group, tally in library.cpu.groups.items()):
-            text = (
-                f"nothing of {library.name} was judged: none of its functions is named as the package's own"
-            )
-            yield Check("library", "unjudged", text)
 
 
 def _one_cuda(seen: Inspection) -> Iterator[Check]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from torchsmith.api.verified import look_at
 from torchsmith.build import schedule
 from torchsmith.build.farm import Builder
 from torchsmith.build.job import Job
@@ -23,7 +24,6 @@ from torchsmith.cli.nix_options import tree_words
 from torchsmith.cli.options import check_svg, write_svg
 from torchsmith.cli.remaining import duration
 from torchsmith.cli.verbs.diagnose import print_diagnosis
-from torchsmith.cli.verified import look_at
 from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking
 from torchsmith.edge.words import counted, grouped, some_of
 from torchsmith.nix.evaluate import exit_of

@@ -1,143 +1,38 @@
-"""Options of the verbs that ask Nix, and what they lead to."""
+"""Asking Nix with a bar for whoever watches, and what failed, in words."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from torchsmith.api import nix_options
+from torchsmith.api.nix_options import MemoryOption as MemoryOption
+from torchsmith.api.nix_options import NixOptions as NixOptions
+from torchsmith.api.nix_options import NixpkgsOption as NixpkgsOption
+from torchsmith.api.nix_options import Recipes as Recipes
+from torchsmith.api.nix_options import TimeoutOption as TimeoutOption
+from torchsmith.api.nix_options import open_recipes as open_recipes
+from torchsmith.api.nix_options import read_trees as read_trees
+from torchsmith.api.nix_options import tree_words as tree_words
 from torchsmith.cli.console import paint, print_problem
-from torchsmith.cli.options import complete_selectors
-from torchsmith.cli.params import Argument, Option
-from torchsmith.cli.samples import or_sample
-from torchsmith.edge.problem import Exit, Invalid, Problem, Where
+from torchsmith.cli.progress import steps_bar
+from torchsmith.edge.problem import Exit, Problem, Where
 from torchsmith.edge.words import grouped, some_of
 
 if TYPE_CHECKING:
     from torchsmith.nix.evaluate import EvalResult, Evaluable
     from torchsmith.nix.tool import Nix
-    from torchsmith.workspace.checkout import RecipeFile
-    from torchsmith.workspace.load import Workspace
 
-Recipes = Annotated[
-    list[str] | None,
-    Argument(
-        "Names, selectors such as sm120, or paths of recipes and repositories; else all of them.",
-        metavar="[RECIPE]...",
-        autocompletion=complete_selectors,
-    ),
-]
-NixpkgsOption = Annotated[
-    list[str] | None,
-    Option(
-        "A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
-        " small one of ours, whose torch compiles in seconds.",
-        metavar="[REV=]PATH",
-        envvar="TORCHSMITH_NIXPKGS",
-    ),
-]
-MemoryOption = Annotated[float, Option("GiB that a worker may use.", min=0.25)]
-TimeoutOption = Annotated[float, Option("Seconds that a recipe may take.", min=1)]
 NAMED = 3  # recipes with the same failure that are named; the rest is counted
 
 
-class NixOptions(msgspec.Struct, frozen=True):
-    """How Nix evaluates: with which nixpkgs, and with how much of the machine."""
-
-    nixpkgs: NixpkgsOption = None
-    jobs: Annotated[int | None, Option("--jobs", "-j", "Workers at the same time.", min=1)] = None
-    memory: MemoryOption = 2.0
-    timeout: TimeoutOption = 300.0
-    cache: Annotated[bool, Option("--cache/--no-cache", "Use results that are kept.")] = True
-
-
-def read_trees(words: Sequence[str]) -> dict[str, Path]:
-    """`PATH` for every pin, `REV=PATH` for one."""
-    trees: dict[str, Path] = {}
-    for word in words:
-        rev, equals, path = word.partition("=")
-        if not equals:
-            trees["default"] = or_sample(Path(word), "nixpkgs")
-        elif len(rev) == 40 and all(digit in "0123456789abcdef" for digit in rev):
-            trees[rev] = Path(path)
-        else:
-            trees[_full_revision(rev)] = Path(path)
-    return trees
-
-
-def tree_words(trees: Mapping[str, Path]) -> list[str]:
-    """What `read_trees` reads these from."""
-    sample = or_sample(Path("sample"), "nixpkgs")
-    words = {rev: "sample" if tree == sample else str(tree) for rev, tree in trees.items()}
-    return [word if rev == "default" else f"{rev}={word}" for rev, word in words.items()]
-
-
-def _full_revision(short: str) -> str:
-    from torchsmith.catalog import builtin_catalog
-
-    found = [
-        pin.rev for pin in builtin_catalog().pins.values() if pin.rev.startswith(short) and len(short) >= 7
-    ]
-    if len(found) != 1:
-        raise Invalid(
-            f"--nixpkgs: {short!r} is no revision", hint="give 40 digits, or 7 of a pin in the catalog"
-        )
-    return found[0]
-
-
-def open_recipes(words: Sequence[str] | None, workspace: Path | None) -> tuple[Workspace, list[RecipeFile]]:
-    """The workspace at hand and the recipes that words pick in it."""
-    from torchsmith.workspace.checkout import choose
-    from torchsmith.workspace.load import open_workspace
-
-    opened = open_workspace(workspace)
-    folder = opened.root or Path.cwd()
-    return opened, choose(words or [], opened, folder).recipes
-
-
 def evaluation(
-    options: NixOptions,
-    *,
-    workspace: Workspace | None = None,
-    instantiate: bool = False,
-    separate: bool = False,
-    phases: Mapping[str, str] | None = None,
-    inventory: bool = False,
+    options: NixOptions, **more: Any
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
-    """The Nix at hand, and evaluation with it under these options, with a bar where a person watches."""
-    from torchsmith.cli.progress import steps_bar
-    from torchsmith.nix.cache import ResultCache
-    from torchsmith.nix.evaluate import default_workers, evaluate, with_means
-    from torchsmith.nix.tool import find_nix
-    from torchsmith.nix.worker import WorkerLimits
-
-    trees = read_trees(options.nixpkgs or [])
-    nix = find_nix()
-    memory = int(options.memory * (1 << 30))
-    limits = WorkerLimits(options.jobs or default_workers(), memory, options.timeout)
-    kept = ResultCache() if options.cache else None
-
-    def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
-        with steps_bar("evaluating", len(requests)) as step:
-            results = evaluate(
-                requests,
-                nix,
-                trees=trees,
-                addresses=workspace.addresses if workspace else (),
-                limits=limits,
-                cache=kept,
-                tell=lambda result: step(result.name),
-                alone=separate,
-                instantiate=instantiate,
-                phases=phases,
-                inventory=inventory,
-            )
-        return with_means(results)
-
-    return nix, run
+    """As the api's, with a bar where a person watches."""
+    return nix_options.evaluation(options, **more, step=partial(steps_bar, "evaluating"))
 
 
 def print_failures(results: Sequence[EvalResult]) -> Exit:

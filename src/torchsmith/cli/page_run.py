@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ def page_request(
     folder: Path | None,
     named: Path | None,
     profile: str | None,
-    nixpkgs: list[str] | None,
+    nixpkgs: Sequence[str] | None,
     evaluate: bool,
 ) -> PageRequest:
     """A folder that is named is shown as it is; a workspace with its matrix; else the default matrix."""
@@ -39,7 +40,7 @@ def page_request(
     return PageRequest(root, workspace, whole, Clock().now(), graph)
 
 
-def _graph(root: Path, workspace: Workspace, nixpkgs: list[str] | None) -> Graph:
+def _graph(root: Path, workspace: Workspace, nixpkgs: Sequence[str] | None) -> Graph:
     from torchsmith.cli.nix_options import NixOptions, evaluation, print_failures
 
     nix, ask = evaluation(NixOptions(nixpkgs), workspace=workspace, instantiate=True)

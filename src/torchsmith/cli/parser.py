@@ -147,9 +147,9 @@ def _kind(hint: Any) -> tuple[Any, type | None]:
     """`list[Path] | None` is a list of Path, `tuple[str, ...]` a tuple of str."""
     if get_origin(hint) in (Union, UnionType):
         hint = next(kind for kind in get_args(hint) if kind is not NoneType)
-    if get_origin(hint) in (list, tuple):
+    if get_origin(hint) in (list, tuple, Sequence):
         inner, _ = _kind(get_args(hint)[0])
-        return inner, get_origin(hint)
+        return inner, tuple if get_origin(hint) is tuple else list
     return (get_args(hint) if get_origin(hint) is Literal else hint), None
 
 

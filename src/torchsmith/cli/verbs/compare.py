@@ -32,10 +32,10 @@ def run(
     an operation. The exit code is 1 where A computes something wrong or crashes. Ctrl-C ends it with what was
     measured until then.
     """
-    from torchsmith.cli.by_name import build_named
+    from torchsmith.api.by_name import build_named
+    from torchsmith.api.samples import or_sample
     from torchsmith.cli.compare_view import print_builds
     from torchsmith.cli.progress import rounds_bar
-    from torchsmith.cli.samples import or_sample
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
     from torchsmith.worth.compare import compare_builds

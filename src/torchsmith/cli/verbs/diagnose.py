@@ -28,8 +28,8 @@ def run(
     The known errors are the catalog's; a workspace adds its own in [bold]catalog/errors.toml[/bold]. The exit
     code is 1 when no known error matches. Each verdict says how sure it is.
     """
-    from torchsmith.cli.by_name import is_name, log_named
-    from torchsmith.cli.samples import or_sample
+    from torchsmith.api.by_name import is_name, log_named
+    from torchsmith.api.samples import or_sample
     from torchsmith.edge.files import read_text
     from torchsmith.workspace.load import open_workspace
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
+from torchsmith.api.evaluating import EvaluateRequest, evaluate
+from torchsmith.api.fields import Option
+from torchsmith.api.nix_options import open_recipes
+from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import exit_if, next_step, tell
-from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Option
+from torchsmith.cli.progress import steps_bar
 from torchsmith.edge.problem import Exit
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 
 
 def run(
-    recipes: Recipes = None,
-    workspace: WorkspaceOption = None,
     *,
-    nix: NixOptions,
+    request: EvaluateRequest,
     values: Annotated[
         bool, Option("What recipes ask for, told without Nix by the embedded evaluator.")
     ] = False,
-    separate: Annotated[bool, Option("Share nothing: a process of its own for each recipe.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Evaluate recipes to derivations, many in one process, with the pinned nixpkgs or a tree of yours.
@@ -32,19 +32,21 @@ def run(
     """
     from torchsmith.cli import eval_view as view
     from torchsmith.nix.evaluate import exit_of
+    from torchsmith.workspace.load import open_workspace
     from torchsmith.workspace.proved import remember
 
-    opened, chosen = open_recipes(recipes, workspace)
     if values:
         from torchsmith.nix.embedded import ask_all
 
-        told = ask_all([(recipe.name, recipe.path, recipe.system) for recipe in chosen], seconds=nix.timeout)
+        _, chosen = open_recipes(request.recipes, request.workspace)
+        asked = [(recipe.name, recipe.path, recipe.system) for recipe in chosen]
+        told = ask_all(asked, seconds=request.nix.timeout)
         view.print_values(told, as_json=json)
         code = Exit.NOT_RIGHT if any(answer.values is None for answer in told) else Exit.FINE
     else:
-        _, evaluate = evaluation(nix, workspace=opened, separate=separate)
-        results = evaluate(chosen)
+        results = evaluate(request, partial(steps_bar, "evaluating"))
         view.print_results(results, as_json=json)
+        opened = open_workspace(request.workspace)
         if opened.root is not None:
             good = {one.name for one in results if one.ok}
             settled = remember(opened.root, opened.matrix.cells, opened.catalog, good)
@@ -52,5 +54,6 @@ def run(
                 tell(f"{settled} cells that only this workspace claimed are proved to evaluate")
         code = exit_of([one.cause.message for one in results if one.cause])
         if not code:
-            next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nix.nixpkgs)
+            words = ("build", "--dry-run", *(request.recipes or ()))
+            next_step(*words, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
     exit_if(code)

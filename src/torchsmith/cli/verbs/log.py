@@ -21,8 +21,8 @@ def run(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Print the log of a job's last build."""
+    from torchsmith.api.by_name import last_log
     from torchsmith.build.start import workspace_record
-    from torchsmith.cli.by_name import last_log
     from torchsmith.edge.files import read_text
     from torchsmith.nix.errors import plain
 

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.artifact.trial import Trial, try_out
+from torchsmith.api.artifact import TestRequest, test
+from torchsmith.api.fields import Option
+from torchsmith.api.options import JsonOption
+from torchsmith.artifact.trial import Trial
 from torchsmith.artifact.trial import junit as junit_xml
 from torchsmith.cli.console import answer, err, exit_if, next_step, paint, write
-from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
-from torchsmith.cli.params import Argument, Option
 
 EXAMPLE = "torchsmith test sample --junit results.xml"
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
 
 def run(
-    path: Annotated[
-        Path,
-        Argument(
-            "A cell's name, a result link, a store path, a site-packages folder, or the word sample.",
-            metavar="PATH",
-        ),
-    ],
-    variant: VariantOption = None,
-    python: Annotated[Path | None, Option("The interpreter to run it with; else its own inputs'.")] = None,
-    timeout: Annotated[float, Option("Seconds after which it is ended.", min=1)] = 600,
+    *,
+    request: TestRequest,
     junit: Annotated[Path | None, Option("Write the results to this file as JUnit XML.")] = None,
-    workspace: WorkspaceOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a built package: import, versions, CPU and every GPU against plain Python.
@@ -37,28 +28,18 @@ def run(
     It runs in a process of its own, so a crash is a result and not an end. Steps that this machine cannot
     try are skipped and say why. The exit code is 1 when a step failed.
     """
-    from torchsmith.artifact.interpreter import interpreter_for
-    from torchsmith.artifact.verdict import promised
-    from torchsmith.cli.by_name import build_and_name
-    from torchsmith.cli.samples import or_sample
+    from torchsmith.api.by_name import is_name
     from torchsmith.edge.files import write_atomic
     from torchsmith.workspace.load import open_workspace
 
-    opened = open_workspace(workspace)
-    word = or_sample(path, "build")
-    if word != path:
-        python = python or Path(sys.executable)  # a toy runs with any
-    path, variant = build_and_name(word, variant, opened)
-    promise = promised(variant, path, opened.catalog)
-    interpreter = interpreter_for(path, opened.catalog, python)
-    with err().status(f"running it with {interpreter.python}"):
-        trial = try_out(path, interpreter, promise, opened.catalog, timeout)
+    with err().status(f"running {request.path}"):
+        trial = test(request)
     if junit:
         write_atomic(junit, junit_xml(trial))
     answer(trial, _print_trial, as_json=json)
     exit_if(not trial.ok)
-    if opened.settings.org and path != word:
-        next_step("publish", word.name, workspace=workspace)
+    if is_name(request.path) and open_workspace(request.workspace).settings.org:
+        next_step("publish", request.path.name, workspace=request.workspace)
 
 
 def _print_trial(trial: Trial) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.console import exit_if, next_step, print_json
+from torchsmith.cli.console import exit_if, next_step, print_json, warn
 from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption, check_svg, write_svg
 from torchsmith.cli.params import Argument, Option
 
@@ -35,12 +35,12 @@ def run(
     The variant is read from the path where it is part of it. Nothing is run and no GPU is needed: libraries
     of either CPU architecture are read on any machine. The exit code is 1 when something is wrong.
     """
+    from torchsmith.api.by_name import build_and_name, build_named
+    from torchsmith.api.samples import or_sample
     from torchsmith.artifact.report import compare, verify
     from torchsmith.artifact.verdict import promised
     from torchsmith.cli.artifact_view import VerifyDocument, print_comparison, print_report
-    from torchsmith.cli.by_name import build_and_name, build_named
     from torchsmith.cli.progress import reading_bar
-    from torchsmith.cli.samples import or_sample
     from torchsmith.workspace.load import open_workspace
 
     check_svg(svg)
@@ -64,9 +64,10 @@ def run(
             next_step("test", str(word), workspace=workspace, why="run it, on this machine")
     whole = path != named and not given and not no_cpu  # all that a cell's name promises was judged
     if whole and opened.root is not None:
-        from torchsmith.cli.verified import keep
+        from torchsmith.api.verified import keep
 
-        keep(report, named.name, opened.root, opened.catalog)
+        if why := keep(report, named.name, opened.root, opened.catalog):
+            warn(f"not written down: {why}")
     if svg is not None:
         from torchsmith.page.pictures import verify_picture
 

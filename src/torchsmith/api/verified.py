@@ -9,7 +9,6 @@ import msgspec
 
 from torchsmith.artifact.report import Report, verify
 from torchsmith.catalog import Catalog
-from torchsmith.cli.console import warn
 from torchsmith.edge.files import inside, write_atomic
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Variant
@@ -53,19 +52,20 @@ def look_at(catalog: Catalog, name: str, output: str) -> VerificationRow | None:
     return judge(name, Path(output), catalog) if told else None
 
 
-def keep(report: Report, name: str, root: Path, catalog: Catalog) -> None:
-    """Write down what `verify NAME` said of the last build, for `publish` and the page; who may not write
-    there is told so."""
+def keep(report: Report, name: str, root: Path, catalog: Catalog) -> str:
+    """Write down what `verify NAME` said of the last build, for `publish` and the page. Returns why that
+    could not be written; else an empty string."""
     if report.ok and not report.verified:
-        return  # nothing is wrong, but not everything was judged
+        return ""  # nothing is wrong, but not everything was judged
     sizes = msgspec.json.encode(sizes_of(report, catalog)).decode()
     try:
         with closing(open_record(root)) as record:
             built = record.built(name)
             outputs = [Path(output).resolve() for output in built.outputs[:1]] if built else []
             if built is None or Path(report.path).resolve() not in outputs:
-                return
+                return ""
             record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))
         write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
     except Problem as problem:
-        warn(f"not written down: {problem.message}")
+        return problem.message
+    return ""

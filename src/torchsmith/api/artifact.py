@@ -1,0 +1,73 @@
+"""What a build is: read on any machine, or run on this one."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from torchsmith.api.by_name import build_and_name
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import VariantOption, WorkspaceOption
+from torchsmith.api.samples import or_sample
+from torchsmith.artifact import report as artifact
+from torchsmith.artifact.inspect import Progress, silent
+from torchsmith.artifact.interpreter import interpreter_for
+from torchsmith.artifact.trial import Trial, try_out
+from torchsmith.artifact.verdict import promised
+from torchsmith.workspace.load import open_workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyRequest:
+    """Which build to read, and what it should be."""
+
+    path: Annotated[
+        Path,
+        Argument(
+            "A cell's name, a result link, a store path, a wheel, a site-packages folder, one .so,"
+            " or the word sample.",
+            metavar="PATH",
+        ),
+    ]
+    variant: VariantOption = None
+    no_cpu: Annotated[bool, Option("Leave the CPU code out: faster.")] = False
+    workspace: WorkspaceOption = None
+
+
+def verify(request: VerifyRequest, progress: Progress = silent) -> artifact.Report:
+    """Which GPUs and CPUs a build serves, and whether it is what its variant's name promises."""
+    opened = open_workspace(request.workspace)
+    path, variant = build_and_name(or_sample(request.path, "build"), request.variant, opened)
+    promise = promised(variant, path, opened.catalog)
+    return artifact.verify(path, promise, opened.catalog, progress, cpu=not request.no_cpu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestRequest:
+    """Which build to run, with which Python, and for how long."""
+
+    path: Annotated[
+        Path,
+        Argument(
+            "A cell's name, a result link, a store path, a site-packages folder, or the word sample.",
+            metavar="PATH",
+        ),
+    ]
+    variant: VariantOption = None
+    python: Annotated[Path | None, Option("The interpreter to run it with; else its own inputs'.")] = None
+    timeout: Annotated[float, Option("Seconds after which it is ended.", min=1)] = 600
+    workspace: WorkspaceOption = None
+
+
+def test(request: TestRequest) -> Trial:
+    """Import a built package and use it on the CPU and every GPU, in a process of its own."""
+    opened = open_workspace(request.workspace)
+    word = or_sample(request.path, "build")
+    # A toy runs with any Python.
+    python = request.python or (Path(sys.executable) if word != request.path else None)
+    path, variant = build_and_name(word, request.variant, opened)
+    promise = promised(variant, path, opened.catalog)
+    interpreter = interpreter_for(path, opened.catalog, python)
+    return try_out(path, interpreter, promise, opened.catalog, request.timeout)

@@ -1,0 +1,71 @@
+"""Options by which a person describes a machine, and what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from torchsmith.api.fields import Option
+from torchsmith.api.options import complete_cpus, complete_gpus
+
+if TYPE_CHECKING:
+    from torchsmith.catalog import Catalog
+    from torchsmith.host.facts import HostFacts
+
+
+class MachineOptions(msgspec.Struct, frozen=True):
+    """A machine by reports or in words; nothing at all is this one."""
+
+    from_: Annotated[
+        Sequence[Path] | None,
+        Option(
+            "A report about another machine: lscpu, /proc/cpuinfo, nvidia-smi (-q, -x, -L,"
+            " --format=csv), system_profiler, one node of scontrol, kubectl or Ansible, or torchsmith host"
+            " --json. May be given several times.",
+            metavar="FILE",
+        ),
+    ] = None
+    system: Annotated[str, Option("Another system: x86_64, aarch64.")] = ""
+    cpu: Annotated[
+        str,
+        Option(
+            "Another CPU by microarchitecture: zen4, 'Sapphire Rapids', graviton3.",
+            autocompletion=complete_cpus,
+        ),
+    ] = ""
+    isa: Annotated[str, Option("The widest instruction set that the CPU runs.")] = ""
+    features: Annotated[str, Option("The CPU's features, as /proc/cpuinfo spells them.")] = ""
+    gpu: Annotated[
+        Sequence[str] | None,
+        Option(
+            "GPUs by name or architecture: 'RTX 4090', '8x H100 + L4', sm90, none.",
+            autocompletion=complete_gpus,
+        ),
+    ] = None
+    driver: Annotated[str, Option("The NVIDIA driver's version: 580.65.06.")] = ""
+    time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
+
+    def words(self) -> list[str]:
+        """The options that say which machine, to be given again."""
+        named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "time_limit"}
+        many = {name: [value] if isinstance(value, str) else value for name, value in named.items() if value}
+        return [
+            word for name, all in many.items() for one in all for word in (f"--{name.rstrip('_')}", str(one))
+        ]
+
+    def facts(self, catalog: Catalog) -> HostFacts:
+        """What is known of the machine."""
+        from torchsmith.host.given import Given, gather
+
+        gpus = "; ".join(self.gpu or [])
+        given = Given(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
+        return gather(self.from_ or [], given, catalog, self.time_limit)
+
+
+PackagesOption = Annotated[
+    Sequence[str] | None, Option("The package that is wanted, or several in one cell; else torch.")
+]
+WorkloadOption = Annotated[str, Option("What the machine is for: general, training or inference.")]

@@ -1,0 +1,145 @@
+"""How requests say which recipes Nix is asked about, and how; and what that leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import complete_selectors
+from torchsmith.api.samples import or_sample
+from torchsmith.edge.problem import Invalid
+
+if TYPE_CHECKING:
+    from torchsmith.nix.evaluate import EvalResult, Evaluable
+    from torchsmith.nix.tool import Nix
+    from torchsmith.workspace.checkout import RecipeFile
+    from torchsmith.workspace.load import Workspace
+
+Recipes = Annotated[
+    Sequence[str] | None,
+    Argument(
+        "Names, selectors such as sm120, or paths of recipes and repositories; else all of them.",
+        metavar="[RECIPE]...",
+        autocompletion=complete_selectors,
+    ),
+]
+NixpkgsOption = Annotated[
+    Sequence[str] | None,
+    Option(
+        "A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
+        " small one of ours, whose torch compiles in seconds.",
+        metavar="[REV=]PATH",
+        envvar="TORCHSMITH_NIXPKGS",
+    ),
+]
+MemoryOption = Annotated[float, Option("GiB that a worker may use.", min=0.25)]
+TimeoutOption = Annotated[float, Option("Seconds that a recipe may take.", min=1)]
+
+
+class NixOptions(msgspec.Struct, frozen=True):
+    """How Nix evaluates: with which nixpkgs, and with how much of the machine."""
+
+    nixpkgs: NixpkgsOption = None
+    jobs: Annotated[int | None, Option("--jobs", "-j", "Workers at the same time.", min=1)] = None
+    memory: MemoryOption = 2.0
+    timeout: TimeoutOption = 300.0
+    cache: Annotated[bool, Option("--cache/--no-cache", "Use results that are kept.")] = True
+
+
+def read_trees(words: Sequence[str]) -> dict[str, Path]:
+    """`PATH` for every pin, `REV=PATH` for one."""
+    trees: dict[str, Path] = {}
+    for word in words:
+        rev, equals, path = word.partition("=")
+        if not equals:
+            trees["default"] = or_sample(Path(word), "nixpkgs")
+        elif len(rev) == 40 and all(digit in "0123456789abcdef" for digit in rev):
+            trees[rev] = Path(path)
+        else:
+            trees[_full_revision(rev)] = Path(path)
+    return trees
+
+
+def tree_words(trees: Mapping[str, Path]) -> list[str]:
+    """What `read_trees` reads these from."""
+    sample = or_sample(Path("sample"), "nixpkgs")
+    words = {rev: "sample" if tree == sample else str(tree) for rev, tree in trees.items()}
+    return [word if rev == "default" else f"{rev}={word}" for rev, word in words.items()]
+
+
+def _full_revision(short: str) -> str:
+    from torchsmith.catalog import builtin_catalog
+
+    found = [
+        pin.rev for pin in builtin_catalog().pins.values() if pin.rev.startswith(short) and len(short) >= 7
+    ]
+    if len(found) != 1:
+        raise Invalid(
+            f"--nixpkgs: {short!r} is no revision", hint="give 40 digits, or 7 of a pin in the catalog"
+        )
+    return found[0]
+
+
+def open_recipes(words: Sequence[str] | None, workspace: Path | None) -> tuple[Workspace, list[RecipeFile]]:
+    """The workspace at hand and the recipes that words pick in it."""
+    from torchsmith.workspace.checkout import choose
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace)
+    folder = opened.root or Path.cwd()
+    return opened, choose(words or [], opened, folder).recipes
+
+
+Watcher = Callable[[int], AbstractContextManager[Callable[[str], None]]]  # of so many, what to tell each to
+
+
+def silently(_: int) -> AbstractContextManager[Callable[[str], None]]:
+    """Nobody watches."""
+    return nullcontext(lambda name: None)
+
+
+def evaluation(
+    options: NixOptions,
+    *,
+    workspace: Workspace | None = None,
+    instantiate: bool = False,
+    separate: bool = False,
+    phases: Mapping[str, str] | None = None,
+    inventory: bool = False,
+    step: Watcher = silently,
+) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
+    """The Nix at hand, and evaluation with it under these options; `step` is told of each recipe."""
+    from torchsmith.nix.cache import ResultCache
+    from torchsmith.nix.evaluate import default_workers, evaluate, with_means
+    from torchsmith.nix.tool import find_nix
+    from torchsmith.nix.worker import WorkerLimits
+
+    trees = read_trees(options.nixpkgs or [])
+    nix = find_nix()
+    memory = int(options.memory * (1 << 30))
+    limits = WorkerLimits(options.jobs or default_workers(), memory, options.timeout)
+    kept = ResultCache() if options.cache else None
+
+    def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
+        with step(len(requests)) as tell:
+            results = evaluate(
+                requests,
+                nix,
+                trees=trees,
+                addresses=workspace.addresses if workspace else (),
+                limits=limits,
+                cache=kept,
+                tell=lambda result: tell(result.name),
+                alone=separate,
+                instantiate=instantiate,
+                phases=phases,
+                inventory=inventory,
+            )
+        return with_means(results)
+
+    return nix, run

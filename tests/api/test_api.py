@@ -1,0 +1,77 @@
+"""What programs may import: listed, loaded late, and shown by examples that run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchsmith import api
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/python.md").read_text()
+BLOCK = re.compile(r"^```python( nix)?\n(.*?)^```", re.M | re.S)
+
+
+def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch, *, nix: bool) -> tuple[dict[str, Any], str]:
+    """Run the blocks of the page in their order; returns what they define and print."""
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        for asks_nix, block in BLOCK.findall(PAGE):
+            if nix or not asks_nix:
+                exec(compile(block, "docs/python.md", "exec"), names)
+    return names, printed.getvalue()
+
+
+def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, printed = run_examples(tmp_path, monkeypatch, nix=False)
+    assert (
+        printed.splitlines()[0] == "['pytorch-python313-cuda12_9-sm89-avx512bf16']" or names["picked"].found
+    )
+    assert len(names["fleet"].cells) == 3
+    assert names["written"].written
+    assert names["todo"].pending == []
+    assert names["checked"].recipes == len(names["workspace"].matrix.cells)
+    assert not [one for one in names["checked"].findings if one.severity.value == "error"]
+    assert names["proved"].checks
+    assert names["tried"].results
+
+
+@pytest.mark.needs("nix")
+def test_the_examples_that_ask_nix_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nix_here: Path
+) -> None:
+    _, printed = run_examples(tmp_path, monkeypatch, nix=True)
+    assert printed.count("/nix/store/") >= 3
+    assert re.search(r"^[1-9]\d* jobs$", printed, re.M)
+
+
+def test_everything_public_is_there_and_on_the_page() -> None:
+    for name in api.__all__:
+        assert getattr(api, name) is not None
+        assert f"`{name}" in PAGE, name
+    assert sorted(api.__all__) == dir(api)
+    with pytest.raises(AttributeError):
+        api.nonsense  # noqa: B018
+
+
+def test_importing_starts_nothing_and_reads_nothing(tmp_path: Path) -> None:
+    script = (
+        "import sys\nopened = []\n"
+        "def told(event, args):\n"
+        "    if event == 'open' and not str(args[0]).endswith(('.py', '.pyc')): opened.append(args[0])\n"
+        "    assert event not in ('subprocess.Popen', 'os.exec', 'socket.connect'), event\n"
+        "sys.addaudithook(told)\n"
+        "import torchsmith, torchsmith.api\n"
+        "loaded = [name for name in sys.modules if name.startswith('torchsmith.')]\n"
+        "assert loaded == ['torchsmith.api'], loaded\n"
+        "assert not opened, opened\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
