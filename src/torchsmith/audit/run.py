@@ -19,6 +19,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
+from torchsmith.edge.process import worker_pool
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.tool import canonical_text
@@ -145,9 +146,7 @@ def _judge_all(
     if jobs == 1 or len(work) < WORTH_A_PROCESS:
         yield from ((folder, _judge(one, context)) for folder, one in work)
         return
-    from concurrent.futures import ProcessPoolExecutor  # only where many recipes are judged
-
-    with ProcessPoolExecutor(jobs, initializer=_prepare, initargs=(context,)) as pool:
+    with worker_pool(jobs, _prepare, context) as pool:
         todo = [one for _, one in work]
         # Neighbours are alike: a process that judges many of them finds most of them judged already.
         size = min(MOST_CHUNK, max(CHUNK, len(todo) // (jobs * 2) + 1))

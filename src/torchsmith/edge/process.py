@@ -10,14 +10,19 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchsmith.edge.problem import Failed
 
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+PR_SET_PDEATHSIG = 1
 GRACE = 2.0  # a process that waits for a device cannot be ended; nobody should wait for it in turn
 
 
@@ -48,9 +53,57 @@ def find(program: str) -> Path | None:
     return Path(found) if found else None
 
 
-def spawn(argv: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.Popen[Any]:
-    """Start a command in a process group of its own, as Popen does; a Problem says why it cannot be run."""
+def ending_with_parent(parent: int = 0) -> Callable[[], None]:
+    """What a new process calls so that it ends when its parent does, however that ends; Linux alone has it.
+    With the parent's number it ends at once where that has ended before."""
+    import ctypes  # only where processes work for us
+
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+
+    def arrange() -> None:
+        if prctl is not None:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if parent and os.getppid() != parent:
+            os._exit(1)
+
+    return arrange
+
+
+@contextmanager
+def worker_pool(jobs: int, prepare: Callable[..., None], *args: object) -> Iterator[ProcessPoolExecutor]:
+    """Processes that work for this one. They end with it, also where it is killed, and hold none of its
+    output; what interrupts this one does not wait for them."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(jobs, initializer=_begin_work, initargs=(prepare, args))
+    try:
+        yield pool
+    except BaseException:
+        for worker in list((pool._processes or {}).values()):
+            worker.kill()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _begin_work(prepare: Callable[..., None], args: Sequence[object]) -> None:
+    ending_with_parent()()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts us all means the parent
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    prepare(*args)
+
+
+def spawn(
+    argv: Sequence[str | os.PathLike[str]], *, ends_with_us: bool = False, **options: Any
+) -> subprocess.Popen[Any]:
+    """Start a command in a process group of its own, as Popen does; a Problem says why it cannot be run. One
+    that only works for us ends when the thread that started it does."""
     words = [os.fspath(word) for word in argv]
+    if ends_with_us:
+        options["preexec_fn"] = ending_with_parent(os.getpid())
     try:
         return subprocess.Popen(words, start_new_session=True, **options)
     except OSError as error:
@@ -126,7 +179,8 @@ class Dialogue:
     """A child that answers each line that it is given with a line."""
 
     def __init__(self, argv: Sequence[str | os.PathLike[str]], *, most: float = inf, **options: Any) -> None:
-        self.child = spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+        pipe = subprocess.PIPE
+        self.child = spawn(argv, ends_with_us=True, stdin=pipe, stdout=pipe, **options)
         self.most = most  # bytes of an answer
         self._rest = b""
 
@@ -171,10 +225,12 @@ class Running:
         *,
         env: Mapping[str, str] | None = None,
         both: bool = False,
+        ends_with_us: bool = False,
     ) -> None:
         self.argv = tuple(os.fspath(word) for word in argv)
         self._child = spawn(
             self.argv,
+            ends_with_us=ends_with_us,
             env=dict(env) if env is not None else None,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if both else subprocess.DEVNULL,

@@ -199,7 +199,9 @@ class _Worker:
     def __init__(self, session: Session, batch: Sequence[PreparedRecipe]) -> None:
         self.session, self.batch = session, batch
         self.mark = f"torchsmith-{secrets.token_hex(12)} "  # no recipe can guess it
-        self.running = Running(session.command(batch, self.mark), env=session.environment())
+        self.running = Running(
+            session.command(batch, self.mark), env=session.environment(), ends_with_us=True
+        )
         self.finished: set[int] = set()
         self.current: PreparedRecipe | None = None
         self.began = time.monotonic()
