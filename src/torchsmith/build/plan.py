@@ -16,6 +16,7 @@ from torchsmith.edge.problem import CannotBuild, Lacking
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import Listener, evaluate, with_means
 from torchsmith.nix.graph import Graph, graph_of
+from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.store import StoreOptions, outlook
 from torchsmith.nix.tool import Nix
 from torchsmith.record import Expected, Past, expect
@@ -73,6 +74,7 @@ def evaluate_recipes(
     tell: Listener = lambda _: None,
     addresses: Sequence[str] = (),
     phases: Mapping[str, str] | None = None,
+    keeper: Keeper | None = None,
 ) -> Evaluation:
     """Evaluate recipes, some perhaps with another build phase, and put their derivations into the store."""
     results = evaluate(
@@ -84,6 +86,7 @@ def evaluate_recipes(
         tell=tell,
         instantiate=True,
         phases=phases,
+        keeper=keeper,
     )
     with_means(results)
     broken = tuple(

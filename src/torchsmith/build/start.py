@@ -35,6 +35,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.edge.files import exclusive
 from torchsmith.edge.problem import Conflict, Empty, Invalid
 from torchsmith.nix.evaluate import Listener
+from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import source_hash
 from torchsmith.nix.readable import root_of
 from torchsmith.nix.store import StoreOptions, public_key
@@ -119,6 +120,7 @@ class Prepared:
     sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they are now
     look: LookAt | None = None  # looks at a build, where that was asked for
     rehearsals: Rehearsals | None = None
+    keeper: Keeper | None = None  # holds on to derivations until they have roots
 
     @property
     def folder(self) -> Path:
@@ -196,6 +198,8 @@ class Prepared:
         derivations = list(self.plan.graph.recipes.values())
         if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
             tell(Remark(words=unkept))
+        elif self.keeper is not None:
+            self.keeper.close()
         found = settle(self.nix, self.plan, self.options, self.folder / "results", tell)
         notes = [f"{one.name}: {one.failure}" for one in found if one.failure]
         there = [one for one in found if not one.failure]
@@ -255,9 +259,10 @@ def prepare(
         plan = plan_with_flox(recipes, workspace, past, machine, request.means)
         return Prepared(request, workspace, record, plan, machine, sources=sources_now(recipes), look=look)
     nix = find_nix()
+    keeper = Keeper(nix)
     options = _store_options(nix, request)
     phases = phases_of(recipes, workspace.catalog) if request.rehearse else None
-    evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses, phases)
+    evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses, phases, keeper)
     rehearsals = None
     if request.rehearse:
         evaluation, rehearsals = choose_rehearsals(nix, evaluation, options)
@@ -268,7 +273,7 @@ def prepare(
     builders = _builders(request, workspace, nix, plan)
     sources = sources_now(recipes)
     return Prepared(
-        request, workspace, record, plan, machine, nix, options, builders, sources, look, rehearsals
+        request, workspace, record, plan, machine, nix, options, builders, sources, look, rehearsals, keeper
     )
 
 

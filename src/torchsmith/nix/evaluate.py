@@ -16,12 +16,14 @@ from torchsmith.edge.problem import Exit, Failed, Invalid
 from torchsmith.edge.words import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.fetch import fetch_all, tree_for
+from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import PreparedRecipe
 from torchsmith.nix.readable import without_git
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import EvalResult as EvalResult
 from torchsmith.nix.worker import Evaluated, Session, WorkerLimits, run_batch
 
+TRIES = 5  # at a derivation that was collected as garbage before it could be held on to
 SMALLEST_BATCH = 24  # below this, importing nixpkgs again costs more than a second worker saves
 
 
@@ -96,13 +98,15 @@ def evaluate(
     twin: bool = False,
     phases: Mapping[str, str] | None = None,
     inventory: bool = False,
+    keeper: Keeper | None = None,
 ) -> list[EvalResult]:
     """Evaluate recipes; results in the order of the requests.
 
     `addresses` may be downloaded besides nixpkgs at a revision, each whole; nothing else is. `alone` shares
     nothing and takes one process each; `instantiate` also puts the derivations into the store; `twin`
     evaluates recipes of any system as if they were for this machine's, whose sources are the same; `phases`
-    are build phases by name, in place of the recipes' own; `inventory` also tells what recipes are made of.
+    are build phases by name, in place of the recipes' own; `inventory` also tells what recipes are made of;
+    `keeper` holds on to each derivation from the moment that it is in the store.
     """
     known_trees = {rev: str(check_tree(path)) for rev, path in (trees or {}).items()}
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
@@ -115,27 +119,42 @@ def evaluate(
         results[result.name] = result
         tell(result)
 
+    recalled = {one.name: memory.recall(one, phases.get(one.name, "")) for one in requests}
+    known = {name: kept for name, kept in recalled.items() if kept is not None}
+    there = keeper.keep(kept.drv_path for kept in known.values()) if keeper else None
     pending: list[Evaluable] = []
     for request in requests:
-        kept = memory.recall(request, phases.get(request.name, ""))
-        if kept is None:
+        kept = known.get(request.name)
+        if kept is None or (there is not None and kept.drv_path not in there):
             pending.append(request)
         else:
             done(EvalResult(request.name, request.path, 0.0, kept, cached=True))
-    if pending:
+    for left in range(TRIES, 0, -1):
+        if not pending:
+            break
         limits = limits or WorkerLimits(workers=default_workers())
         system = nix.current_system if twin else ""
-        session = Session(nix, limits, instantiate, system, inventory)
+        session = Session(nix, limits, instantiate, system, inventory, keeper=keeper)
         for one in pending:
             phase = phases.get(one.name, "")
             session.preparation.add(one.name, one.path, system=one.system, alone=alone, build_phase=phase)
         jobs = {job.name: job for job in session.preparation.jobs}
+        lost: set[str] = set()
 
-        def finish(result: EvalResult) -> None:
+        def finish(
+            result: EvalResult,
+            left: int = left,
+            jobs: Mapping[str, PreparedRecipe] = jobs,
+            lost: set[str] = lost,
+        ) -> None:
+            if result.lost and left > 1:
+                lost.add(result.name)
+                return
             memory.keep(jobs[result.name], result.evaluated)
             done(result)
 
         _work_off(session, known_trees, addresses, alone, finish)
+        pending = [one for one in pending if one.name in lost]
     return [results[request.name] for request in requests]
 
 
@@ -192,6 +211,8 @@ def _work_off(
     wanted = [one for job in jobs for one in job.tarballs if tree_for(places, one.url) is None]
     session.nix.make_store()
     downloads = fetch_all(session.nix, wanted, addresses)
+    if session.keeper is not None:
+        session.keeper.keep(one.path for one in downloads.values() if one.path)
     batches = [[job] for job in jobs] if alone else plan_batches(jobs, session.limits.workers)
     with tempfile.TemporaryDirectory(prefix="torchsmith-eval-") as folder:
         place = Path(folder).resolve()

@@ -18,6 +18,7 @@ from torchsmith.edge.problem import Failed
 from torchsmith.edge.process import Running
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.fetch import Download, Tarball, as_nix
+from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import SCOPE, Preparation, PreparedRecipe, original
 from torchsmith.nix.tool import Nix
 
@@ -95,6 +96,7 @@ class EvalResult:
     evaluated: Evaluated | None = None
     cause: Cause | None = None
     cached: bool = False
+    lost: bool = False  # its derivation was in the store, and was collected as garbage at once
 
     @property
     def ok(self) -> bool:
@@ -114,6 +116,7 @@ class Session:
     folder: Path = Path()  # holds the prepared files
     trees: Mapping[str, str] = field(default_factory=dict)
     downloads: Mapping[Tarball, Download] = field(default_factory=dict)
+    keeper: Keeper | None = None
 
     def write(self) -> None:
         """Lay out the prepared files."""
@@ -253,7 +256,12 @@ class _Worker:
         self.current = None
         if kind := report.get("not_a_derivation"):
             return self._ended(job, cause=Cause(f"is no package: it evaluates to a {kind}"))
-        return self._ended(job, msgspec.convert(report, Evaluated))
+        evaluated = msgspec.convert(report, Evaluated)
+        keeper = self.session.keeper
+        if keeper is not None and self.session.instantiate and not keeper.keep([evaluated.drv_path]):
+            gone = Cause("its derivation was collected as garbage while it was evaluated")
+            return replace(self._ended(job, cause=gone), lost=True)
+        return self._ended(job, evaluated)
 
     def _ended(
         self, job: PreparedRecipe, evaluated: Evaluated | None = None, cause: Cause | None = None
