@@ -146,6 +146,14 @@ def test_half_the_cores_take_twice_the_time_and_half_the_memory() -> None:
     assert half.memory_gb == whole.memory_gb / 2
 
 
+def test_builds_on_record_count_in_core_seconds() -> None:
+    fields = {"package": "pytorch", "gpu": True, "system": "x86_64-linux"}
+    past = [Past(name=GPU_TORCH.name, seconds=1000, cores=16, **fields)]  # type: ignore[arg-type]
+    assert expect(GPU_TORCH, past, builtin_catalog(), 4).seconds == 4000
+    slow = Past(name=GPU_TORCH.name, seconds=9000, cores=2, **fields)  # type: ignore[arg-type]
+    assert expect(GPU_TORCH, [*past, slow, slow], builtin_catalog(), 4).seconds == 4500
+
+
 def test_a_file_of_the_first_format_is_brought_up_with_its_builds(tmp_path: Path) -> None:
     file = tmp_path / ".torchsmith/record.sqlite"
     file.parent.mkdir()

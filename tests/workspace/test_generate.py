@@ -138,6 +138,17 @@ def test_adopting_keeps_a_copy_in_git_or_beside_the_file(root: Path) -> None:
     assert loose.with_name(loose.name + ".orig").read_text() == "{ }: 2\n"
 
 
+def test_adopting_keeps_a_copy_of_what_a_person_edited_in_a_file_of_ours(root: Path) -> None:
+    run(root, commit=True)
+    edited = root / RECIPE
+    text = edited.read_text() + "# mine\n"
+    edited.write_text(text)
+    report = run(root, adopt=True)
+    assert [change.path for change in report.pending if change.owner == "edited"] == [RECIPE]
+    assert owner_of(edited.read_text()) == "ours"
+    assert edited.with_name(edited.name + ".orig").read_text() == text
+
+
 def test_an_environment_of_flox_is_adopted_by_its_name_alone(root: Path) -> None:
     run(root)
     manifest = root / "build-pytorch/.flox/env/manifest.toml"

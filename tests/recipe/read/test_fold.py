@@ -1,0 +1,54 @@
+"""Nix' own words folded without Nix: what is known is what Nix says, and what is not known stays so."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchsmith.recipe.read.fold import ConstantFolder
+from torchsmith.recipe.read.said import Unknown
+from torchsmith.recipe.read.syntax import parse
+
+
+def folded(expression: str) -> object:
+    syntax = parse(f"{{ x }}: {expression}".encode(), "test.nix")
+    body = syntax.root.child_by_field_name("body")
+    assert body is not None
+    value = ConstantFolder(syntax, {}, None, 0).fold(body)
+    return "unknown" if isinstance(value, Unknown) else value
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x && false", False),
+        ("false && x", False),
+        ("x || true", True),
+        ("true || x", True),
+        ("x && true", "unknown"),
+        ("true && x", "unknown"),
+        ("x || false", "unknown"),
+        ("false || x", "unknown"),
+        ("true && false", False),
+        ("false || true", True),
+        ("false || false", False),
+    ],
+)
+def test_a_part_that_decides_alone_decides(expression: str, expected: object) -> None:
+    assert folded(expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ('builtins.replaceStrings [ "a" "a" ] [ "1" "2" ] "aba"', "1b1"),  # the first of two alike counts
+        ('builtins.replaceStrings [ "a" "ab" ] [ "1" "2" ] "ab"', "1b"),
+        ('builtins.replaceStrings [ "ab" "a" ] [ "2" "1" ] "aba"', "21"),
+        ('builtins.replaceStrings [ "." ] [ "_" ] "12.8"', "12_8"),
+        ('builtins.replaceStrings [ "a" "b" ] [ "b" "a" ] "ab"', "ba"),  # what was put in is not replaced
+        ('builtins.replaceStrings [ "" ] [ "-" ] "ab"', "unknown"),
+        ('builtins.replaceStrings [ "a" "b" ] [ "1" ] "ab"', "unknown"),
+        ('builtins.replaceStrings [ "a" ] [ "1" ] x', "unknown"),
+    ],
+)
+def test_strings_are_replaced_as_nix_does(expression: str, expected: object) -> None:
+    assert folded(expression) == expected
