@@ -225,10 +225,12 @@ def test_the_commands_are_those_that_a_person_types() -> None:
 @pytest.mark.parametrize(
     ("words", "kind", "named", "hint"),
     [
-        (Given(cpu="zen9"), NotKnown, "'zen9'", "--isa"),
+        (Given(cpu="zen9"), NotKnown, "'zen9'", "zen4"),
         (Given(cpu="Saphire Rapids"), NotKnown, "'Saphire", "Rapids?"),
         (Given(gpu="RTX 9999"), NotKnown, "'RTX 9999'", "sm89"),
-        (Given(gpu="4090"), NotKnown, "'4090'", "RTX 4090?"),
+        (Given(gpu="RTX 4900"), NotKnown, "'RTX 4900'", "RTX 4090"),
+        (Given(gpu="H10"), NotKnown, "'H10'", "H100"),
+        (Given(driver="12.8"), Invalid, "CUDA release", "570.26"),
         (Given(gpu="AMD MI300X"), NotKnown, "MI300X", "none"),
         (Given(gpu="Radeon RX 7900"), NotKnown, "Radeon", "none"),
         (Given(gpu="A100 RTX 4090"), NotKnown, "A100", " + "),

@@ -161,9 +161,10 @@ class DriverVersion(Axis):
     """An NVIDIA driver release, such as 580 or 525.60.13; missing parts count as zero."""
 
     parts: tuple[int, ...]
+    written: str = ""  # where NVIDIA's own way of writing it would be another: 510.06
 
     def __str__(self) -> str:
-        return self._text
+        return self.written or self._text
 
     @cached_property
     def _text(self) -> str:
@@ -174,4 +175,5 @@ class DriverVersion(Axis):
     @classmethod
     def parse(cls, text: str) -> Self:
         _match(DRIVER, text, "a driver version such as 580.65.06")
-        return cls(tuple(int(part) for part in text.split(".")))
+        plain = cls(tuple(int(part) for part in text.split(".")))
+        return plain if str(plain) == text else cls(plain.parts, text)

@@ -118,6 +118,7 @@ def _hardware_faults(catalog: Catalog) -> Iterator[Fault]:
     for gpu in catalog.gpus.values():
         what = f"{gpu.name} names an unknown CPU"
         yield from _unknown("gpus", (gpu.name, "cpus"), what, gpu.cpus, catalog.cpus)
+        yield from _unknown("gpus", (gpu.name, "superchips"), what, gpu.superchips.values(), catalog.cpus)
         for field, parts in (("parts", gpu.parts), ("vgpus", gpu.vgpus)):
             for part in parts:
                 other = listed.setdefault(part.lower(), gpu)

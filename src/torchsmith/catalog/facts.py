@@ -26,6 +26,7 @@ class Gpu(Entry, frozen=True, kw_only=True):
     min_driver: DriverVersion
     tegra: bool = False
     cpus: tuple[str, ...] = ()  # an integrated GPU comes with one of these and no other
+    superchips: Mapping[str, str] = {}  # parts that are soldered to a CPU, and which
     note: str = ""
 
     @property

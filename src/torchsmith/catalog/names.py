@@ -1,7 +1,7 @@
 """From what people and /proc/cpuinfo call a CPU or a GPU to what it is called here.
 
-A word that fits nothing exactly gets no suggestion: the nearest spelling of a CPU may be one with more
-instructions, and its builds would crash."""
+A word that fits nothing exactly is never taken for its nearest spelling, which may be a CPU with more
+instructions: it is asked back."""
 
 from __future__ import annotations
 
@@ -140,6 +140,19 @@ def typo_of(words: str, known: list[str]) -> str:
         plain[name]: name for name in known if plain[name] in near and _numbered(name) == _numbered(words)
     }
     return next(iter(same.values())) if len(same) == 1 else ""
+
+
+def nearest_names(words: str, known: list[str]) -> list[str]:
+    """Known names to ask back with: the one that is misspelt, else those that are alike."""
+    import difflib  # only where a name is wrong
+
+    best = typo_of(words, known)
+    if best:
+        return [best]
+    plain = {_plain(name): name for name in known}
+    near = difflib.get_close_matches(_plain(words), plain, n=2, cutoff=0.7)
+    same = [name for name, whole in plain.items() if sorted(name) == sorted(_plain(words)) and whole]
+    return [plain[name] for name in dict.fromkeys([*same, *near])][:2]
 
 
 def _numbered(name: str) -> list[str]:

@@ -67,11 +67,19 @@ def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
     return Runs("native", f"the CPU has all that {isa.name} needs")
 
 
+def driver_reaches(driver: DriverVersion, needed: DriverVersion) -> bool | None:
+    """Whether a driver is at least another; None where only its branch is known, and the branch has both."""
+    if driver < needed and len(driver.parts) == 1 and driver.parts[0] == needed.parts[0]:
+        return None
+    return driver >= needed
+
+
 def driver_runs(toolkit: CudaToolkit, driver: DriverVersion) -> Verdict:
-    """Whether a driver runs programs of a CUDA release."""
-    if toolkit.native_driver is not None and driver >= toolkit.native_driver:
+    """Whether a driver runs programs of a CUDA release; a branch counts as its newest driver."""
+    native = toolkit.native_driver
+    if native is not None and driver_reaches(driver, native) is not False:
         return Runs("native", f"driver {driver} knows CUDA {toolkit.version}")
-    if driver >= toolkit.min_driver:
+    if driver_reaches(driver, toolkit.min_driver) is not False:
         why = f"driver {driver} runs CUDA {toolkit.version} by minor-version compatibility"
         return Runs("compatible", f"{why} (cubins, not PTX)")
     return RunsNot(f"CUDA {toolkit.version} needs driver {toolkit.min_driver} or newer, not {driver}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Generic, TypeVar
@@ -37,7 +38,12 @@ def said(value: T | None, source: str) -> Fact[T] | None:
 
 
 def driver_said(text: str, source: str, notes: list[Note]) -> Fact[DriverVersion] | None:
-    """A driver's version out of a word; a word that cannot be one is noted."""
+    """A driver's version out of a word; a word that cannot be one, such as a CUDA release, is noted."""
+    if re.fullmatch(r"(9|1\d)\.\d+(\.\d+)?", text):
+        notes.append(
+            Note(source, f"gives {text} as the driver, which is a CUDA release: the driver is unknown")
+        )
+        return None
     return _parsed(DriverVersion.parse, text, "driver version", source, notes)
 
 
@@ -83,7 +89,11 @@ class HostFacts(msgspec.Struct, frozen=True):
     microarchitecture: Fact[str] | None = None  # a name in cpus.toml
     features: Fact[frozenset[str]] | None = None  # as /proc/cpuinfo spells them
     driver: Fact[DriverVersion] | None = None
-    gpus: Fact[tuple[GpuFacts, ...]] | None = None
+    gpus: Fact[tuple[GpuFacts, ...]] | None = None  # NVIDIA's
+    others: Fact[tuple[str, ...]] | None = None  # accelerators of other makers that programs could use
+    cut_features: Fact[bool] | None = (
+        None  # the list of features breaks off: what it does not name is unknown
+    )
     os: Fact[str] | None = None
     glibc: Fact[str] | None = None
     memory_mib: Fact[int] | None = None
@@ -95,7 +105,7 @@ class HostFacts(msgspec.Struct, frozen=True):
         return self if note in self.notes else replace(self, notes=(*self.notes, note))
 
 
-_FIRST_WINS = ("system", "cpu_name", "cpu_id", "microarchitecture", "os", "glibc", "memory_mib")
+_FIRST_WINS = ("system", "cpu_name", "cpu_id", "microarchitecture", "others", "os", "glibc", "memory_mib")
 _COMPARED = ("system", "cpu_id")  # where two values mean two machines
 
 
@@ -116,7 +126,7 @@ def _join(known: HostFacts, more: HostFacts) -> HostFacts:
             text = f"says {new.value}, but {old.source} says {old.value}, which is used"
             notes.append(Note(new.source, text))
     changes["driver"] = _older_driver(known.driver, more.driver, notes)
-    changes["features"] = _common_features(known.features, more.features, notes)
+    changes["features"], changes["cut_features"] = _common_features(known, more, notes)
     changes["gpus"] = _join_gpus(known.gpus, more.gpus, notes)
     return replace(known, **changes, notes=tuple(notes))
 
@@ -136,15 +146,19 @@ def _older_driver(
 
 
 def _common_features(
-    old: Fact[frozenset[str]] | None, new: Fact[frozenset[str]] | None, notes: list[Note]
-) -> Fact[frozenset[str]] | None:
-    if old is None or new is None or old.value == new.value:
-        return old or new
+    known: HostFacts, more: HostFacts, notes: list[Note]
+) -> tuple[Fact[frozenset[str]] | None, Fact[bool] | None]:
+    """A whole list counts before one that breaks off; of two whole ones what both name."""
+    old, new = known.features, more.features
+    if old is None or new is None:
+        return (old, known.cut_features) if new is None else (new, more.cut_features)
+    if old.value == new.value or bool(known.cut_features) is not bool(more.cut_features):
+        return (new, None) if known.cut_features else (old, None)
     differing = sorted(old.value ^ new.value)
     shown = ", ".join(differing[:6]) + (" ..." if len(differing) > 6 else "")
     text = f"differs from {old.source} in CPU features ({shown}): those that both name are used"
     notes.append(Note(new.source, text))
-    return Fact(old.value & new.value, f"{old.source}, {new.source}")
+    return Fact(old.value & new.value, f"{old.source}, {new.source}"), known.cut_features
 
 
 def _join_gpus(
@@ -156,11 +170,21 @@ def _join_gpus(
         notes.append(Note(old.source, f"shows no GPU, but {new.source} shows {len(new.value)}"))
         return new
     if len(old.value) != len(new.value):
-        text = f"shows {len(new.value)} GPUs, but {old.source} shows {len(old.value)}, which are used"
-        notes.append(Note(new.source, text))
-        return old
+        longer, shorter = (new, old) if _all_within(old.value, new.value) else (old, new)
+        text = (
+            f"shows {len(shorter.value)} GPUs, but {longer.source} shows {len(longer.value)}, which are used"
+        )
+        notes.append(Note(shorter.source, text))
+        return longer
     pairs = zip(old.value, _same_order(old.value, new.value), strict=True)
     return Fact(tuple(_fill(gpu, other, notes) for gpu, other in pairs), old.source)
+
+
+def _all_within(few: tuple[GpuFacts, ...], many: tuple[GpuFacts, ...]) -> bool:
+    """Whether every GPU of a shorter list may be one of a longer one: its name is the same, or is cut."""
+    names = [gpu.label.rstrip(".").strip().lower() for gpu in few]
+    whole = [gpu.label.lower() for gpu in many]
+    return len(few) < len(many) and all(any(one.startswith(name) for one in whole) for name in names)
 
 
 def _same_order(known: tuple[GpuFacts, ...], more: tuple[GpuFacts, ...]) -> tuple[GpuFacts, ...]:
@@ -176,4 +200,6 @@ def _fill(gpu: GpuFacts, other: GpuFacts, notes: list[Note]) -> GpuFacts:
         used = f"{gpu.sm.source} says {gpu.sm.value}, which is used"
         text = f"says {other.sm.value} for {gpu.label}, but {used}"
         notes.append(Note(other.sm.source, text))
+    if gpu.name and other.name and gpu.name.value.endswith("..") and not other.name.value.endswith(".."):
+        gpu = replace(gpu, name=other.name)
     return GpuFacts(*(getattr(gpu, name) or getattr(other, name) for name in GpuFacts.__struct_fields__))

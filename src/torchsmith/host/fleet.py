@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import Catalog
-from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.document import MARK, from_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.given import Given
-from torchsmith.host.read_cluster import Node, load_json, read_nodes
+from torchsmith.host.node import Node
+from torchsmith.host.normalise import normalise
+from torchsmith.host.read_cluster import load_json, read_nodes
 from torchsmith.host.read_report import read_report, report_text
 
 SAMPLE = Path(__file__).with_name("sample.csv")
@@ -77,8 +78,8 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
             hint="an inventory is a CSV or JSON file, what scontrol or kubectl print, or a folder of reports",
         )
     else:
-        text = read_text(path).removeprefix("\ufeff")
-        nodes = read_nodes(text, path.name)
+        text = report_text(path).removeprefix("\ufeff")
+        nodes = read_nodes(normalise(text), path.name)
         if nodes:
             lost = (Unread(Where(f"{path.name}, {node.name}"), node.lost) for node in nodes if node.lost)
             return Fleet(tuple(_kinds(nodes)), tuple(lost))
@@ -218,7 +219,7 @@ def _read_folder(folder: Path) -> Fleet:
         for path in paths:
             try:
                 text = report_text(path)
-                nodes = read_nodes(text, path.name) or ()
+                nodes = read_nodes(normalise(text), path.name) or ()
                 if len(nodes) > 1:
                     kinds += _kinds(nodes)
                 else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,12 +12,20 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.catalog.names import FEW, find_cpu_by_name, parts_holding, parts_within, typo_of
+from torchsmith.catalog.names import (
+    FEW,
+    find_cpu_by_name,
+    nearest_names,
+    parts_holding,
+    parts_within,
+    typo_of,
+)
 from torchsmith.edge.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, merge, said
+from torchsmith.host.products import instance_of, retired_of_name, site_name
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_pci import OTHERS
-from torchsmith.host.resolve import gpu_of_name, resolve
+from torchsmith.host.resolve import gpu_of_name, host_of_name, resolve
 
 # Words that name accelerators of others than NVIDIA.
 OTHER_MAKERS = r"(?i)\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?|tpu|apple|intel|ascend)\b"
@@ -37,16 +46,20 @@ class Given(msgspec.Struct, frozen=True):
     def facts(self, catalog: Catalog, source: str) -> HostFacts:
         """The same as facts; a Problem names the word that nobody knows."""
         isa = by_name("instruction set", self.isa, catalog.isas) if self.isa else None
-        gpus = self.sm or self.gpu
+        rented = instance_of(self.gpu)
+        amd = rented is not None and rented.gpu.startswith("AMD")
+        gpus = self.sm or ("none" if amd else rented.gpu if rented else self.gpu)
         system = _system(self.system) if self.system else str(isa.platform) if isa else ""
+        system = system or (rented.system if rented else "")
         features = isa.needs if isa else None
         if self.features:
             features = frozenset(self.features.lower().replace(",", " ").split())
         return HostFacts(
             system=said(system, source),
-            driver=Fact(_driver(self.driver), source) if self.driver else None,
+            driver=Fact(_driver(self.driver, catalog), source) if self.driver else None,
             features=None if features is None else Fact(features, source),
             gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
+            others=Fact((rented.gpu,), source) if rented and amd else None,
             microarchitecture=Fact(find_cpu_name(self.cpu, catalog), source) if self.cpu else None,
         )
 
@@ -62,13 +75,29 @@ def gather(reports: Sequence[Path], given: Given, catalog: Catalog, limit: float
         from torchsmith.host.read_report import read_report_file
 
         known = merge(read_report_file(path) for path in reports)
-    elif given.cpu or given.system or given.isa:
+    elif given.cpu or given.system or given.isa or stated.system or _sits_elsewhere(stated, catalog):
         known = HostFacts()
     else:
         from torchsmith.host.detect import ThisMachine, detect
 
         known = detect(ThisMachine(), limit)
-    return resolve(_replace_facts(known, stated), catalog)
+    facts = resolve(_replace_facts(known, stated), catalog)
+    if stated.driver is not None and not (facts.gpus and facts.gpus.value):
+        gpu = GpuFacts(name=Fact(f"the GPU that driver {stated.driver.value} drives", stated.driver.source))
+        facts = replace(facts, gpus=Fact((gpu,), stated.driver.source))
+    return facts
+
+
+def _sits_elsewhere(stated: HostFacts, catalog: Catalog) -> bool:
+    """Whether a GPU that a person names cannot sit in the machine that this runs on: GH200 on x86_64."""
+    own = system_of_machine(platform.machine())
+    for gpu in stated.gpus.value if stated.gpus else ():
+        host = catalog.cpus.get(host_of_name(gpu.name.value, catalog)) if gpu.name else None
+        known = catalog.gpus.get(gpu.sm.value) if gpu.sm else None
+        platforms = (host.platform,) if host else known.platforms if known else (own,)
+        if own not in platforms:
+            return True
+    return False
 
 
 def _replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
@@ -100,11 +129,21 @@ def _system(word: str) -> str:
     return word.lower() if dash else system_of_machine(machine)
 
 
-def _driver(word: str) -> DriverVersion:
+def _driver(word: str, catalog: Catalog) -> DriverVersion:
     try:
-        return DriverVersion.parse(word)
+        driver = DriverVersion.parse(word)
     except BadValue as error:
-        raise Invalid(str(error)) from error
+        raise Invalid(str(error), hint="the Driver Version that nvidia-smi prints") from error
+    if driver.parts[0] < 20:
+        toolkit = next((one for version, one in catalog.cuda.items() if str(version) == word), None)
+        came = (
+            f"; CUDA {word} came with driver {toolkit.native_driver}"
+            if toolkit and toolkit.native_driver
+            else ""
+        )
+        hint = f"give the Driver Version that nvidia-smi prints{came}"
+        raise Invalid(f"{word} is a CUDA release, not a driver", hint=hint)
+    return driver
 
 
 _BETWEEN = re.compile(r"[;+,/&]|\band\b", re.IGNORECASE)
@@ -128,7 +167,11 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
         return GpuFacts(sm=Fact(Sm.parse(name.lower()), source))
     except BadValue:
         pass
-    if gpu_of_name(name, catalog) is None:
+    rented = instance_of(name)
+    name = rented.gpu if rented else name
+    if gpu_of_name(name, catalog) is None and gpu_of_name(site_name(name), catalog) is not None:
+        name = site_name(name)
+    if gpu_of_name(name, catalog) is None and retired_of_name(name) is None:
         raise NotKnown(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
     return GpuFacts(name=Fact(name, source))
 
@@ -141,7 +184,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     if several:
         return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
     parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
-    found = [part for part, _ in parts_holding(name, catalog)] or [typo_of(name, parts)]
+    found = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
     known = [part for part in found if part] if len(found) <= FEW else []
     hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
     return f"{hint} its architecture, such as sm89"
@@ -153,7 +196,10 @@ def find_cpu_name(words: str, catalog: Catalog) -> str:
     if cpu is not None:
         return cpu.name
     best = typo_of(words, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])
+    stem = re.match(r"[a-z]+", words.lower())
+    alike = [name for name in catalog.cpus if stem and re.fullmatch(rf"{stem[0]}\d*", name)]
     hint = f"did you mean {best}? Or give" if best else "give"
+    hint = f"there are {', '.join(alike)}; or give" if alike and not best else hint
     raise NotKnown(
         f"unknown CPU {words!r}",
         hint=f"{hint} what it runs: --isa avx2, or --features with the flags of its /proc/cpuinfo",

@@ -111,7 +111,8 @@ class Pick(msgspec.Struct, frozen=True):
     @property
     def served(self) -> bool:
         """Whether a variant runs here and every GPU has one that uses it."""
-        return self.found and not self.choice.unserved and not self.host.unknown_gpus
+        unused = self.choice.unserved or self.host.unknown_gpus or (self.host.others and not self.host.sms)
+        return self.found and not unused
 
 
 def pick(
@@ -164,6 +165,10 @@ def choose(host: Capability, ranking: Ranking) -> PickedVariants:
     """The one variant that runs on all GPUs where there is one, else the smallest set that does."""
     gpus = tuple(sm for sm in host.sms or () if any(sm in fit.used for fit in ranking.fits))
     unserved = tuple(sm for sm in host.sms or () if sm not in gpus)
+    if not gpus and host.unknown_gpus:
+        return PickedVariants(
+            (), unserved
+        )  # a build for the CPU would leave a GPU idle that may well be served
     if not gpus:
         return PickedVariants(tuple(Assigned(fit, ()) for fit in ranking.fits[:1]), unserved)
     return PickedVariants(tuple(_assign(_smallest_set(gpus, ranking.fits), gpus)), unserved)
@@ -214,7 +219,10 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
     for target, isa in product(targets, catalog.isas):
         variant = Variant(stack.lead, python, target, isa)
         decision = assess(variant, catalog)
-        if isinstance(decision, Accepted) and stack.exists(variant, catalog, decision.line.name):
+        if not isinstance(decision, Accepted) or not stack.exists(variant, catalog, decision.line.name):
+            continue
+        build = decision.line.build_for(variant.cuda)
+        if build is not None and build.style != "catalog":  # which nothing here can build
             yield Cell(variant, decision.line.name, decision.warnings)
 
 
@@ -245,6 +253,8 @@ def _wanted(
     served = {sm for fit in ranking.fits for sm in fit.exact}
     lacking = [sm for sm in host.sms or () if sm not in served]
     if not lacking and choice.variants:
+        return ()
+    if host.unknown_gpus and not host.sms:
         return ()
     fits = possible()
     best = [next((fit for fit in fits if sm in fit.exact), None) for sm in lacking]

@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from torchsmith.catalog import Catalog, GpuTarget, Sm, Workload
-from torchsmith.catalog.runs import Verdict, driver_runs, gpu_code_runs, isa_runs
+from torchsmith.catalog.runs import Verdict, driver_reaches, driver_runs, gpu_code_runs, isa_runs
 from torchsmith.host.resolve import Capability
 from torchsmith.matrix import Cell, Cuda, Flavor, Reason, Variant
 from torchsmith.matrix.cells import UNUSABLE
+
+BY_KIND = "cpu-kind"  # assumed of a CPU whose kind is known
 
 
 class Fits(msgspec.Struct, frozen=True):
@@ -70,6 +72,8 @@ class _Case:
 
 def judge(host: Capability, cell: Cell, catalog: Catalog) -> Fits | Misses:
     """Whether a cell runs on a machine, and why or why not."""
+    if host.conflict:
+        return Misses(cell, (Reason("conflict", host.conflict),))
     case = _Case(contra=[warning for warning in cell.warnings if warning.code == UNUSABLE])
     exact: tuple[Sm, ...] = ()
     compatible: tuple[Sm, ...] = ()
@@ -91,10 +95,17 @@ def _judge_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> N
     elif host.system != isa.platform:
         case.contra.append(Reason("system", f"it is for {isa.platform}, the machine is {host.system}"))
         return
-    if host.features is None:
-        case.provided.append(Reason("isa", f"the CPU has {', '.join(sorted(isa.needs))}"))
+    missing = isa.needs - (host.features or frozenset())
+    kind = catalog.cpus.get(host.kind)
+    if not missing or (host.features is not None and not host.cut):
+        case.add("isa", isa_runs(isa, host.features or frozenset()))
+    elif kind is None:
+        case.provided.append(Reason("isa", f"the CPU has {', '.join(sorted(missing))}"))
+    elif isa.name in kind.isas:
+        text = f"the CPU shows {', '.join(sorted(missing))}, as {kind.title} does"
+        case.provided.append(Reason(BY_KIND, text))
     else:
-        case.add("isa", isa_runs(isa, host.features))
+        case.contra.append(Reason("isa", f"{kind.title} does not run {isa.name}"))
 
 
 def _judge_gpus(
@@ -145,8 +156,11 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
     needed = max((toolkit.min_driver, *(gpu.min_driver for gpu in gpus)))
     cure = f"update the driver to {needed} or newer"
     case.add("driver", driver_runs(toolkit, host.driver), cure)
+    if driver_reaches(host.driver, needed) is None:
+        text = f"the driver is {needed} or newer ({host.driver} is a branch, whose first releases are older)"
+        case.provided.append(Reason("driver", text))
     for gpu in gpus:
-        if host.driver < gpu.min_driver:
+        if driver_reaches(host.driver, gpu.min_driver) is False:
             text = f"driver {host.driver} does not know {gpu.name}, which needs {gpu.min_driver} or newer"
             case.contra.append(Reason("driver", text, cure))
 
@@ -179,6 +193,7 @@ HARDNESS = {
     "no-gpu-facts": 6,
     "gpu-unknown": 6,
     "no-gpu": 8,
+    "conflict": HARDEST,
     "system": HARDEST,
 }
 
@@ -281,7 +296,8 @@ def asks_no_more(fit: Fits, other: Fits, catalog: Catalog) -> bool:
     own, theirs = catalog.isas[fit.variant.isa], catalog.isas[other.variant.isa]
     if fit.assumes("system") and not (other.assumes("system") and own.platform == theirs.platform):
         return False
-    if fit.assumes("isa") and not (other.assumes("isa") and own.needs <= theirs.needs):
+    cpu = other.assumes("isa") or other.assumes(BY_KIND)
+    if (fit.assumes("isa") or fit.assumes(BY_KIND)) and not (cpu and own.needs <= theirs.needs):
         return False
     if not fit.assumes("driver"):
         return True

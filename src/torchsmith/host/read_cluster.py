@@ -8,51 +8,49 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.edge.problem import Invalid, TooLarge, Where
-from torchsmith.edge.toml import read_kept
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
+from torchsmith.host.facts import Fact, HostFacts, said
+from torchsmith.host.node import Node
 from torchsmith.host.read_cpu import system_of_machine
+from torchsmith.host.read_kubernetes import LABELS, kubernetes_node, read_kubernetes_text
+from torchsmith.host.read_slurm import PBS, SINFO, SLURM, read_pbsnodes, read_scontrol, read_sinfo, slurm_node
 
-SLURM = r"^NodeName=\S+ "
 ANSIBLE = r"^\S+ \| [A-Z!]+ => \{"
 NODES_JSON = r'"(kind|gres|(ansible_)?architecture)"\s*:'
-MOST_GPUS = 64  # a machine with more is a record that is wrong, or counts slices
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One machine of a cluster."""
-
-    name: str
-    facts: HostFacts
-    lost: str = ""  # why nothing is known of it
 
 
 def read_nodes(text: str, source: str) -> list[Node] | None:
     """The machines of a cluster's record; None where the text is none."""
     if re.search(SLURM, text, re.MULTILINE):
-        return list(_slurm(text, f"{source} (scontrol)"))
+        return list(read_scontrol(text, f"{source} (scontrol)"))
     if re.search(ANSIBLE, text, re.MULTILINE):
         return list(_ansible_output(text, f"{source} (ansible)"))
-    if not text.lstrip().startswith("{") or not re.search(NODES_JSON, text):
-        return None
+    if text.lstrip().startswith("{") and re.search(NODES_JSON, text):
+        return _nodes_of_json(text, source)
+    if re.search(PBS, text, re.MULTILINE):
+        return list(read_pbsnodes(text, f"{source} (pbsnodes)")) or None
+    if re.search(LABELS, text):
+        return list(read_kubernetes_text(text, f"{source} (kubectl)")) or None
+    if re.search(SINFO, text, re.MULTILINE):
+        return list(read_sinfo(text, f"{source} (sinfo)")) or None
+    return None
+
+
+def _nodes_of_json(text: str, source: str) -> list[Node] | None:
     data = load_json(text, source)
     if not isinstance(data, dict):
         return None
     listed = data.get("nodes")
     slurm = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
     if any("gres" in item for item in slurm):
-        return [_slurm_node(item, f"{source} (scontrol --json)") for item in slurm]
+        return [slurm_node(item, f"{source} (scontrol --json)") for item in slurm]
     if data.get("kind") in ("List", "NodeList", "Node"):
         items = [data] if data["kind"] == "Node" else data.get("items")
         known = items if isinstance(items, list) else []
         nodes = [item for item in known if isinstance(item, dict) and item.get("kind", "Node") == "Node"]
-        return [_kubernetes(item, f"{source} (kubectl)") for item in nodes]
+        return [kubernetes_node(item, f"{source} (kubectl)") for item in nodes]
     return list(_ansible_json(data, source)) or None
 
 
@@ -64,111 +62,6 @@ def load_json(text: str, source: str) -> Any:
         raise Invalid(f"not valid JSON: {error.msg.lower()}", where=Where(source, error.lineno)) from error
     except RecursionError:
         raise TooLarge("brackets are nested too deeply", where=Where(source)) from None
-
-
-def _slurm(text: str, source: str) -> Iterator[Node]:
-    """`scontrol show node`, in paragraphs or with --oneliner."""
-    for record in re.split(r"^(?=NodeName=)", text, flags=re.MULTILINE)[1:]:
-        fields = dict(reversed(re.findall(r"(?:^|\s)(\w+)=(\S*)", record)))
-        names = {"NodeName": "name", "Arch": "architecture", "Gres": "gres"}
-        yield _slurm_node({names[key]: value for key, value in fields.items() if key in names}, source)
-
-
-def _slurm_node(item: Mapping[str, Any], source: str) -> Node:
-    """A node by the names that `scontrol --json` and slurmrestd give its fields."""
-    arch, gres = item.get("architecture"), item.get("gres")
-    return Node(
-        str(item.get("name") or item.get("hostname") or ""),
-        HostFacts(
-            system=Fact(system_of_machine(arch), source) if isinstance(arch, str) and arch else None,
-            gpus=_gres(gres, source) if isinstance(gres, str) else None,
-            notes=(Note(source, "Slurm tells neither CPU features nor the driver"),),
-        ),
-    )
-
-
-def _gres(text: str, source: str) -> Fact[tuple[GpuFacts, ...]]:
-    """Generic resources such as gpu:a100:4(S:0-1),shard:8; a type is part of the GPU's name, or what an
-    administrator called it."""
-    gpus: list[GpuFacts] = []
-    for entry in re.sub(r"\([^)]*\)", "", text).split(","):
-        found = re.fullmatch(r"gpu(?::([^:]*[^:\d][^:]*))?(?::(\d+))?", entry)
-        if found:
-            name = (found[1] or "").replace("_", " ")
-            gpu = GpuFacts(name=said(name, source))
-            gpus += [gpu] * min(int(found[2] or 1), MOST_GPUS)
-    return Fact(tuple(gpus), source)
-
-
-_GPU = "nvidia.com/gpu."
-_CPUID = "feature.node.kubernetes.io/cpu-cpuid."
-_MODEL = "feature.node.kubernetes.io/cpu-model."
-_PCI = "feature.node.kubernetes.io/pci-"
-WORDS = Path(__file__).with_name("kubernetes.toml")
-
-
-def _kubernetes(item: Mapping[str, Any], source: str) -> Node:
-    """A node with the labels of node feature discovery and of NVIDIA's GPU feature discovery."""
-    metadata = _table(item, "metadata")
-    labels = {key: str(value) for key, value in _table(metadata, "labels").items()}
-    arch = labels.get("kubernetes.io/arch") or _table(_table(item, "status"), "nodeInfo").get("architecture")
-    notes: list[Note] = []
-    words = read_kept(WORDS)
-    features = {
-        words["features"].get(word.lower(), word.lower())
-        for word in (key.removeprefix(_CPUID) for key in labels if key.startswith(_CPUID))
-    }
-    for word, others in words["implied"].items():
-        features.update(others if word in features else ())
-    vendor, *model = [labels.get(_MODEL + key, "") for key in ("vendor_id", "family", "id")]
-    id_ = "/".join([words["vendors"].get(vendor, vendor), *model])
-    facts = HostFacts(
-        system=Fact(system_of_machine(str(arch)), source) if arch else None,
-        cpu_id=Fact(id_, source) if vendor and all(model) else None,
-        features=said(frozenset(features), source),
-        driver=_label_driver(labels, source, notes),
-        gpus=_label_gpus(labels, _table(_table(item, "status"), "capacity"), source, notes),
-    )
-    for note in notes:
-        facts = facts.noting(note.source, note.text)
-    return Node(str(metadata.get("name", "a node without a name")), facts)
-
-
-def _table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = data.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _label_driver(labels: Mapping[str, str], source: str, notes: list[Note]) -> Fact[DriverVersion] | None:
-    """The whole version, or in parts as older releases of the discovery label it."""
-    parts = (labels.get(f"nvidia.com/cuda.driver.{part}", "") for part in ("major", "minor", "rev"))
-    text = labels.get("nvidia.com/cuda.driver-version.full") or ".".join(part for part in parts if part)
-    return driver_said(text, source, notes)
-
-
-def _label_gpus(
-    labels: Mapping[str, str], capacity: Mapping[str, Any], source: str, notes: list[Note]
-) -> Fact[tuple[GpuFacts, ...]] | None:
-    product = labels.get(f"{_GPU}product", "").replace("-", " ")
-    if product:
-        major, minor = labels.get(f"{_GPU}compute.major", ""), labels.get(f"{_GPU}compute.minor", "")
-        known = major.isdigit() and minor.isdigit() and len(minor) == 1
-        gpu = GpuFacts(
-            name=Fact(product, source),
-            sm=Fact(Sm.parse(f"{major}.{minor}"), source) if known and len(major) < 3 else None,
-            generation=said(labels.get(f"{_GPU}family", "").removesuffix("-lovelace").title(), source),
-            mig=Fact(True, source) if " MIG " in product else None,
-        )
-        many = labels.get(f"{_GPU}count", "1")
-        return Fact((gpu,) * min(int(many), MOST_GPUS) if many.isdigit() else (gpu,), source)
-    count = str(capacity.get("nvidia.com/gpu", "0"))
-    present = any(key.startswith(_PCI) and "10de" in key for key in labels) or count != "0"
-    if present or labels.get(f"{_GPU}present") == "true":
-        notes.append(Note(source, "shows an NVIDIA GPU without nvidia.com/gpu.product: which one is unknown"))
-        number = min(int(count), MOST_GPUS) if count.isdigit() and count != "0" else 1
-        return Fact((GpuFacts(),) * number, source)
-    # Who labels other PCI devices would have labelled a GPU.
-    return Fact((), source) if any(key.startswith(_PCI) for key in labels) else None
 
 
 def _ansible_output(text: str, source: str) -> Iterator[Node]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from torchsmith.host.facts import Fact, HostFacts, Note, said
+from torchsmith.host.products import known_features
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
 X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
@@ -39,6 +40,8 @@ ARM_CORE = "aarch64-linux"  # the system of an ARM core that names no features a
 LSCPU_ID = ("vendor id", "cpu family", "model", "stepping")
 CPUINFO_ID = ("vendor_id", "cpu family", "model", "stepping")
 CPUINFO_PART = ("cpu implementer", "cpu part")
+# Every x86_64 CPU of the last fifteen years has these.
+EARLY_X86 = frozenset({"pni", "ssse3", "cx16"})
 NO_NAMES = ("ARMv8", "AArch64")  # what stands as a model's name where there is none
 PATTERNS = {
     "cores": r"\n\s*\n",
@@ -48,6 +51,9 @@ PATTERNS = {
     "old arm core": r"^CPU architecture\s*:\s*[1-7]\b",
     "json row": r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"',
 }
+
+
+CUT = "the list of features is cut: what stands after the cut is unknown"
 
 
 def system_of_machine(machine: str) -> str:
@@ -67,6 +73,9 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
         return HostFacts(system=said(ARM_CORE if arm and not old else "", source), notes=tuple(notes))
     sets = {frozenset(core.get("flags", core.get("features", "")).lower().split()) for core in cores}
     features = frozenset.intersection(*sets)
+    cut = CUT in "".join(note.text for note in notes) or breaks_off(
+        cores[-1].get("flags", cores[-1].get("features", ""))
+    )
     if len(sets) > 1:
         notes.append(Note(source, "cores differ in their features: those that every core has are used"))
     name = cores[0].get("model name", "")
@@ -76,8 +85,20 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
         cpu_name=said(name if not name.startswith(NO_NAMES) else "", source),
         cpu_id=said(next(filter(None, ids), ""), source),
         features=Fact(features, source),
+        cut_features=Fact(True, source) if cut else None,
         notes=tuple(notes),
     )
+
+
+def breaks_off(text: str) -> bool:
+    """Whether a list of features is cut: it ends in dots or half a word, or lacks what every CPU has."""
+    words = text.lower().split()
+    if not words or words[-1].endswith(("..", "…")):
+        return bool(words)
+    known = set(words)
+    if "lm" in known and not known & EARLY_X86:
+        return True
+    return words[-1] not in known_features() and any(word.startswith(words[-1]) for word in known_features())
 
 
 def _id(fields: dict[str, str], labels: tuple[str, ...]) -> str:
@@ -97,7 +118,7 @@ def _drop_cut_line(text: str, source: str, notes: list[Note]) -> str:
     if re.search(PATTERNS["any features line"], head, re.MULTILINE):
         notes.append(Note(source, "the last line is cut and was not used"))
         return head + "\n"
-    notes.append(Note(source, "the list of features is cut: what stands after the cut counts as absent"))
+    notes.append(Note(source, CUT))
     return text.rpartition(" ")[0] + "\n"
 
 
@@ -120,7 +141,7 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
     for label, value in rows:
         words = set(value.lower().split())
         if len(words & X86_MARKS) >= 3 or len(words & ARM_MARKS) >= 3:
-            features = value
+            features = features or value
         elif value.lower() in MACHINES and not system:
             system = system_of_machine(value)
         elif label.lower() in LSCPU_ID:
@@ -131,12 +152,18 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
             perhaps_name = perhaps_name or value
     if not features:
         notes.append(Note(source, "holds no list of CPU features (the line that English lscpu calls Flags)"))
+    cut = bool(features) and (breaks_off(features) or text.endswith(features.rstrip().split()[-1]))
+    if cut:
+        notes.append(Note(source, CUT))
+        whole = features.rstrip().rstrip(".…").split()
+        features = " ".join(whole[:-1] if whole[-1] not in known_features() else whole)
     found = frozenset(features.lower().split())
     return HostFacts(
         system=said(system or _system_of(found), source),
         cpu_name=said(name or perhaps_name, source),
         cpu_id=said(_id(ids, LSCPU_ID) if ids.get("cpu family", "").isdigit() else "", source),
         features=said(found, source),
+        cut_features=Fact(True, source) if cut else None,
         notes=tuple(notes),
     )
 
@@ -170,3 +197,25 @@ def _json_rows(text: str) -> list[tuple[str, str]]:
             rows.append((str(row.get("field", "")).rstrip(":"), str(row.get("data") or "")))
             waiting = list(row.get("children", [])) + waiting
     return rows
+
+
+COREINFO = {"SSE4.2": "sse4_2", "FMA": "fma", "FMA3": "fma", "AVX-512-F": "avx512f"}
+
+
+def read_coreinfo(text: str, source: str = "Coreinfo") -> HostFacts:
+    """Sysinternals' Coreinfo and the like: a feature in each line, and whether the CPU has it.
+
+    What they do not list is unknown, so no list of theirs is a whole one.
+    """
+    rows = re.findall(r"^([A-Z][\w.-]+)\s+(\*|-|present|unavailable)(?=\s|$)", text, re.MULTILINE)
+    found = {
+        COREINFO.get(word, word.lower().replace("-", "")) for word, sign in rows if sign in ("*", "present")
+    }
+    name = re.search(rf"^.*{MAKERS}.*$", text, re.MULTILINE)
+    absent = {word.lower() for word, sign in rows if sign in ("-", "unavailable")}
+    return HostFacts(
+        cpu_name=said(name[0].strip() if name else "", source),
+        features=said(frozenset(found), source),
+        cut_features=Fact(True, source) if "avx" not in absent else None,
+        system=said("x86_64-linux" if found & {"sse2", "avx", "aes"} else "", source),
+    )

@@ -11,7 +11,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said, sm_said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, merge, said, sm_said
 
 FAILURES = (
     (
@@ -50,11 +50,12 @@ def _tag(name: str) -> str:
     return rf"<{name}>([^<]*)</{name}>"
 
 
+LIST = r"^\s*(GPU models and configuration\s*:\s*)?GPU ?\d+(, ?\d+)*: "
 SHAPES = (  # of nvidia-smi's output, the first that fits; else it is a table of commas
     ("none", r"No devices were found"),
     ("xml", r"<nvidia_smi_log"),
     ("query", r"NVSMI LOG|^\s*Product Name\s+:"),
-    ("list", r"^GPU \d+: "),
+    ("list", LIST),
     ("table", r"NVIDIA-SMI"),
 )
 PATTERNS = {
@@ -78,24 +79,34 @@ PATTERNS = {
     "file place": _column("Bus Location"),
     "address": r"([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b",
     "unit": r"\s*\[.*\]$",
-    "list gpu": r"GPU \d+: (.+?)(?: \(UUID.*)?$",
     "list mig": r"\s+MIG ",
-    "table driver": r"Driver Version:\s*(\S+)",
-    "table gpu": r"^\|\s+\d+\s{1,4}(\S.*?)\s+(?:On|Off|N/A)\s*\|(.*)$",
+    "table driver": r"(?:Driver|KMD) Version:\s*(\S+)",
+    "table gpu": r"^\s*\|\s+\d+\s{1,4}(?!\d|N/A)(\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM)\s*(?:\||$)(.*)$",
     "driver file": r"^NVRM version:.*?\s(\d{2,4}\.\d+(?:\.\d+)?)\s",
 }
+LISTED = re.compile(
+    r"(?:.*\bGPU models and configuration\s*:)?\s*GPU ?(\d+(?:, ?\d+)*): (.+?)(?: \(UUID.*)?$"
+)
+CAPABLE = re.compile(r"\s*GPU (\d+(?:, ?\d+)*) Compute Capability: (\d{1,2}\.\d)")
+VERSION = r"(?:NVIDIA System Management Interface -+\s?v|^\s*DRIVER version\s*:\s*)(\d{3}[\d.]*)"
 
 
 def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
-    """Any output of nvidia-smi: -q, -q -x, --format=csv, -L, or its table."""
-    for words, meaning in FAILURES:
-        if words in text:
-            return HostFacts(notes=(Note(source, meaning),))
-    if re.search(ABSENT_TOOL, text):
+    """Any output of nvidia-smi: -q, -q -x, --format=csv, -L, or its table; several are put together."""
+    failures = [Note(source, meaning) for words, meaning in FAILURES if words in text][:1]
+    shapes = [name for name, pattern in SHAPES if re.search(pattern, text, re.MULTILINE)]
+    if failures and shapes == ["table"]:
+        shapes = ["table"] if re.search(PATTERNS["table driver"], text) else []
+    elif not failures and re.search(ABSENT_TOOL, text) and not shapes:
         note = Note(source, "is not installed there: taken as a machine without an NVIDIA GPU")
         return HostFacts(gpus=Fact((), source), notes=(note,))
-    shape = next((name for name, pattern in SHAPES if re.search(pattern, text, re.MULTILINE)), "csv")
-    return _READERS[shape](text, source)
+    elif not failures or CSV_HEADER.search(text):
+        shapes += ["csv"] if not shapes or CSV_HEADER.search(text) else []
+    parts = [_READERS[shape](text, source) for shape in shapes]
+    version = re.search(VERSION, text, re.MULTILINE | re.IGNORECASE)
+    if version and not any(part.driver for part in parts):
+        parts.append(HostFacts(driver=driver_said(version[1], source, [])))
+    return merge([*parts, HostFacts(notes=tuple(failures))])
 
 
 def read_described(form: str, text: str, source: str) -> HostFacts:
@@ -141,19 +152,31 @@ def _address(text: str) -> str:
     return found[1].lower() if found else ""
 
 
+CSV_HEADER = re.compile(
+    r"^(?=[^\n]*,)[^\n]*(?<![\w.=\"])(?:compute_cap|driver_version|gpu_name|(?:^|, ?)name)"
+    r"(?: \[.*\])?\s*(?:,[^\n]*)?$",
+    re.MULTILINE,
+)
+
+
 def read_csv(text: str, source: str = "nvidia-smi --format=csv") -> HostFacts:
     """`nvidia-smi --query-gpu=... --format=csv`; without its header, cells are known by their form."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if any(row)]
     notes: list[Note] = []
-    header = _header(rows[0]) if rows else []
+    at = next((place for place, row in enumerate(rows) if len(row) > 1 and _header(row)), None)
+    header = _header(rows[at]) if at is not None else _header(rows[0]) if rows else []
     if header:
-        rows = rows[1:]
+        rows = rows[(at or 0) + 1 :]
     gpus, drivers = [], []
     for row in rows:
         if header and len(row) != len(header):
-            notes.append(Note(source, f"a row is cut and was not used: {', '.join(row)[:60]}"))
-            continue
+            if len(row) > 1:
+                notes.append(Note(source, f"a row is cut and was not used: {', '.join(row)[:60]}"))
+                continue
+            break  # what a person wrote below it
         cells = dict(zip(header, row, strict=True)) if header else dict(_by_form(row))
+        if not header and len(cells) < 2 and len(rows) > 1:
+            continue
         gpu, driver = _csv_gpu(cells, source, notes)
         drivers.append(driver)
         if gpu != GpuFacts():
@@ -172,7 +195,8 @@ def read_csv(text: str, source: str = "nvidia-smi --format=csv") -> HostFacts:
 def _header(row: list[str]) -> list[str]:
     """The columns' names without units, or nothing where the first row is data."""
     names = [re.sub(PATTERNS["unit"], "", cell) for cell in row]
-    return names if set(COLUMNS) & set(names) else []
+    command = any("=" in cell or "--" in cell for cell in row)
+    return names if set(COLUMNS) & set(names) and not command else []
 
 
 def _by_form(row: list[str]) -> Iterator[tuple[str, str]]:
@@ -207,15 +231,20 @@ def _csv_gpu(
 
 
 def read_list(text: str, source: str = "nvidia-smi -L") -> HostFacts:
-    """`nvidia-smi -L`: a line for each GPU, and one below it for each of its MIG instances."""
-    gpus: list[GpuFacts] = []
+    """`nvidia-smi -L`, and the same lines of other tools: a GPU or several, and its MIG instances."""
+    gpus: dict[str, GpuFacts] = {}
+    last = ""
     for line in text.splitlines():
-        found = re.match(PATTERNS["list gpu"], line)
-        if found:
-            gpus.append(GpuFacts(name=Fact(found[1], source)))
-        elif gpus and re.match(PATTERNS["list mig"], line):
-            gpus[-1] = replace(gpus[-1], mig=Fact(True, source))
-    return HostFacts(gpus=Fact(tuple(gpus), source))
+        if found := LISTED.match(line):
+            for last in re.split(r", ?", found[1]):
+                gpus.setdefault(last, GpuFacts(name=said(found[2].strip(), source)))
+        elif found := CAPABLE.match(line):
+            for number in re.split(r", ?", found[1]):
+                if number in gpus:
+                    gpus[number] = replace(gpus[number], sm=sm_said(found[2], source, []))
+        elif last and re.match(PATTERNS["list mig"], line):
+            gpus[last] = replace(gpus[last], mig=Fact(True, source))
+    return HostFacts(gpus=said(tuple(gpus.values()), source))
 
 
 def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
@@ -228,7 +257,9 @@ def read_table(text: str, source: str = "nvidia-smi") -> HostFacts:
         if name.endswith("..."):
             notes.append(Note(source, f"cuts the name {name!r}: nvidia-smi -q has it whole"))
         gpus.append(GpuFacts(name=Fact(name, source), address=_address(row[2])))
-    if driver and not gpus:
+    if gpus and re.search(r"\b(TCC/WDDM|WDDM|MCDM)\b", text):
+        notes.append(Note(source, "is that of Windows, where builds run in WSL2"))
+    if driver and not gpus and not re.search(r"^\s*GPU \d+: ", text, re.MULTILINE):
         notes.append(Note(source, CUT_TABLE))
     return HostFacts(
         driver=driver_said(driver[1], source, notes) if driver else None,

@@ -11,19 +11,22 @@ import msgspec
 from torchsmith.edge.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
 from torchsmith.host.document import MARK, read_document
 from torchsmith.host.facts import HostFacts, merge
+from torchsmith.host.mentions import mentioned
+from torchsmith.host.node import Node
+from torchsmith.host.normalise import decode, normalise
 from torchsmith.host.read_apple import read_sysctl, read_system_profiler
-from torchsmith.host.read_cluster import ANSIBLE, NODES_JSON, SLURM, Node, read_nodes
-from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
-from torchsmith.host.read_nvidia import ABSENT_TOOL, read_driver_file, read_nvidia_smi
-from torchsmith.host.read_pci import AMD_TOOLS, LSPCI, read_amd_tool, read_lspci
+from torchsmith.host.read_cluster import read_nodes
+from torchsmith.host.read_cpu import read_coreinfo, read_cpuinfo, read_lscpu
+from torchsmith.host.read_env import DEVICES, ENVIRONMENT, read_devices, read_environment
+from torchsmith.host.read_jetson import JETSON, read_jetson
+from torchsmith.host.read_nvidia import ABSENT_TOOL, LIST, read_driver_file, read_nvidia_smi
+from torchsmith.host.read_pci import AMD_TOOLS, ANY_LSPCI, LSPCI, read_amd_tool, read_lspci
 
 KNOWN = (
-    "lscpu, /proc/cpuinfo, nvidia-smi (-q, -q -x, -L or --query-gpu=... --format=csv), lspci,"
-    " system_profiler, scontrol show node, kubectl get node -o json, Ansible's setup, torchsmith host --json"
+    "lscpu, /proc/cpuinfo, nvidia-smi in any form, collect_env, deviceQuery, lspci, rocminfo, jetson_release,"
+    " system_profiler, scontrol, sinfo, pbsnodes, kubectl, Ansible's setup, torchsmith host --json"
 )
 
-COLOURS = r"\x1b\[[0-9;]*[A-Za-z]"  # of a terminal, which `script` and CI logs keep
-CLUSTERS = (SLURM, ANSIBLE, NODES_JSON)
 LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 
 
@@ -61,23 +64,42 @@ FORMS = (
         read_lscpu,
     ),
 )
+# More forms, which people paste rather than save.
+PASTED = (
+    ReportFormat("nvidia-smi", LIST, read_nvidia_smi),
+    ReportFormat("collect_env", ENVIRONMENT, read_environment),
+    ReportFormat("deviceQuery", DEVICES, read_devices),
+    ReportFormat("lspci", ANY_LSPCI, read_lspci),
+    ReportFormat("jetson_release", JETSON, read_jetson),
+    ReportFormat(
+        "Coreinfo",
+        r"^(AVX2?|FMA|SSE2|SSE4\.2)\s+[*-]\s|^(AVX2?|FMA3?|SSE2|AES)\s+(present|unavailable)\s*$",
+        read_coreinfo,
+    ),
+)
 
 
 def read_report(text: str, name: str) -> HostFacts:
-    """What a text says of a machine; a Problem where no known tool wrote it."""
-    text = re.sub(COLOURS, "", text.replace("\r\n", "\n").removeprefix("\ufeff"))
+    """What a text says of a machine: every reader sees all of it, and what they say is put together.
+
+    A Problem where nothing in it is of a tool that is known, nor names a GPU.
+    """
+    if re.search(FORMS[0].pattern, text):
+        return read_document(text.removeprefix("\ufeff"), name)
+    text = normalise(text)
     nodes = read_nodes(text, name)
-    if nodes is not None:
-        return _only(nodes, name)
-    forms = [form for form in FORMS if re.search(form.pattern, text, re.MULTILINE)]
-    if forms and forms[0].tool == "torchsmith host":
-        return read_document(text, name)
-    if any(form.tool == "lscpu" for form in forms) and any(form.tool == "/proc/cpuinfo" for form in forms):
+    parts = [_only(nodes, name)] if nodes is not None else []
+    forms = {form.tool: form for form in (*FORMS, *PASTED) if re.search(form.pattern, text, re.MULTILINE)}
+    if {"lscpu", "/proc/cpuinfo"} <= forms.keys():
         # A cpuinfo's own Features line looks like lscpu's; the field names tell them apart.
-        forms = [form for form in forms if form.tool != "lscpu"]
-    if not forms:
+        del forms["lscpu"]
+    if nodes is not None and text.lstrip().startswith("{"):
+        return parts[0]
+    facts = mentioned(
+        text, merge([*parts, *(form.read(text, f"{name} ({form.tool})") for form in forms.values())]), name
+    )
+    if facts == HostFacts() and not forms:
         raise Invalid(f"cannot tell which tool wrote {name}", hint=f"known reports: {KNOWN}")
-    facts = merge(form.read(text, f"{name} ({form.tool})") for form in forms)
     return facts if facts != HostFacts() else facts.noting(name, "says nothing that could be used: it is cut")
 
 
@@ -97,7 +119,7 @@ def report_text(path: Path) -> str:
     try:
         if path.stat().st_size > LARGEST:
             raise TooLarge(f"{path} is too large to be a report ({path.stat().st_size / 1e6:.0f} MB)")
-        text = path.read_bytes().decode(errors="replace")
+        text = decode(path.read_bytes())
     except OSError as error:
         raise CannotRead(f"cannot read {path}: {error.strerror}") from error
     if not text.strip():

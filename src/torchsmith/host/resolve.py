@@ -11,10 +11,14 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, Gpu
 from torchsmith.catalog.axes import DriverVersion, Sm
+from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.runs import isa_runs
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
+from torchsmith.host.products import name_words, retired_of_name
 
 CATALOG = "the catalog"
+CONFLICT = "a contradiction"
+UNKNOWN = "its architecture is unknown"
 # Words that only the features of one kind of CPU hold.
 KINDS = {"x86_64-linux": {"sse2", "avx", "lm"}, "aarch64-linux": {"asimd", "asimddp", "atomics"}}
 
@@ -27,6 +31,10 @@ class Capability(msgspec.Struct, frozen=True):
     driver: DriverVersion | None = None
     sms: tuple[Sm, ...] | None = None  # of its GPUs, each once; empty: it has none
     unknown_gpus: tuple[str, ...] = ()  # GPUs whose architecture nobody knows, by name
+    cut: bool = False  # the features are those of a list that breaks off: what it does not name is unknown
+    kind: str = ""  # the microarchitecture, where features are unknown or cut
+    others: tuple[str, ...] = ()  # accelerators of other makers
+    conflict: str = ""  # two facts that cannot both be true
 
 
 def capability_of(facts: HostFacts) -> Capability:
@@ -38,12 +46,20 @@ def capability_of(facts: HostFacts) -> Capability:
         driver=facts.driver.value if facts.driver else None,
         sms=tuple(sorted({gpu.sm.value for gpu in gpus if gpu.sm})) if facts.gpus else None,
         unknown_gpus=tuple(dict.fromkeys(gpu.label for gpu in gpus if gpu.sm is None)),
+        cut=facts.cut_features is not None,
+        kind=facts.microarchitecture.value if facts.microarchitecture and not _whole(facts) else "",
+        others=facts.others.value if facts.others else (),
+        conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
     )
+
+
+def _whole(facts: HostFacts) -> bool:
+    return facts.features is not None and facts.cut_features is None
 
 
 def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """The facts with what the catalog adds, and a note wherever two of them cannot both be true."""
-    facts = _name_cpu(facts, catalog)
+    facts = _cpu_of_gpus(_name_cpu(facts, catalog), catalog)
     facts = _features_of_cpu(facts, catalog)
     facts = _check_features(facts)
     facts = _check_hidden(facts, catalog)
@@ -84,11 +100,56 @@ def _name_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     if cpu is not None and facts.cpu_id is not None:
         source = f"{facts.cpu_id.source}, {facts.cpu_id.value}"
         return replace(facts, microarchitecture=Fact(cpu.name, source))
+    if facts.microarchitecture is None and facts.cpu_name is not None:
+        named = cpu_of_name(facts.cpu_name.value, catalog)
+        if named is not None:
+            source = f"{facts.cpu_name.source}, {facts.cpu_name.value}"
+            facts = replace(facts, microarchitecture=Fact(named.name, source))
     if facts.microarchitecture is None or facts.microarchitecture.value in catalog.cpus:
         return facts
     said = facts.microarchitecture
     names = [known.name for known in catalog.cpus.values() if known.archspec == said.value]
     return replace(facts, microarchitecture=Fact(names[0], said.source)) if names else facts
+
+
+def _cpu_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
+    """The CPU that a GPU is soldered to, where nothing else tells of a CPU: Grace of a GH200."""
+    if facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features or not facts.gpus:
+        return facts
+    for gpu in facts.gpus.value:
+        host = host_of_name(gpu.name.value, catalog) if gpu.name else None
+        cpu = host or _only_cpu(gpu.sm.value if gpu.sm else None, catalog)
+        if cpu:
+            return replace(facts, microarchitecture=Fact(cpu, f"{CATALOG}, by {gpu.label}"))
+    return facts
+
+
+def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
+    gpu = catalog.gpus.get(sm) if sm else None
+    return gpu.cpus[0] if gpu and len(gpu.cpus) == 1 else ""
+
+
+def beside_gpu(host: Capability, gpu: Gpu, catalog: Catalog) -> Capability:
+    """A machine with what a GPU says of it: that it cannot be there, and the CPU that it comes with."""
+    if host.system is not None and host.system not in gpu.platforms:
+        return replace(host, conflict=f"{gpu.name} is found on {' and '.join(gpu.platforms)} alone")
+    cpu = catalog.cpus.get(_only_cpu(gpu.sm, catalog))
+    if cpu is None or host.features is not None:
+        return host
+    features = frozenset[str]().union(*(catalog.isas[isa].needs for isa in cpu.isas))
+    return replace(host, features=features, system=str(cpu.platform))
+
+
+def host_of_name(name: str, catalog: Catalog) -> str:
+    """The CPU that comes with a GPU, by the GPU's name; empty where it sits in any machine."""
+    words = _words(name)
+    for gpu in catalog.gpus.values():
+        for part, cpu in gpu.superchips.items():
+            own = _words(part)
+            if any(words[at : at + len(own)] == own for at in range(len(words) - len(own) + 1)):
+                return cpu
+    found = gpu_of_name(name, catalog)
+    return found.cpus[0] if found and len(found.cpus) == 1 else ""
 
 
 def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
@@ -98,7 +159,8 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
         return facts
     by_cpu = None if cpu.mac else Fact(str(cpu.platform), f"{CATALOG}, by {cpu.name}")
     system = facts.system or by_cpu
-    if facts.features is not None or facts.cpu_id is not None:
+    read = facts.cpu_id is not None or facts.cpu_name is not None
+    if facts.features is not None or read:
         return replace(facts, system=system)
     features = frozenset[str]().union(*(catalog.isas[isa].needs for isa in cpu.isas))
     return replace(facts, system=system, features=Fact(features, f"{CATALOG}, by {cpu.name}"))
@@ -122,7 +184,7 @@ def _check_features(facts: HostFacts) -> HostFacts:
 def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """Say when a CPU shows less than its kind has, as virtual machines do."""
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
-    if cpu is None or facts.features is None:
+    if cpu is None or facts.features is None or facts.cut_features is not None:
         return facts
     shown = facts.features.value
     hidden = [isa for isa in cpu.isas if not isa_runs(catalog.isas[isa], shown)]
@@ -143,12 +205,18 @@ def _resolve_gpu(gpu: GpuFacts, catalog: Catalog, notes: list[Note]) -> GpuFacts
             text = f"says {gpu.sm.value} for {gpu.label}, {listed}"
             notes.append(Note(gpu.sm.source, text))
         return gpu
+    retired = retired_of_name(gpu.name.value) if gpu.name and named is None else None
+    if retired is not None:
+        return replace(gpu, sm=Fact(retired.sm, f"products that are too old, by the name {gpu.label}"))
     if named is None:
-        notes.append(Note(CATALOG, f"does not know {gpu.label}: its architecture is unknown"))
+        if gpu.name is not None:
+            notes.append(
+                Note(gpu.name.source, f"names {gpu.label}, which {CATALOG} does not know: {UNKNOWN}")
+            )
         return gpu
     generation = gpu.generation.value if gpu.generation else named.generation
     if not _same_generation(generation, named.generation):
-        text = f"calls {gpu.label} {generation}, which {CATALOG} does not: its architecture is unknown"
+        text = f"calls {gpu.label} {generation}, which {CATALOG} does not: {UNKNOWN}"
         notes.append(Note(gpu.generation.source if gpu.generation else CATALOG, text))
         return gpu
     return replace(gpu, sm=Fact(named.sm, f"{CATALOG}, by the name {gpu.label}"))
@@ -161,6 +229,8 @@ def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
     A part inside a longer one does not count: RTX PRO 6000 in RTX PRO 6000 Blackwell. Of a name that ends in
     dots the whole words count, unless the cut one may begin a part of another kind.
     """
+    if not _explained(name):
+        return None
     cut = re.fullmatch(r"(.*?)([A-Za-z0-9]*)\.{2,}", name, re.DOTALL) if name.endswith("..") else None
     if cut is None:
         return _gpu_of_words(_words(name), catalog)
@@ -171,6 +241,17 @@ def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
         if other != gpu and any(part[n].startswith(cut[2].lower()) for n in begun):
             return None
     return gpu
+
+
+def _explained(name: str) -> bool:
+    """Whether all long words of a name are those of GPUs: a2-highgpu-1g merely holds the name of one."""
+    long = [
+        word
+        for word in re.findall(r"[a-z]{5,}", re.sub(r"\.{2,}$", "", name.lower()))
+        if word not in name_words()
+    ]
+    cut = name.endswith("..")
+    return all(cut and any(known.startswith(word) for known in name_words()) for word in long)
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -214,17 +295,20 @@ def _same_generation(said: str, known: str) -> bool:
 
 
 def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """An integrated GPU says which system it sits in; one that cannot sit there is a contradiction."""
-    for sm in capability_of(facts).sms or ():
-        gpu = catalog.gpus.get(sm)
-        if gpu is None:
+    """A product that is found in one system alone says which; another one, or another CPU, contradicts it."""
+    for gpu in facts.gpus.value if facts.gpus else ():
+        known = catalog.gpus.get(gpu.sm.value) if gpu.sm else None
+        if known is None:
             continue
-        if facts.system is None and len(gpu.platforms) == 1:
-            facts = replace(facts, system=Fact(gpu.platforms[0], f"{CATALOG}, by {gpu.name}"))
-        elif facts.system is not None and facts.system.value not in gpu.platforms:
-            only = " and ".join(gpu.platforms)
-            text = f"says {facts.system.value}, but {gpu.name} ({gpu.title}) is found on {only} alone"
-            facts = facts.noting(facts.system.source, text)
+        cpu = catalog.cpus.get(host_of_name(gpu.name.value, catalog)) if gpu.name else None
+        platforms = (cpu.platform,) if cpu else known.platforms
+        title = gpu.label if gpu.name else f"{known.name} ({known.title})"
+        if facts.system is None and len(platforms) == 1:
+            facts = replace(facts, system=Fact(platforms[0], f"{CATALOG}, by {title}"))
+        elif facts.system is not None and facts.system.value not in platforms:
+            only = " and ".join(platforms)
+            text = f"{facts.system.source} says {facts.system.value}, but {title} is found on {only} alone"
+            facts = facts.noting(CONFLICT, text)
     return facts
 
 

@@ -4,35 +4,66 @@ from __future__ import annotations
 
 import msgspec
 
-from torchsmith.catalog import Catalog, GpuTarget, Sm
+from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.facts import Wheel
-from torchsmith.catalog.runs import driver_runs, gpu_code_runs
+from torchsmith.catalog.runs import Runs, RunsNot, driver_reaches, driver_runs, gpu_code_runs
+from torchsmith.host.products import retired_gpus
 from torchsmith.host.resolve import Capability
 
 
 class Stock(msgspec.Struct, frozen=True):
-    """A wheel that runs here, and what it lacks against a build made for the machine."""
+    """A wheel that runs here, what it lacks against a build for the machine, and what must be true."""
 
     wheel: Wheel
     losses: tuple[str, ...]
+    provided: tuple[str, ...] = ()
 
 
 def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
-    """The newest release's wheel that uses every GPU here with this driver, else the one for the CPU."""
+    """The newest release's wheel that uses every GPU here with this driver, else the one for the CPU.
+
+    The least demanding one where the driver is unknown; None where a GPU is there and nobody knows which.
+    """
+    if host.conflict or (host.unknown_gpus and not host.sms):
+        return None
     mine = [wheel for wheel in catalog.wheels.values() if host.system in (None, wheel.system)]
+    assumed: tuple[str, ...] = ()
     if host.system is None:
         mine = [wheel for wheel in mine if wheel.system == "x86_64-linux"]
+        assumed = ("the machine is x86_64-linux",)
     sms = host.sms or ()
+    able = []
     for wheel in mine:
         if wheel.cuda is not None and sms:
             losses = _gpu_losses(wheel, sms, host, catalog)
             if losses is not None:
-                return Stock(wheel, (*losses, *_other_losses(wheel)))
+                provided = (*assumed, *_driver_condition(wheel, sms, host, catalog))
+                able.append(Stock(wheel, (*losses, *_other_losses(wheel)), provided))
+    if able:
+        return min(able, key=lambda stock: (len(stock.provided), _asked(stock.wheel, host, catalog)))
     for wheel in mine:
         if wheel.cuda is None:
             idle = (f"{', '.join(map(str, sms))} stays idle: no stock wheel uses it with this driver",)
-            return Stock(wheel, (*(idle if sms else ()), *_other_losses(wheel)))
+            return Stock(wheel, (*(idle if sms else ()), *_other_losses(wheel)), assumed)
     return None
+
+
+def _asked(wheel: Wheel, host: Capability, catalog: Catalog) -> tuple[int, ...]:
+    """What a wheel asks of a driver that nobody knows; nothing where it is known."""
+    return catalog.cuda[wheel.cuda].min_driver.parts if wheel.cuda and host.driver is None else ()
+
+
+def _driver_condition(
+    wheel: Wheel, sms: tuple[Sm, ...], host: Capability, catalog: Catalog
+) -> tuple[str, ...]:
+    """What the driver must be, where that is not known; pick says the same of a build for that CUDA."""
+    assert wheel.cuda is not None
+    least = catalog.cuda[wheel.cuda].min_driver
+    known = [gpu.min_driver for sm in sms if (gpu := catalog.gpus.get(sm))]
+    needed = max((least, *known))
+    if host.driver is None:
+        return () if known and max(known) >= least else (f"the driver is {least} or newer",)
+    return (f"the driver is {needed} or newer",) if driver_reaches(host.driver, needed) is None else ()
 
 
 def _gpu_losses(
@@ -41,24 +72,44 @@ def _gpu_losses(
     """What the GPUs lose; None where one of them, or the driver, does not run it."""
     assert wheel.cuda is not None
     toolkit = catalog.cuda.get(wheel.cuda)
-    if toolkit is None or (host.driver is not None and not driver_runs(toolkit, host.driver)):
+    runs = driver_runs(toolkit, host.driver) if toolkit and host.driver is not None else None
+    if toolkit is None or isinstance(runs, RunsNot):
         return None
     losses = []
     for sm in sms:
-        gpu = catalog.gpus.get(sm)
-        if gpu is None or (host.driver is not None and host.driver < gpu.min_driver):
+        gpu = catalog.gpus.get(sm) or _retired(sm)
+        if gpu is None or (host.driver is not None and driver_reaches(host.driver, gpu.min_driver) is False):
             return None
         if sm in wheel.sms:
             continue
         known = catalog.gpus
         near = [one for one in wheel.sms if gpu_code_runs("cubin", GpuTarget(one), known.get(one), gpu)]
-        if near:
+        if near and not gpu.tegra:
             losses.append(f"{sm} runs code that was compiled for {max(near)}")
         elif wheel.ptx is not None and gpu_code_runs("ptx", GpuTarget(wheel.ptx), None, gpu):
+            if isinstance(runs, Runs) and runs.how == "compatible":
+                return None  # a driver compiles PTX of its own CUDA and older ones alone
             losses.append(f"the driver compiles code of {wheel.ptx} for {sm} at the first start")
         else:
             return None
     return tuple(losses)
+
+
+def _retired(sm: Sm) -> Gpu | None:
+    """A GPU that builds here have left behind, as far as wheels of PyTorch may still run on it."""
+    known = retired_gpus().get(sm)
+    if known is None or known.min_driver is None:
+        return None
+    return Gpu(
+        sm=sm,
+        generation=known.generation,
+        title=known.generation,
+        parts=(),
+        platforms=("x86_64-linux",),
+        min_driver=known.min_driver,
+        tegra=known.tegra,
+        source=known.source,
+    )
 
 
 def _other_losses(wheel: Wheel) -> tuple[str, ...]:

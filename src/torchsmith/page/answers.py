@@ -17,7 +17,7 @@ from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
 from torchsmith.host.given import Given
 from torchsmith.host.pick import choose, stack_of
 from torchsmith.host.rank import Ranking, rank
-from torchsmith.host.resolve import Capability, capability_of, resolve
+from torchsmith.host.resolve import Capability, beside_gpu, capability_of, resolve
 from torchsmith.matrix import Cell
 
 NO_GPU = "none"
@@ -101,6 +101,8 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         with_gpu = _able(Capability(sms=sms), own, catalog)
         for kind in kinds.all:
             host = replace(kind, sms=sms)
+            for gpu in gpus:
+                host = beside_gpu(host, gpu, catalog)
             able = _able(host, with_gpu, catalog)
             yield [
                 [answer(replace(host, driver=driver), able, name) for name in offered.workloads]

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from torchsmith.catalog import Catalog, Sm
+from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import columns, exit_if, paint, print_json, warn, write
 from torchsmith.cli.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
@@ -17,11 +18,14 @@ from torchsmith.cli.params import Option
 from torchsmith.edge.problem import Conflict, Incomplete, by_name
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command, stand_here
+from torchsmith.host.facts import GpuFacts, Note
 from torchsmith.host.pick import Assigned, Pick, pick
+from torchsmith.host.products import retired_gpus
 from torchsmith.host.rank import Fits, why_after
-from torchsmith.host.resolve import known_isas
+from torchsmith.host.read_pci import OTHERS
+from torchsmith.host.resolve import UNKNOWN, known_isas
 from torchsmith.host.stock import stock_wheel
-from torchsmith.matrix import Variant
+from torchsmith.matrix import Cell, Rejected, Variant, assess
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 
@@ -65,6 +69,8 @@ def run(
     cells = opened.select(selectors or []).cells if whole else opened.cells_of(catalog.torch)
     use = by_name("workload", workload, catalog.workloads)
     answer = pick(facts, cells, catalog, use, package or (), None if whole else opened.has)
+    if answer.host.conflict:
+        raise Conflict(answer.host.conflict, hint="the product decides the system: correct the other one")
     here = stand_here(opened.root, org or opened.settings.org)
     if manifest:
         print_manifest(answer, catalog, here.org)
@@ -76,14 +82,15 @@ def run(
         print_pick(answer, catalog, here, opened.adds)
         if explain:
             print_explanations(answer, catalog)
-        for note in answer.facts.notes:
-            warn(f"note: {note}")
+        shown = [note for note in answer.facts.notes if not _names_gpu(note) or answer.found]
+        print_notes(shown, everything=explain)
     if create is not None:
         write_missing(create, answer, catalog)
     exit_if(not answer.served)
 
 
 NEAREST = 3
+NOTES = 3
 NEW_LINE = "\n" + " " * 10  # a shell reads on after &&
 FileOf = Callable[[Variant], str]  # the file to which a cell can be added; empty: none
 
@@ -97,11 +104,13 @@ def print_pick(pick: Pick, catalog: Catalog, here: Surroundings, file: FileOf) -
         _print_missing(pick, catalog)
         _print_wanted(pick, here, file)
     for one in pick.choice.variants:
-        _print_assigned(one, pick, here)
+        _print_assigned(one, pick, catalog, here)
     if len(pick.choice.variants) > 1:
         write("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use")
         write()
-    if pick.host.sms is None:
+    if pick.host.others and not pick.host.sms:
+        write(f"{', '.join(pick.host.others)}: {OTHERS}; PyTorch has wheels for ROCm", "yellow")
+    elif pick.host.sms is None and pick.found:
         unknown = "the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu"
         write(unknown, "yellow")
     for sm, fit in pick.exact:
@@ -132,7 +141,7 @@ def _machine(pick: Pick, catalog: Catalog) -> str:
     return "; ".join(words)
 
 
-def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
+def _print_assigned(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> None:
     fit = one.fit
     whom = f"  for {', '.join(map(str, one.gpus))}" if len(pick.choice.variants) > 1 else ""
     write(paint(fit.variant.name, "bold green") + whom)
@@ -148,6 +157,8 @@ def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
         write(f"  instruction sets for {pick.workload.name} use, the best first: {', '.join(able)}")
     for warning in fit.unproved:
         write(f"  not proved: {warning}", "yellow")
+    if older := why_older(fit.cell, catalog):
+        write(f"  {older}")
     own = tuple(name for name in pick.companions if name.endswith(fit.variant.cell))
     if own:
         write(f"  with {', '.join(own)}")
@@ -156,7 +167,7 @@ def _print_assigned(one: Assigned, pick: Pick, here: Surroundings) -> None:
     install = install_command(fit.variant, here.org)
     _print_commands(
         ({"install": install} if install else {})
-        | build_commands(fit.variant, here, also=pick.also(fit.variant))
+        | build_commands(fit.variant, where_built(fit.cell, here, catalog), also=pick.also(fit.variant))
     )
     write()
 
@@ -171,24 +182,55 @@ def _print_missing(pick: Pick, catalog: Catalog) -> None:
     host = pick.host
     systems = sorted({isa.platform for isa in catalog.isas.values()})
     if host.system is not None and host.system not in systems:
-        write(f"no variant runs on {host.system}: all of them are for {' or '.join(systems)}")
+        wsl = "; Windows runs them in WSL2" if host.system.endswith("-windows") else ""
+        write(f"no variant runs on {host.system}: all of them are for {' or '.join(systems)}{wsl}")
         return
     if pick.found and not pick.choice.unserved and not host.unknown_gpus:
         return
     if not pick.ranking.fits and not pick.ranking.misses:
         write(f"no cell of this matrix has {' and '.join(map(str, pick.stack))}")
+    elif host.unknown_gpus and not host.sms:
+        _print_unknown(pick)
+        return
     elif pick.choice.unserved:
-        write(f"no variant of this matrix uses {_titles(pick.choice.unserved, catalog)}; the nearest:")
+        for sm in pick.choice.unserved:
+            if sm in retired_gpus():
+                write(f"{_titles((sm,), catalog)}: {retired_gpus()[sm].ended}", "yellow")
+        left = tuple(sm for sm in pick.choice.unserved if sm not in retired_gpus())
+        if not left:
+            return
+        write(f"no variant of this matrix uses {_titles(left, catalog)}; the nearest:")
     elif host.unknown_gpus:
-        write(f"the architecture of {', '.join(host.unknown_gpus)} is unknown: give it, as in --gpu sm89")
+        _print_unknown(pick)
         return
     else:
         write("no variant of this matrix runs on this machine; the nearest:")
     for miss in _nearest(pick):
         write(f"  {paint(miss[0], 'bold')}")
         write(f"    {miss[1]}")
-    for left in pick.barred:
-        write(f"{left.variant.name} cannot be: {'; '.join(map(str, left.reasons))}", "yellow")
+    for out in pick.barred:
+        write(f"{out.variant.name} cannot be: {'; '.join(map(str, out.reasons))}", "yellow")
+
+
+def _print_unknown(pick: Pick) -> None:
+    """GPUs that are there and that nobody understood: which, and the line that shows them."""
+    names = [name for name in pick.host.unknown_gpus if name != GpuFacts().label]
+    which = (
+        f"the architecture of {', '.join(names)} is unknown"
+        if names
+        else "there is a GPU, and not known which"
+    )
+    write(f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89", "yellow")
+    for note in filter(_names_gpu, pick.facts.notes):
+        write(f"  {note}")
+    write("  for the CPU alone: --gpu none")
+
+
+def _names_gpu(note: Note) -> bool:
+    """Whether a note is about a GPU that was seen and not understood."""
+    return (
+        "shows an NVIDIA GPU" in note.text or "it is taken from" in note.text or note.text.endswith(UNKNOWN)
+    )
 
 
 def _nearest(pick: Pick) -> list[tuple[str, str]]:
@@ -207,6 +249,8 @@ def _print_wanted(pick: Pick, here: Surroundings, file: FileOf) -> None:
         compatible = pick.found and not pick.choice.unserved
         better = "would be compiled for this GPU" if compatible else "would run here"
         write(f"{paint(fit.variant.name, 'bold green')} {better}; to make it:")
+        for reason in fit.provided:
+            write(f"  provided that {reason}", "yellow")
         for warning in fit.unproved:
             write(f"  not proved: {warning}", "yellow")
         if file(fit.variant):
@@ -219,9 +263,13 @@ def _print_wanted(pick: Pick, here: Surroundings, file: FileOf) -> None:
 def _print_stock(pick: Pick, catalog: Catalog) -> None:
     found = stock_wheel(pick.host, catalog)
     if found is None:
+        if pick.host.system and pick.host.system.endswith("-darwin"):
+            write("PyTorch's own wheel runs on macOS, on Apple's GPUs too (MPS): pip install torch")
         return
     kind = f"CUDA {found.wheel.cuda}" if found.wheel.cuda else "the CPU alone"
     write(f"without a build of your own: PyTorch's wheel of {found.wheel.torch} for {kind}", "bold")
+    for text in found.provided:
+        write(f"  provided that {text}", "yellow")
     for text in found.losses:
         write(f"  what you lose: {text}")
     if found.wheel.unproved:
@@ -230,8 +278,38 @@ def _print_stock(pick: Pick, catalog: Catalog) -> None:
 
 
 def _titles(sms: tuple[Sm, ...], catalog: Catalog) -> str:
-    known = catalog.gpus
-    return ", ".join(f"{sm} ({known[sm].title})" if sm in known else str(sm) for sm in sms)
+    old = {sm: f"{one.generation}" for sm, one in retired_gpus().items()}
+    titles = old | {sm: gpu.title for sm, gpu in catalog.gpus.items()}
+    return ", ".join(f"{sm} ({titles[sm]})" if sm in titles else str(sm) for sm in sms)
+
+
+def why_older(cell: Cell, catalog: Catalog) -> str:
+    """Why a cell is not of the newest torch that is known here; empty where it is."""
+    lines = [line for line in catalog.lines.values() if line.torch and line.flavor == cell.variant.flavor]
+    newest = max(lines, key=lambda line: version_key(line.torch), default=None)
+    own = catalog.lines.get(cell.line)
+    if newest is None or own is None or not own.torch or version_key(own.torch) >= version_key(newest.torch):
+        return ""
+    decision = assess(cell.variant, catalog, newest.name)
+    reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
+    why = reasons[0].text if reasons else "this matrix does not ask for it"
+    return f"torch {own.torch}; {newest.torch} is the newest known: {why}"
+
+
+def where_built(cell: Cell, here: Surroundings, catalog: Catalog) -> Surroundings:
+    """The tools that can build a cell: one whose packages come from Flox' catalog has no nixpkgs for Nix."""
+    line = catalog.lines.get(cell.line)
+    build = line.build_for(cell.variant.cuda) if line else None
+    return msgspec.structs.replace(here, nix=False) if build and build.style == "catalog" else here
+
+
+def print_notes(notes: Sequence[Note], *, everything: bool) -> None:
+    """What was not used, and why: the first few, unless all of them are asked for."""
+    shown = notes if everything or len(notes) <= NOTES else notes[: NOTES - 1]
+    for note in shown:
+        warn(f"note: {note}")
+    if len(shown) < len(notes):
+        warn(f"note: {len(notes) - len(shown)} more: --explain")
 
 
 def print_explanations(pick: Pick, catalog: Catalog) -> None:
@@ -273,6 +351,7 @@ class StockRow(msgspec.Struct, frozen=True):
     cuda: str
     command: str
     losses: Sequence[str]
+    provided: Sequence[str] = ()
 
 
 class CreateRow(msgspec.Struct, frozen=True):
@@ -281,6 +360,7 @@ class CreateRow(msgspec.Struct, frozen=True):
     name: str
     steps: list[str]
     unproved: list[str]
+    provided: list[str] = []
 
 
 class OtherRow(msgspec.Struct, frozen=True):
@@ -313,7 +393,7 @@ def pick_json(pick: Pick, catalog: Catalog, here: Surroundings) -> PickDocument:
     stock = None
     if found := stock_wheel(pick.host, catalog):
         wheel = found.wheel
-        stock = StockRow(wheel.torch, str(wheel.cuda or ""), wheel.command, found.losses)
+        stock = StockRow(wheel.torch, str(wheel.cuda or ""), wheel.command, found.losses, found.provided)
     return PickDocument(
         host=to_document(pick.facts),
         gpus_known=pick.host.sms is not None,
@@ -331,14 +411,16 @@ def pick_json(pick: Pick, catalog: Catalog, here: Surroundings) -> PickDocument:
 
 def _wanted(fit: Fits, pick: Pick, here: Surroundings) -> CreateRow:
     steps = build_commands(fit.variant, here, also=pick.also(fit.variant), included=False)
-    return CreateRow(fit.variant.name, [*steps.values()], [*map(str, fit.unproved)])
+    conditions = [*map(str, fit.provided)]
+    return CreateRow(fit.variant.name, [*steps.values()], [*map(str, fit.unproved)], conditions)
 
 
 def _chosen(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> ChosenRow:
     fit, variant = one.fit, one.fit.variant
     conditions = ([*map(str, fit.provided)], [*map(str, fit.unproved)])
     install = install_command(variant, here.org)
-    build = [*build_commands(variant, here, also=pick.also(variant)).values()]
+    by = where_built(fit.cell, here, catalog)
+    build = [*build_commands(variant, by, also=pick.also(variant)).values()]
     manifest = manifest_of(one, pick, catalog, here.org) if here.org else ""
     facts = (variant.name, one.gpus, fit.exact, fit.reasons)
     return ChosenRow(*facts, *conditions, install, build, manifest)

@@ -1,0 +1,248 @@
+"""Reports as people paste them: no GPU that a text shows is ever passed over, and no fact is made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.edge.problem import Problem
+from torchsmith.host.facts import HostFacts
+from torchsmith.host.fleet import read_fleet
+from torchsmith.host.given import Given, gather
+from torchsmith.host.pick import Pick, pick
+from torchsmith.host.read_report import read_report, read_report_file
+from torchsmith.host.resolve import Capability, capability_of, resolve
+from torchsmith.host.stock import stock_wheel
+from torchsmith.workspace.load import open_workspace
+
+CATALOG = builtin_catalog()
+WIDE = open_workspace(None, "wide")
+TABLE = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 550.90.07              Driver Version: 550.90.07      CUDA Version: 12.4     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+|=========================================+========================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:18:00.0 Off |                    0 |
+| N/A   36C    P0             70W /  700W |       1MiB /  81559MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+
+"""
+COLLECT_ENV = """\
+Collecting environment information...
+PyTorch version: 2.5.1+cu121
+OS: Ubuntu 22.04.5 LTS (x86_64)
+Libc version: glibc-2.35
+Python platform: Linux-5.15.0-107-generic-x86_64-with-glibc2.35
+Is CUDA available: True
+CUDA runtime version: 12.4.131
+GPU models and configuration: {gpus}
+Nvidia driver version: 535.183.01
+cuDNN version: Could not collect
+"""
+
+
+def read(text: str) -> HostFacts:
+    return resolve(read_report(text, "paste"), CATALOG)
+
+
+def known(text: str) -> Capability:
+    return capability_of(read(text))
+
+
+def sms(host: Capability) -> list[str]:
+    return [str(sm) for sm in host.sms or ()]
+
+
+def picked(facts: HostFacts) -> Pick:
+    return pick(facts, WIDE.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+
+
+def machine(**words: str) -> HostFacts:
+    return gather([], Given(**words), CATALOG, 1.0)
+
+
+DRESSES: dict[str, Callable[[str, int], str]] = {
+    "quoted": lambda line, at: f"> {line}",
+    "quoted twice": lambda line, at: f">> > {line}",
+    "numbered": lambda line, at: f"{at + 1:>3} | {line}",
+    "indented": lambda line, at: f"      {line}",
+    "with timestamps": lambda line, at: f"2025-03-01T10:20:3{at % 10}.123Z {line}",
+    "with times": lambda line, at: f"[10:20:3{at % 10}] {line}",
+    "in a diff": lambda line, at: f"+{line}",
+    "in a list": lambda line, at: line,
+}
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize("text", [TABLE, COLLECT_ENV.format(gpus="GPU 0: NVIDIA H100 PCIe")])
+def test_what_stands_before_every_line_does_not_hide_a_gpu(text: str, dress: str) -> None:
+    lines = [DRESSES[dress](line, at) for at, line in enumerate(text.splitlines())]
+    host = known("\n".join(lines) + "\n")
+    assert sms(host) == ["sm90"]
+    assert host.driver is not None
+    assert host.driver.parts[0] in (535, 550)
+
+
+def test_markup_and_powershells_encoding_do_not_hide_a_gpu(tmp_path: Path) -> None:
+    assert sms(known(f"<details><summary>smi</summary>\n<pre>{TABLE}</pre></details>")) == ["sm90"]
+    assert sms(known("| key | value |\n|---|---|\n| GPU 0 | NVIDIA L4 |\n| driver | 550.1 |\n")) == ["sm89"]
+    for encoding in ("utf-16", "utf-16-le", "utf-8-sig"):
+        (tmp_path / "smi.txt").write_bytes(TABLE.encode(encoding))
+        assert sms(capability_of(resolve(read_report_file(tmp_path / "smi.txt"), CATALOG))) == ["sm90"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "found"),
+    [
+        ("GPU 0: NVIDIA H100 80GB HBM3", ["sm90"]),
+        ("\nGPU 0: NVIDIA A100-SXM4-80GB\nGPU 1: NVIDIA A100-SXM4-80GB\n", ["sm80"]),
+        ("NVIDIA GeForce RTX 4090", ["sm89"]),
+    ],
+)
+def test_collect_env_tells_gpus_driver_system_and_library(gpus: str, found: list[str]) -> None:
+    facts = read(COLLECT_ENV.format(gpus=gpus))
+    assert sms(capability_of(facts)) == found
+    assert str(facts.driver and facts.driver.value) == "535.183.01"
+    assert facts.system is not None
+    assert facts.system.value == "x86_64-linux"
+    assert facts.glibc is not None
+    assert facts.glibc.value == "2.35"
+
+
+def test_the_other_forms_of_collect_env() -> None:
+    vllm = "Is CUDA available            : True\nGPU models and configuration : GPU 0: NVIDIA L40S\n"
+    host = known(vllm + "Nvidia driver version        : 580.105.08\n")
+    assert (sms(host), str(host.driver)) == (["sm89"], "580.105.08")
+    sglang = "GPU 0,1,2: NVIDIA GB200\nGPU 0,1,2 Compute Capability: 10.0\nCUDA Driver Version: 570.124.06\n"
+    facts = read(sglang)
+    assert facts.gpus is not None
+    assert len(facts.gpus.value) == 3
+    assert str(capability_of(facts).driver) == "570.124.06"
+    assert (
+        known("{'CUDA available': True,\n 'GPU 0,1': 'NVIDIA TITAN RTX',\n}\n").sms
+        == known("GPU 0: NVIDIA TITAN RTX\n").sms
+    )
+
+
+def test_both_halves_of_two_reports_in_one_text_are_used() -> None:
+    both = "$ nvidia-smi -L\nGPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-x)\n$ nvidia-smi\n" + TABLE
+    host = known(both)
+    assert (sms(host), str(host.driver)) == (["sm90"], "550.90.07")
+    other = read(f"{TABLE}\nNvidia driver version: 535.54.03\n")
+    assert str(other.driver and other.driver.value) == "535.54.03"  # the older one runs either way
+    assert any("550.90.07" in note.text for note in other.notes)
+
+
+def test_the_header_since_r610_tells_the_driver() -> None:
+    header = "| NVIDIA-SMI 610.43.02   KMD Version: 610.43.02   CUDA UMD Version: 13.3 |\n"
+    host = known(header + TABLE.split("\n", 2)[2])
+    assert (sms(host), str(host.driver)) == (["sm90"], "610.43.02")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TABLE.replace("H100 80GB HBM3 ", "GeForce ...    "),
+        "Gres=gpu:my-own-name:2\n",
+        COLLECT_ENV.format(gpus="GPU 0: NVIDIA Something New"),
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n",
+        "kernel: [drm] [nvidia-drm] [GPU ID 0x00000100] Unloading driver\n",
+        'capacity:\n    nvidia.com/gpu: "1"\n',
+        "I have an RTX 3090 and an RTX 5090, and one of them does not work. driver version 570.1\n",
+    ],
+)
+def test_a_gpu_that_is_seen_and_not_understood_gets_no_build_for_the_cpu(text: str) -> None:
+    answer = picked(read(text))
+    assert answer.host.unknown_gpus
+    assert not answer.found
+    assert not answer.served
+    assert not answer.wanted
+    assert stock_wheel(answer.host, CATALOG) is None
+    assert answer.facts.notes
+
+
+def test_a_sentence_tells_a_gpu_where_it_names_one_kind() -> None:
+    facts = read("It fails on my machine with an RTX 3090 (RTX3090, driver 535.104.05). lscpu is at work.\n")
+    assert sms(capability_of(facts)) == ["sm86"]
+    assert str(facts.driver and facts.driver.value) == "535.104.05"
+    assert any("RTX 3090" in note.text for note in facts.notes)
+
+
+def test_gres_types_are_gpus_whatever_a_site_calls_them(tmp_path: Path) -> None:
+    types = {
+        "3090": "sm86", "2080ti": "sm75", "1080ti": "sm61", "rtx2080ti": "sm75", "a5000": "sm86",
+        "a6000": "sm86", "rtx8000": "sm75",
+        "volta32": "sm70", "geforce_rtx_2080_ti": "sm75", "a100_80gb": "sm80",
+        "980": "sm52",
+    }  # fmt: skip
+    nodes = [f"NodeName=n{n} Arch=x86_64 \n   Gres=gpu:{name}:3\n" for n, name in enumerate(types)]
+    (tmp_path / "nodes").write_text("\n".join([*nodes, "NodeName=odd Arch=x86_64 \n   Gres=gpu:titanx:2\n"]))
+    fleet = read_fleet(tmp_path / "nodes", CATALOG)
+    hosts = [capability_of(resolve(kind.facts, CATALOG)) for kind in fleet.kinds]
+    assert [sms(host) for host in hosts[:-1]] == [[sm] for sm in types.values()]
+    assert hosts[-1].unknown_gpus == ("titanx",)
+    assert all(kind.facts.gpus and len(kind.facts.gpus.value) == 3 for kind in fleet.kinds[:-1])
+
+
+@pytest.mark.parametrize(
+    "name", ["a2-highgpu-1g", "a2-ultragpu-8g", "p4d.24xlarge", "Standard_NC24ads_A100_v4"]
+)
+def test_an_instance_type_is_no_part_whose_name_it_holds(name: str) -> None:
+    assert sms(capability_of(machine(gpu=name))) == ["sm80"]
+    with pytest.raises(Problem):
+        machine(gpu="a2-tinygpu-1g")
+
+
+@pytest.mark.parametrize("name", ["GH200", "NVIDIA GB200", "GB300", "DGX Spark", "Jetson AGX Orin", "Thor"])
+def test_the_product_decides_the_system_and_its_cpu(name: str) -> None:
+    host = capability_of(machine(gpu=name))
+    assert host.system == "aarch64-linux"
+    assert host.features
+    for words in ({"system": "x86_64"}, {"cpu": "zen4"}, {"isa": "avx512"}):
+        assert capability_of(machine(gpu=name, **words)).conflict
+    report = f"Architecture: x86_64\nGPU 0: NVIDIA {name.removeprefix('NVIDIA ')}\n"
+    assert known(report).conflict
+    assert not picked(read(report)).found
+
+
+@pytest.mark.parametrize("text", ["Flags: fp asimd evtstrm aes p\n", "Flags: fp asimd evtstrm aes pmull ..."])
+def test_a_list_of_features_that_breaks_off_is_unknown_beyond_it(text: str) -> None:
+    answer = picked(read(f"Architecture: aarch64\n{text}"))
+    assert answer.host.cut
+    assert answer.found
+    assert answer.choice.variants[0].fit.assumes("isa")
+
+
+def test_wheel_and_build_have_the_same_conditions() -> None:
+    for words in ({"gpu": "H100"}, {"gpu": "H100", "driver": "525"}, {"gpu": "V100"}):
+        answer = picked(machine(cpu="zen4", **words))
+        wheel = stock_wheel(answer.host, CATALOG)
+        assert wheel is not None
+        assert any(text.startswith("the driver is 525.60.13") for text in wheel.provided)
+        for fit in [*(one.fit for one in answer.choice.variants if one.gpus), *answer.wanted]:
+            assert fit.assumes("driver")
+    old = stock_wheel(capability_of(machine(cpu="zen4", gpu="V100", driver="418.87")), CATALOG)
+    assert old is not None
+    assert old.wheel.cuda is None
+
+
+@pytest.mark.parametrize("gpu", ["V100", "GTX 1080 Ti", "P100"])
+def test_nothing_is_offered_that_no_nixpkgs_here_can_build(gpu: str) -> None:
+    for fit in picked(machine(cpu="haswell", gpu=gpu)).wanted:
+        line = CATALOG.lines[fit.cell.line]
+        build = line.build_for(fit.variant.cuda)
+        assert build is not None
+        assert build.style != "catalog"
+
+
+@pytest.mark.parametrize(
+    "gpu", ["Tesla K80", "M60", "GTX 980", "Jetson Xavier NX", "Jetson Nano", "GeForce 930MX"]
+)
+def test_a_gpu_that_is_too_old_is_known_to_be_and_keeps_its_machine_from_being_served(gpu: str) -> None:
+    answer = picked(read(f"GPU 0: NVIDIA {gpu} (UUID: GPU-x)\n"))
+    assert not answer.host.unknown_gpus
+    assert answer.choice.unserved
+    assert not answer.served
