@@ -335,3 +335,30 @@ def test_build_can_learn_hashes_first(place: Place, nix_here: Path, call: Call) 
     planned = call(*place.words("build", "--fix-hashes", "--dry-run"))
     assert planned.code == 0, planned.err
     assert PLACEHOLDER not in stated(place)
+
+
+THROUGH_A_FUNCTION = """\
+{ pkgs }:
+let
+  source = hash: pkgs.fetchurl { url = "https://example.org/own.tar.gz"; inherit hash; };
+  own = source HASH;
+in
+pkgs.stdenv.mkDerivation { name = "own"; src = own; buildPhase = "true"; }
+"""
+
+
+@pytest.mark.parametrize(
+    "hash", [f'"{PLACEHOLDER}"', '"sha256-" + "B" + "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBA="']
+)
+def test_a_source_whose_hash_goes_through_a_function_is_named_and_is_no_success(
+    place: Place, nix_here: Path, call: Call, hash: str
+) -> None:
+    recipe = place.root / "build-pytorch/.flox/pkgs/own.nix"
+    recipe.write_text(THROUGH_A_FUNCTION.replace("HASH", f"({hash})"))
+    subprocess.run(["git", "-C", recipe.parent, "add", "."], check=True)
+    for words in ((), ("--accept",)):
+        answer = call(*place.words("fix-hashes", "own", "--json", *words))
+        told = json.loads(answer.out)
+        assert answer.code == 1, answer.err
+        assert ["own.tar.gz" in one for one in told["unseen"]] == [True]
+        assert told["proved"] == {}

@@ -53,9 +53,10 @@ def _print(mended: Mended, *, write: bool) -> None:
         tell(f"{one.where}: {one.got} {'written' if write else 'would be written'}, for {whose}")
     for one in mended.suspicious:
         warn(f"▲ {one.where}: {one.source} now has {one.got}; {one.suspicion}")
-    for words in (*mended.unplaced, *mended.unchecked):
+    for words in (*mended.unplaced, *mended.unchecked, *mended.unseen):
         tell(f"✗ {words}", "red")
-    tell(f"{len(mended.written)} hashes corrected, {len(mended.proved)} sources proved")
+    unseen = f", {len(mended.unseen)} not seen" if mended.unseen else ""
+    tell(f"{len(mended.written)} hashes corrected, {len(mended.proved)} sources proved{unseen}")
 
 
 class CorrectionRow(msgspec.Struct, frozen=True):
@@ -77,4 +78,5 @@ class HashDocument(msgspec.Struct, frozen=True):
     suspicious: list[CorrectionRow]
     unplaced: list[str]
     unchecked: list[str]
+    unseen: list[str]
     proved: dict[str, str]

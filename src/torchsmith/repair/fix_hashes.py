@@ -17,6 +17,7 @@ from torchsmith.nix.log import Failure, LogLine, LogReader
 from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.repair.holders import Holder, best, holders_of, searchable_text, source_of
+from torchsmith.repair.unseen import hash_of, unseen_downloads
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.journal import writing
@@ -61,16 +62,17 @@ class Mended:
     changes: list[Change] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)  # mismatches that no file of the workspace states
     unchecked: list[str] = field(default_factory=list)  # recipes or downloads that failed otherwise
+    unseen: list[str] = field(default_factory=list)  # sources whose hash no known place states
     proved: dict[str, str] = field(default_factory=dict)  # hashes that were seen to be right, by source
     recovered: str = ""  # what a stopped run had left
 
     @property
     def exit(self) -> Exit:
         """LACKING where downloads alone failed."""
-        if not (self.suspicious or self.unplaced or self.unchecked):
+        if not (self.suspicious or self.unplaced or self.unchecked or self.unseen):
             return Exit.FINE
         others = [one for one in self.unchecked if UNFETCHED not in one]
-        wrong = self.suspicious or self.unplaced or exit_of(others) is Exit.NOT_RIGHT
+        wrong = self.suspicious or self.unplaced or self.unseen or exit_of(others) is Exit.NOT_RIGHT
         return Exit.NOT_RIGHT if wrong else Exit.LACKING
 
 
@@ -81,6 +83,7 @@ class HashSurvey:
     corrections: tuple[Correction, ...]
     unplaced: tuple[str, ...]
     unchecked: tuple[str, ...]
+    unseen: tuple[str, ...]
     right: Mapping[str, str]
 
 
@@ -103,6 +106,7 @@ class HashFixer:
         for _ in range(ROUNDS):
             found = self.look()
             mended.unplaced, mended.unchecked = list(found.unplaced), list(found.unchecked)
+            mended.unseen = list(found.unseen)
             mended.proved |= found.right
             free = [one for one in found.corrections if accept or not one.suspicion]
             mended.suspicious = [one for one in found.corrections if one not in free]
@@ -125,7 +129,11 @@ class HashFixer:
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
         holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
-        downloads = fetchable(*(stated_downloads(graph, holders) for graph in graphs))
+        stated = [stated_downloads(graph, holders) for graph in graphs]
+        placed_paths = {one.path for one in stated[0]}
+        own = self.trees, self.workspace.addresses
+        unseen = unseen_downloads(graphs[0], placed_paths, recipes, self.nix, *own)
+        downloads = fetchable(*stated)
         said, failed = self._realise(downloads)
         mismatches = read_mismatches("\n".join(event.text for event in said))
         placed, unplaced = self._place(mismatches, graphs, holders)
@@ -136,7 +144,9 @@ class HashFixer:
         unchecked += [f"{_named(one, graphs)} {UNFETCHED}: {_why(said, one)}" for one in missing]
         right = {source_of(one): _hash(one) for one in left if one not in missing}
         corrections = sorted(merged([*placed, *early]), key=lambda one: one.where)  # Nix tells as they come
-        return HashSurvey(tuple(corrections), (*unplaced, *nowhere), tuple(unchecked), right)
+        not_seen = tuple(f"{_named(one, graphs)}: no place that is known states its hash" for one in unseen)
+        nothing = (*unplaced, *nowhere)
+        return HashSurvey(tuple(corrections), nothing, tuple(unchecked), not_seen, right)
 
     def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[EvalResult]:
         addresses = self.workspace.addresses
@@ -262,7 +272,7 @@ def fetchable(downloads: Sequence[Derivation], twins: Sequence[Derivation]) -> l
 
 
 def _hash(derivation: Derivation) -> str:
-    return to_sri(next(output.hash for output in derivation.outputs.values() if output.hash))
+    return to_sri(hash_of(derivation))
 
 
 def _named(download: Derivation, graphs: Sequence[Graph]) -> str:

@@ -24,8 +24,9 @@ def run(
 
     All mismatches are found in one pass and written at once: for generated recipes into torchsmith.toml or
     the workspace's catalog folder, and generated again; in files of yours in place. Only sources are fetched,
-    nothing is compiled. The exit code is 1 when something is left for you, 3 when
-    all that failed are downloads.
+    nothing is compiled. A source that is not nixpkgs' own and whose hash is stated where it cannot be seen,
+    such as through a function, is named. The exit code is 1 when something is left for you, 3 when all that
+    failed are downloads.
     """
     from torchsmith.build.start import workspace_record
     from torchsmith.cli.hash_run import mend

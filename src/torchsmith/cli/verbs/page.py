@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.console import print_json, tell, write
+from torchsmith.cli.console import print_json, tell, warn, write
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
@@ -46,6 +46,8 @@ def run(
     if fleet is not None:
         asked = with_cover(asked, fleet)
     document = collect(asked)
+    for note in document.notes:
+        warn(note)
     if file is not None:
         text = page(document, asked.workspace.catalog, pickable(asked))
         write_atomic(file, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import msgspec
 from torchsmith.cli.console import next_step, paint, print_json, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.remaining import duration
+from torchsmith.edge.problem import Problem
 from torchsmith.record import JobRow, RunRow
 
 EXAMPLE = "torchsmith init builds && torchsmith status -w builds"
@@ -25,11 +27,12 @@ STANDING = {
 
 
 class StatusDocument(msgspec.Struct, frozen=True):
-    """The last run, how it stands in words, and its jobs."""
+    """The last run, how it stands in words, its jobs, and results of them that the store no longer has."""
 
     run: RunRow | None
     standing: str
     jobs: Sequence[JobRow]
+    missing: Sequence[str] = ()
 
 
 def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
@@ -39,10 +42,26 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     with workspace_record(workspace, read_only=True) as (_, record):
         last = next(iter(record.runs(1)), None)
         jobs = record.jobs(last.id) if last else []
+        missing = _missing(jobs)
         if json:
-            print_json(StatusDocument(last, _standing(last) if last else "", jobs))
+            print_json(StatusDocument(last, _standing(last) if last else "", jobs, missing))
         else:
-            _print_status(last, jobs, workspace)
+            _print_status(last, jobs, missing, workspace)
+
+
+def _missing(jobs: Sequence[JobRow]) -> list[str]:
+    """Results that are no longer there: collected as garbage, or deleted."""
+    from torchsmith.nix.tool import find_nix
+
+    outputs = [path for job in jobs if job.state == "done" for path in job.outputs[:1]]
+    absent = [path for path in outputs if not os.path.lexists(path)]
+    if not absent:
+        return []
+    try:
+        nix = find_nix()
+    except Problem:
+        return absent
+    return [path for path in absent if not os.path.lexists(nix.store_file(path))]
 
 
 def _standing(run: RunRow) -> str:
@@ -50,7 +69,9 @@ def _standing(run: RunRow) -> str:
     return "was killed" if run.state == "running" and not run.alive else STANDING[run.state]
 
 
-def _print_status(run: RunRow | None, jobs: Sequence[JobRow], workspace: Path | None) -> None:
+def _print_status(
+    run: RunRow | None, jobs: Sequence[JobRow], missing: Sequence[str], workspace: Path | None
+) -> None:
     """The run in a line, its jobs, and what to do next."""
     if run is None:
         write("nothing was built in this workspace yet")
@@ -62,11 +83,16 @@ def _print_status(run: RunRow | None, jobs: Sequence[JobRow], workspace: Path | 
         facts = [duration(job.seconds) if job.seconds else "", job.builder, job.error]
         write(f"{state_of(job)}{job.name}{joined(facts)}")
         if job.state == "done" and job.outputs and not job.name.endswith(" more"):
-            write(f"        {job.outputs[0]}", "dim")
+            if job.outputs[0] in missing:
+                write(f"        {job.outputs[0]} is no longer in the store", "yellow")
+            else:
+                write(f"        {job.outputs[0]}", "dim")
     counts = Counter(job.state for job in jobs)
     write(", ".join(f"{count} {state}" for state, count in counts.items()))
     if run.state != "done" and not (run.state == "running" and run.alive):
         next_step("build", "--resume", workspace=workspace, why="goes on with what is left")
+    elif missing:
+        next_step("build", *run.selection, workspace=workspace, why="builds what is missing again")
 
 
 def when(moment: float) -> str:

@@ -1,0 +1,37 @@
+"""Verbs that tell what the record holds: results that are gone, a record that cannot be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.build.conftest import Place
+from tests.build.conftest import _pattern as _pattern
+from tests.build.conftest import place as place
+from tests.cli.conftest import Call
+from torchsmith.record import JobRow, open_record
+
+
+def test_status_says_which_results_the_store_no_longer_has(place: Place, tmp_path: Path, call: Call) -> None:
+    there, gone = tmp_path / "there", tmp_path / "gone"
+    there.mkdir()
+    record = open_record(place.root)
+    number = record.start_run("nix", (), {})
+    about = {"package": "pytorch", "gpu": True, "system": "x", "targets": ()}
+    record.add_jobs(
+        JobRow(run=number, key=name, name=name, state="done", attempts=1, outputs=(str(path),), **about)  # type: ignore[arg-type]
+        for name, path in (("one", there), ("two", gone))
+    )
+    record.end_run(number, "done")
+    assert json.loads(call(*place.words("status", "--json")).out)["missing"] == [str(gone)]
+    lines = [line for line in call(*place.words("status")).out.splitlines() if str(tmp_path) in line]
+    assert [line.strip() == str(there) for line in lines] == [True, False]
+
+
+def test_page_says_on_the_terminal_that_a_record_is_damaged(place: Place, tmp_path: Path, call: Call) -> None:
+    open_record(place.root).close()
+    file = next((place.root / ".torchsmith").glob("*.sqlite*"))
+    file.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
+    answer = call(*place.words("page", "-o", str(tmp_path / "page.html")))
+    assert answer.code == 0
+    assert file.name in answer.err
