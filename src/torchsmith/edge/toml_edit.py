@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchsmith.edge.problem import Invalid
 from torchsmith.edge.toml import TABLES, elements_of, head_of, keys_of, last_of, nodes, pairs_of, parsed
+from torchsmith.edge.toml_write import key_text, value_text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,24 +22,24 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
     wanted = tuple(path)
     found = _value(root, wanted)
     if found is not None:
-        return (data[: found.start_byte] + written(value).encode() + data[found.end_byte :]).decode()
-    line = f"{plain_key(wanted[-1])} = {written(value)}\n"
+        return (data[: found.start_byte] + value_text(value).encode() + data[found.end_byte :]).decode()
+    line = f"{key_text(wanted[-1])} = {value_text(value)}\n"
     for prefix, node in _tables(root):
         if prefix == wanted[:-1]:
             return _line_in(text, node, line)
         for pair in pairs_of(node):  # a.b = 1 makes a table too, and [a] may not follow it
             own = keys_of(pair.children[0])[:-1]
             if own and prefix + own == wanted[:-1]:
-                return _line_below(data, pair, f"{'.'.join(map(plain_key, own))}.{line}")
+                return _line_below(data, pair, f"{'.'.join(map(key_text, own))}.{line}")
     if _value(root, wanted[:-1]) is not None:
-        table = ".".join(map(plain_key, wanted[:-1]))
+        table = ".".join(map(key_text, wanted[:-1]))
         raise Invalid(
             f"cannot add {wanted[-1]} to {table}: it is no table with lines of its own",
             hint=f"write it as [{table}], and {line.strip()} below",
             path=wanted[:-1],
         )
     gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}[{'.'.join(map(plain_key, wanted[:-1]))}]\n{line}"
+    return f"{text}{gap}[{'.'.join(map(key_text, wanted[:-1]))}]\n{line}"
 
 
 def _tables(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
@@ -69,12 +69,12 @@ def set_list(text: str, key: str, values: Sequence[str]) -> str:
     root = parsed(data)
     found = _value(root, (key,))
     if found is None or found.type != "array":
-        return _line_in(text, root, f"{key} = {written(values)}\n")
+        return _line_in(text, root, f"{key} = {value_text(values)}\n")
     held = [_held(child) for child in elements_of(found)]
     for value in held:
         if value not in values:
             data = _without(data, key, value)
-    added = "".join(f", {written(value)}" for value in values if value not in held)
+    added = "".join(f", {value_text(value)}" for value in values if value not in held)
     return _appended(data, key, added).decode() if added else data.decode()
 
 
@@ -148,13 +148,3 @@ def _value(root: Node, wanted: tuple[str, ...]) -> Node | None:
     """The node of the value at a path, in tables and inline tables."""
     found = (node for path, node in nodes(root, wanted) if path == wanted and node.type == "pair")
     return next(map(last_of, found), None)
-
-
-def written(value: str | bool | Sequence[str]) -> str:
-    """A value of TOML, which spells these as JSON does."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def plain_key(name: str) -> str:
-    """A key, in quotes where TOML wants them."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else written(name)

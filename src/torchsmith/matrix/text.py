@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from torchsmith.edge.toml_write import table_text
 from torchsmith.matrix.expand import Cell
 
 
@@ -12,9 +13,9 @@ def matrix_text(cells: Sequence[Cell], about: str) -> str:
     """The file's text. Cells of one line name it; else each takes the newest line that has its CUDA."""
     lines = {cell.line for cell in cells}
     comment = "\n".join(f"# {line}" for line in about.splitlines())
-    head = [comment, "format = 1", *([f'line = "{lines.pop()}"'] if len(lines) == 1 else [])]
-    names = [f'  "{cell.name}",' for cell in sorted(cells, key=lambda cell: cell.variant.sort_key)]
-    return "\n".join([*head, "include = [", *names, "]"]) + "\n"
+    names = [cell.name for cell in sorted(cells, key=lambda cell: cell.variant.sort_key)]
+    line = {"line": lines.pop()} if len(lines) == 1 else {}
+    return f"{comment}\n" + table_text({"format": 1, **line, "include": names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,10 @@ class Product:
 
     def text(self) -> str:
         """As a block of torchsmith.toml."""
-        rows = [f'line = "{self.line}"', *(["prefix = true"] if self.prefix else [])]
-        for axis in ("packages", "python", "cuda", "sm", "isa"):
-            words: tuple[str, ...] = getattr(self, axis)
-            if words:
-                rows.append(f"{axis} = [" + ", ".join(f'"{word}"' for word in words) + "]")
-        return "\n".join(["[[matrix]]", *rows]) + "\n"
+        axes = {axis: getattr(self, axis) for axis in ("packages", "python", "cuda", "sm", "isa")}
+        stated = {"prefix": True} if self.prefix else {}
+        block = {"line": self.line, **stated, **{axis: words for axis, words in axes.items() if words}}
+        return table_text({"matrix": [block]})
 
 
 def products_of(cells: Iterable[Cell]) -> list[Product]:

@@ -26,7 +26,8 @@ from torchsmith.edge.problem import (
     nearest,
 )
 from torchsmith.edge.toml import place
-from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string, written
+from torchsmith.edge.toml_edit import drop_key, drop_tables, set_list, set_string
+from torchsmith.edge.toml_write import value_text
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
@@ -132,7 +133,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
     asked = [*_asked(workspace)]
     if taken.name not in asked:
-        hint = f"name it in {workspace.source.name}: packages = {written([*asked, taken.name])}"
+        hint = f"name it in {workspace.source.name}: packages = {value_text([*asked, taken.name])}"
     else:
         removal = "" if taken.is_torch else "; torchsmith package remove takes it out"
         hint = f"it is in this workspace{removal}"

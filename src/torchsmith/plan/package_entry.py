@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,7 +16,7 @@ from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.catalog.package import CPU, GpuForm, GpuList, SourceRepository
 from torchsmith.edge.files import write_atomic
 from torchsmith.edge.problem import Where
-from torchsmith.edge.toml_edit import plain_key, written
+from torchsmith.edge.toml_write import Inline, table_text
 from torchsmith.edge.words import some_of
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation, name_of
@@ -209,26 +210,28 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
     lines = list(dict.fromkeys(one.cell.line for one in good))
     if not probes:  # before Nix was asked
         needs, lines = [catalog.torch.name], asked
-    rows = [f"[{new.name}]", f"title = {written(new.title or new.name)}", f"attr = {written(new.attribute)}"]
+    entry: dict[str, Any] = {"title": new.title or new.name, "attr": new.attribute}
     if new.upstream:
-        where = {"owner": new.upstream.owner, "repo": new.upstream.repo, "tag": new.upstream.tag}
-        rows.append(f"upstream = {_inline(where)}")
+        entry["upstream"] = Inline(owner=new.upstream.owner, repo=new.upstream.repo, tag=new.upstream.tag)
     if needs:
-        rows.append(f"needs = {written(needs)}")
-    if _needs_cuda(probes):
-        rows.append("needs_cuda = true # without it Nix refuses")
+        entry["needs"] = needs
+    if _needs_cuda(probes):  # without it Nix refuses
+        entry["needs_cuda"] = True
     if lines != asked:
-        rows.append(f"lines = {written(lines)}")
-    rows += _gpu_rows(new, good)
-    rows.append(f"modules = {written([*dict.fromkeys(name for one in good for name in one.modules)])}")
+        entry["lines"] = lines
+    if ways := new.gpu_list or tuple(dict.fromkeys(way for one in good for way in one.gpu_lists)):
+        told = [Inline(by=way.by, name=way.name, form=way.form) for way in ways]
+        entry["gpu_list"] = told[0] if len(told) == 1 else told
+    entry["modules"] = [*dict.fromkeys(name for one in good for name in one.modules)]
     if new.version:
-        rows.append(f"versions = {_inline(dict.fromkeys(lines, new.version))}")
+        entry["versions"] = Inline(dict.fromkeys(lines, new.version))
     pins = ", ".join(sorted({pin_of(workspace, one) for one in good}))
     cells = some_of(list(dict.fromkeys(one.cell.variant.cell for one in good)), 3)
-    source = f"Nix, asked at nixpkgs {pins} for {cells}"
-    rows.append(f"source = {written(source)}")
-    rows.append('unproved = "evaluated there, never compiled"')
-    return "\n".join([*rows, *_limits(workspace, new.name, probes, lines)]) + "\n"
+    entry["source"] = f"Nix, asked at nixpkgs {pins} for {cells}"
+    entry["unproved"] = "evaluated there, never compiled"
+    if limits := _limits(workspace, probes, lines):
+        entry["limits"] = limits
+    return table_text({new.name: entry})
 
 
 def _needs_cuda(probes: Sequence[PackageProbe]) -> bool:
@@ -237,38 +240,18 @@ def _needs_cuda(probes: Sequence[PackageProbe]) -> bool:
     return bool(without) and all(one.error for one in without)
 
 
-def _gpu_rows(new: NewPackage, good: Iterable[PackageProbe]) -> list[str]:
-    """How its build is told its GPU: as a person says, or as its derivation holds it."""
-    ways = new.gpu_list or tuple(dict.fromkeys(way for one in good for way in one.gpu_lists))
-    if not ways:
-        return []
-    told = [_inline({"by": way.by, "name": way.name, "form": way.form}) for way in ways]
-    return [f"gpu_list = {told[0]}" if len(told) == 1 else f"gpu_list = [{', '.join(told)}]"]
-
-
-def _limits(
-    workspace: Workspace, name: str, probes: Sequence[PackageProbe], lines: Sequence[str]
-) -> list[str]:
+def _limits(workspace: Workspace, probes: Sequence[PackageProbe], lines: Sequence[str]) -> dict[str, Any]:
     """What Nix refuses of the lines that have it, each with Nix's own error."""
-    rows = []
+    limits = {}
     for one in probes:
         cuda = one.cell.variant.cuda
         if not one.error or one.cell.line not in lines or (cuda is None and _needs_cuda(probes)):
             continue
-        release = str(cuda or CPU)
         platform = workspace.catalog.isas[one.cell.variant.isa].platform
-        key = f"{one.cell.line}-{release}-{platform.removesuffix('-linux')}"
-        rows += [
-            "",
-            f"[{name}.limits.{written(key)}]",
-            f"lines = {written([one.cell.line])}",
-            f"cuda = {written(f'=={cuda}' if cuda else CPU)}",
-            f"platforms = {written([platform])}",
-            f"reason = {written(f'Nix: {one.error}')}",
-        ]
-    return rows
-
-
-def _inline(table: dict[str, str]) -> str:
-    words = (f"{plain_key(key)} = {written(value)}" for key, value in table.items())
-    return f"{{ {', '.join(words)} }}"
+        limits[f"{one.cell.line}-{cuda or CPU}-{platform.removesuffix('-linux')}"] = {
+            "lines": [one.cell.line],
+            "cuda": f"=={cuda}" if cuda else CPU,
+            "platforms": [platform],
+            "reason": f"Nix: {one.error}",
+        }
+    return limits

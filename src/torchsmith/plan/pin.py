@@ -17,7 +17,7 @@ from torchsmith.catalog.check import SOURCE
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
 from torchsmith.edge.toml import nodes, parsed, place
-from torchsmith.edge.toml_edit import plain_key, written
+from torchsmith.edge.toml_write import table_text
 from torchsmith.edge.words import some_of
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
@@ -285,12 +285,12 @@ def laid_over(root: Path, name: str, table: FactTable) -> Change:
     block, _, after = rest.partition(END)
     merged = _merged(tomllib.loads(block) if begin else {}, table)
     head = before if before.strip() else f"# Facts of this workspace, laid over torchsmith's own.\n\n{before}"
-    made = f"{head.rstrip()}\n\n{BEGIN}\n{_toml(merged)}{END}\n{after.lstrip()}"
+    made = f"{head.rstrip()}\n\n{BEGIN}\n{table_text(merged)}\n{END}\n{after.lstrip()}"
     try:
         tomllib.loads(made)
     except tomllib.TOMLDecodeError as error:
         by_hand = before + "\n" * rest.count("\n", 0, len(block)) + after
-        raise _twice(by_hand, str(path), _toml(merged)) from error
+        raise _twice(by_hand, str(path), table_text(merged)) from error
     kind: ChangeKind = "create" if text is None else "keep" if text == made else "rewrite"
     return Change(kind, name, "where the line goes", text, made)
 
@@ -310,19 +310,6 @@ def _merged(below: FactTable, above: FactTable) -> FactTable:
         if isinstance(above[name], dict)
     }
     return {**below, **above, **both}
-
-
-def _toml(table: FactTable, path: tuple[str, ...] = ()) -> str:
-    """Nested tables of text and lists of text as TOML."""
-    plain = {name: value for name, value in table.items() if not isinstance(value, dict)}
-    text = ""
-    if plain:
-        text += f"[{'.'.join(map(plain_key, path))}]\n" if path else ""
-        text += "".join(f"{name} = {written(value)}\n" for name, value in plain.items()) + "\n"
-    for name, value in table.items():
-        if isinstance(value, dict):
-            text += _toml(value, (*path, name))
-    return text
 
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.edge.files import write_atomic
@@ -22,6 +23,7 @@ from torchsmith.edge.problem import (
     Problem,
     did_you_mean,
 )
+from torchsmith.edge.toml_write import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
@@ -192,8 +194,8 @@ def write_derived(derived: Derived, *, force: bool = False) -> None:
         own = derived.file.parent / "catalog/packages.toml"
         if own.exists():
             raise Exists(f"{own} is there already", hint="name the folders there: repo of each package")
-        rows = [f'[{name}]\nrepo = "{folder}"\n' for name, folder in derived.folders.items()]
-        write_atomic(own, "# Where the recipes of these packages lie.\n" + "\n".join(rows))
+        table = {name: {"repo": folder} for name, folder in derived.folders.items()}
+        write_atomic(own, "# Where the recipes of these packages lie.\n" + table_text(table))
     if derived.pins:
         write_atomic(derived.file.parent / "catalog/lines.toml", lines_text(derived.pins))
     write_atomic(derived.file, derived.text)
@@ -284,11 +286,14 @@ def block_words(block: LineCuda) -> str:
 
 def lines_text(pins: Mapping[LineCuda, str]) -> str:
     """The nixpkgs of these lines as a catalog/lines.toml."""
-    rows = [
-        f'["{line}".' + (f'cuda."{cuda}"' if cuda else "cpu") + f']\npin = "{pin}"\n'
-        for (line, cuda), pin in pins.items()
-    ]
-    return "# The nixpkgs that recipes were at when they were taken in.\n" + "\n".join(rows)
+    table: dict[str, dict[str, Any]] = {}
+    for (line, cuda), pin in pins.items():
+        builds = table.setdefault(line, {})
+        if cuda:
+            builds.setdefault("cuda", {})[str(cuda)] = {"pin": pin}
+        else:
+            builds["cpu"] = {"pin": pin}
+    return "# The nixpkgs that recipes were at when they were taken in.\n" + table_text(table)
 
 
 def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, str]:
