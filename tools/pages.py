@@ -15,7 +15,7 @@ from tools.reference import errors_page, exit_page
 from tools.verb_pages import overview, verbs_page
 from torchsmith.artifact.trial import Trial
 from torchsmith.audit.reports import AuditDocument
-from torchsmith.audit.rule import all_rules
+from torchsmith.audit.rule import Rule, all_rules
 from torchsmith.build.events import Event
 from torchsmith.catalog import Catalog, Pin, builtin_catalog
 from torchsmith.catalog.ranges import version_key
@@ -339,10 +339,17 @@ def rules_page() -> str:
         parts.append(f"## {group[0].upper()}{group[1:]}\n")
         parts += [
             f"### {one.id}\n**{one.title}** ({one.worst.value}, {one.sure.value}, {one.depth})\n\n"
-            f"{one.documentation}\n"
+            f"{one.documentation}\n{_examples(one)}"
             for one in rules
         ]
     return "\n".join(parts)
+
+
+def _examples(rule: Rule) -> str:
+    """A file that the rule speaks of, and the same without the mistake."""
+    if not rule.bad:
+        return ""
+    return f"\nBad:\n```nix\n{rule.bad}\n```\n\nGood:\n```nix\n{rule.good}\n```\n"
 
 
 def main(check: bool) -> int:

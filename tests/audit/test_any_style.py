@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from torchsmith.audit.finding import Finding, Severity, fixed
+from torchsmith.audit.rule import Rule, all_rules, wanted_by
 from torchsmith.audit.run import AuditReport, AuditRequest, audit
+from torchsmith.audit.subject import FACTS, Subject
 from torchsmith.edge.process import run
+from torchsmith.nix.embedded import NoValues, Values
+from torchsmith.recipe.read import PackageSet
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 HELLO = '{ stdenv }: stdenv.mkDerivation { name = "hello"; }\n'
@@ -150,3 +154,28 @@ def test_align_says_which_repository_has_no_named_recipe(tmp_path: Path) -> None
     done = run([PROGRAM, "align", "one", "two", "--json"], cwd=tmp_path)
     message = json.loads(done.stdout)["error"]["message"]
     assert (done.code, "one, two" in message, "two or more" in message) == (2, True, False)
+
+
+EXAMPLES = [one for one in all_rules() if one.bad]
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.id)
+def test_the_bad_example_of_a_rule_is_named_and_the_good_one_is_not(rule: Rule, tmp_path: Path) -> None:
+    file = tmp_path / "example.nix"
+    file.write_text(rule.bad)
+    assert [line.split()[0] for line in told(audit(AuditRequest((file,))))] == [rule.id]
+    file.write_text(rule.good)
+    assert told(audit(AuditRequest((file,)))) == []
+
+
+def test_every_rule_without_a_name_has_a_page_with_a_bad_and_a_good_example() -> None:
+    nameless = [one for one in all_rules() if one.over == "expression" and one.id != "TS110"]
+    assert len(nameless) >= 12
+    assert [one.id for one in nameless if not (one.bad and one.good)] == []
+
+
+def test_rules_ask_for_what_a_recipe_can_tell() -> None:
+    more = {Subject, PackageSet, Values, NoValues}
+    for one in all_rules():
+        if one.over in ("recipe", "expression") or one.depth == "values":
+            assert set(wanted_by(one.check)) <= more | FACTS.keys(), one.id

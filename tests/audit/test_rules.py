@@ -427,4 +427,4 @@ def test_derivations_say_for_which_gpu_and_system_they_are(workspace: Path) -> N
 
 def test_every_rule_is_tested_by_its_name() -> None:
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    assert [one.id for one in all_rules() if one.id not in text] == []
+    assert [one.id for one in all_rules() if one.id not in text and not one.bad] == []

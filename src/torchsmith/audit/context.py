@@ -11,13 +11,13 @@ from functools import cached_property
 from torchsmith.audit.finding import Finding, Sure
 from torchsmith.audit.form import NormalizedText, Normalizer
 from torchsmith.audit.repo import RecipeFacts
-from torchsmith.audit.rule import Defect, Depth, Over, Rule, rules_of
+from torchsmith.audit.rule import Defect, Depth, Over, Rule, rules_of, wanted_by
 from torchsmith.audit.subject import Subject
 from torchsmith.audit.suppress import RuleSelection, unmuted
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
-from torchsmith.recipe.read import Recipe, Span
-from torchsmith.workspace.search import concerned_names, mentioned
+from torchsmith.recipe.read import PackageSet, Recipe, Span
+from torchsmith.workspace.search import CUDA, concerned_names, mentioned
 
 OF_THE_CELL = ("gpu", "cpu", "names")  # groups of rules that hold a recipe against its name
 
@@ -86,23 +86,30 @@ class Context:
         """Whether its code, and not only its comments or prose, speaks of torch or CUDA."""
         used = recipe.syntax.identifiers
         names = concerned_names(tuple(self.catalog.packages.values()))
-        return not names.isdisjoint(used) or any(name.startswith("cudaPackages") for name in used)
+        return not names.isdisjoint(used) or any(re.fullmatch(CUDA, name) for name in used)
 
     def of_recipe(
         self,
         subject: Subject,
         depth: Depth = "text",
         over: Over = "recipe",
-        *,
+        *more: object,
         anywhere: bool = False,
-        **more: object,
     ) -> Iterator[Finding]:
         """What rules have to say of a recipe; `more` is what they ask besides it. `anywhere` picks those that
         hold of a file that is no recipe by its name."""
         for rule in self.rules(depth, over):
             if anywhere and not rule.anywhere:
                 continue
-            yield from (finding(rule, defect, subject) for defect in rule.defects(subject, **more))
+            yield from (finding(rule, defect, subject) for defect in rule.defects(subject, *more))
+
+    def of_expressions(self, subject: Subject) -> Iterator[Finding]:
+        """What rules have to say of a file that no name tells about: of all of it, and of each of its package
+        sets."""
+        for rule in self.rules("text", "expression"):
+            each = subject.package_sets if PackageSet in wanted_by(rule.check) else (None,)
+            for package_set in each:
+                yield from (finding(rule, defect, subject) for defect in rule.defects(subject, package_set))
 
     def findings(self, over: Over, where: Where, *things: object, depth: Depth = "text") -> Iterator[Finding]:
         """What rules have to say of other things than recipes: of `where`, or of a file that they name."""

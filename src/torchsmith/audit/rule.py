@@ -8,17 +8,18 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_type_hints
 
 from torchsmith.audit.finding import FindingFix, Severity, Sure
 from torchsmith.edge.problem import NotKnown, did_you_mean
 from torchsmith.recipe.read import Edit
 
 if TYPE_CHECKING:
+    from torchsmith.audit.subject import Subject
     from torchsmith.recipe.read import Recipe, Span
 
 Depth = Literal["text", "values", "derivations"]
-Over = Literal["recipe", "repo", "file", "unread", "facts"]
+Over = Literal["recipe", "expression", "repo", "file", "unread", "facts"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 LARGEST = 1_000_000  # characters of a file that is judged; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
@@ -45,8 +46,8 @@ RuleFunction = Callable[..., Iterator[Defect]]
 class Rule:
     """A rule: what it is called, how deep it looks, and over what.
 
-    Of a recipe it asks what its arguments are called after, such as `gpu`; where the recipe has none, or is
-    what `unless` names, it does not apply.
+    Of a recipe it asks for facts by the types of its arguments, such as a Gpu; where the recipe has none, or
+    is what `unless` names, it does not apply.
     """
 
     id: str
@@ -59,12 +60,12 @@ class Rule:
     sure: Sure = CERTAIN
     unless: tuple[str, ...] = ()
     anywhere: bool = False  # whether it also holds of files that are no recipe by their name
+    bad: str = ""  # a file that it speaks of, and the same without the mistake
+    good: str = ""
 
-    def defects(self, subject: object, **more: object) -> Iterator[Defect]:
-        """What is wrong with a recipe that it applies to; `more` are arguments that the recipe has not."""
-        code = self.check.__code__
-        names = code.co_varnames[1 : code.co_argcount]
-        told = [more[name] if name in more else getattr(subject, name) for name in names]
+    def defects(self, subject: Subject, *more: object) -> Iterator[Defect]:
+        """What is wrong with a recipe that it applies to; `more` are facts that the recipe has not."""
+        told = [_fact(kind, subject, more) for kind in wanted_by(self.check)[1:]]
         if None not in told and not any(getattr(subject, name) for name in self.unless):
             yield from self.check(subject, *told)
 
@@ -76,6 +77,18 @@ class Rule:
     @property
     def documentation(self) -> str:
         return inspect.getdoc(self.check) or ""
+
+
+@cache
+def wanted_by(check: RuleFunction) -> tuple[type, ...]:
+    """The types of what a rule's function is handed, in order."""
+    hints = get_type_hints(check)
+    return tuple(kind for name, kind in hints.items() if name != "return")
+
+
+def _fact(kind: type, subject: Subject, more: tuple[object, ...]) -> object:
+    given = next((one for one in more if isinstance(one, kind)), None)
+    return given if given is not None else subject.fact(kind)
 
 
 def rewrite(span: Span, text: str) -> FindingFix:
@@ -96,6 +109,8 @@ def rule(
     over: Over = "recipe",
     unless: tuple[str, ...] = (),
     anywhere: bool = False,
+    bad: str = "",
+    good: str = "",
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Make a function a rule; two rules with one id are a bug of ours."""
 
@@ -103,7 +118,7 @@ def rule(
         if id in _known and _known[id].check.__qualname__ != check.__qualname__:
             raise ValueError(f"two rules are called {id}")
         group = check.__module__.rpartition(".")[2]
-        _known[id] = Rule(id, title, severity, depth, over, group, check, sure, unless, anywhere)
+        _known[id] = Rule(id, title, severity, depth, over, group, check, sure, unless, anywhere, bad, good)
         return check
 
     return known

@@ -142,7 +142,8 @@ def _judge_all(
     for folder in folders:
         work += [(folder, (one.path, folder.show(one.path), "recipe")) for one in folder.recipes]
         work += [(folder, (path, folder.show(path), "page")) for path in (*folder.others, *folder.pages)]
-        work += [(folder, (path, folder.show(path), "expression")) for path in folder.elsewhere]
+        named = [path for path in folder.elsewhere if _mentions(path, context)]
+        work += [(folder, (path, folder.show(path), "expression")) for path in named]
     if jobs == 1 or len(work) < WORTH_A_PROCESS:
         yield from ((folder, _judge(one, context)) for folder, one in work)
         return
@@ -174,22 +175,26 @@ def _judge(task: JudgeTask, context: Context) -> Judged:
     return judge_file(path, shown, kind == "recipe", context)
 
 
-def judge_expressions(path: Path, shown: str, context: Context) -> Judged:
-    """What a Nix file that is no recipe by its name says of torch and CUDA, wherever it lies."""
+def _mentions(path: Path, context: Context) -> bool:
+    """Whether a text has a word of torch or CUDA: a cheap look, so that few files are read whole."""
     try:
         text = read_text(path)
     except Problem:
-        return Judged(())  # no text says nothing of torch
-    if len(text) > LARGEST or not context.mentioned.search(text) or owner_of(text) != "foreign":
-        return Judged(())
+        return False  # no text says nothing of torch
+    return len(text) <= LARGEST and context.mentioned.search(text) is not None and owner_of(text) == "foreign"
+
+
+def judge_expressions(path: Path, shown: str, context: Context) -> Judged:
+    """What a Nix file that is no recipe by its name says of torch and CUDA, wherever it lies."""
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
-        return Judged.of(_unread(problem, shown, context), text, concerns=True)
+        return Judged(tuple(_unread(problem, shown, context)), concerns=True)
     if not context.concerns(recipe):
         return Judged(())
-    found = context.of_recipe(context.subject(shown, recipe), anywhere=True)
-    return Judged.of(found, text, concerns=True)
+    subject = context.subject(shown, recipe)
+    found = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
+    return Judged.of(found, recipe.text, concerns=True)
 
 
 def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Judged:
@@ -223,7 +228,9 @@ def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[F
     """A recipe that was read, with the rules over recipes."""
     subject = context.subject(shown, recipe)
     facts = facts_of(subject, context.forms)
-    return Judged.of([*found, *context.of_recipe(subject)], recipe.text, facts)
+    told = [*found, *context.of_recipe(subject)]
+    told += context.of_expressions(subject) if subject.variant is None and context.concerns(recipe) else ()
+    return Judged.of(told, recipe.text, facts)
 
 
 def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:

@@ -12,11 +12,32 @@ from functools import cached_property
 from torchsmith.audit.claims import PlacedClaim, claims_of
 from torchsmith.audit.finding import Sure
 from torchsmith.catalog import CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin
-from torchsmith.matrix import Flavor
+from torchsmith.matrix import Flavor, Reading, Variant
 from torchsmith.recipe.header import Owner, owner_of
-from torchsmith.recipe.read import Bound, Override, Recipe, Said, Span, Value
+from torchsmith.recipe.read import (
+    Bound,
+    Override,
+    PackageSet,
+    Recipe,
+    Said,
+    Span,
+    Value,
+    expressions,
+)
 from torchsmith.workspace.checkout import PKGS
+from torchsmith.workspace.lock import locked_nixpkgs
 from torchsmith.workspace.release import ReadRecipe
+
+# What rules ask for by its type, and what a subject calls it.
+FACTS: Mapping[type, str] = {
+    Variant: "variant",
+    Reading: "reading",
+    Line: "line",
+    LineBuild: "build",
+    Gpu: "gpu",
+    Isa: "isa",
+    CudaToolkit: "toolkit",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +45,24 @@ class Subject(ReadRecipe):
     """A recipe with everything that is known about it."""
 
     strict: bool = False  # our conventions bind it, whoever wrote it
+
+    def fact(self, kind: type) -> object:
+        """What is known of a kind, such as its Gpu; None where nothing is."""
+        return getattr(self, FACTS[kind])
+
+    @cached_property
+    def package_sets(self) -> tuple[PackageSet, ...]:
+        return expressions(self.whole)
+
+    @cached_property
+    def said_pin(self) -> Pin | None:
+        """The nixpkgs that it does import, where the catalog knows it; without a name, also by a lock
+        file."""
+        pin = super().said_pin
+        if pin is not None or self.variant is not None or self.body.pins or not self.recipe.path.is_file():
+            return pin
+        rev = locked_nixpkgs(self.recipe.path).get("nixpkgs")
+        return next((one for one in self.catalog.pins.values() if one.rev == rev), None)
 
     @property
     def flox(self) -> bool:

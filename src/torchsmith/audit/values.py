@@ -107,7 +107,7 @@ def judge_evaluated(
         ]
         for subject, values in zip(subjects, evaluator.values_of(questions), strict=True):
             over: Over = "unread" if isinstance(values, NoValues) else "recipe"
-            found = context.of_recipe(subject, "values", over, values=values)
+            found = context.of_recipe(subject, "values", over, values)
             yield Judged.of(found, subject.recipe.text)
 
 

@@ -20,6 +20,7 @@ SETTINGS = (
     "TORCH_CUDA_ARCH_LIST",
 )
 LIBRARIES = ("magma", "nccl", "cudnn")
+CUDA = r"cuda[A-Z]\w*|enableCuda\w*"  # package sets and settings, rightly spelled or not
 SKIPPED = ("node_modules", "result")
 
 
@@ -48,4 +49,4 @@ def concerned_names(packages: tuple[Package, ...]) -> frozenset[str]:
 def mentioned(packages: tuple[Package, ...]) -> re.Pattern[str]:
     """A cheap look at a text: without a match it does not concern torch or CUDA."""
     words = "|".join(sorted(map(re.escape, concerned_names(packages)), key=len, reverse=True))
-    return re.compile(rf"(?<![\w-])(?:{words}|cudaPackages\w*)(?![\w-])")
+    return re.compile(rf"(?<![\w-])(?:{words}|{CUDA})(?![\w-])")

@@ -1,5 +1,6 @@
 """What a recipe says: its text as a tree, with positions, and nothing evaluated."""
 
+from torchsmith.recipe.read.expressions import ChangedPackage, CudaSet, PackageSet, expressions, is_known
 from torchsmith.recipe.read.open import read_recipe, read_text_as_recipe
 from torchsmith.recipe.read.recipe import Recipe
 from torchsmith.recipe.read.said import (

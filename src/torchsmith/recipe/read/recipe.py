@@ -30,7 +30,7 @@ from torchsmith.recipe.read.said import (
     as_text,
 )
 from torchsmith.recipe.read.scope import formal_nodes, lookup, resolved
-from torchsmith.recipe.read.syntax import Span, part
+from torchsmith.recipe.read.syntax import Span, captured, part
 from torchsmith.recipe.read.tree import RecipeTree
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Recipe(RecipeTree):
     def gpu_targets(self) -> tuple[GpuMention, ...]:
         """Every place that names GPU targets, in the order of the text."""
         found = [
-            GpuMention(SPELLINGS[name], name, _words(value), self.syntax.span(binding.expression))
+            GpuMention(SPELLINGS[name], name, words_of(value), self.syntax.span(binding.expression))
             for name in SPELLINGS
             for binding in self._named(name)
             if (value := self.folder.fold(binding.expression)) is not None
@@ -200,7 +200,7 @@ class Recipe(RecipeTree):
         # Folding every phase costs more than all the rest; few recipes set one of these there.
         exports = self.exports if GPU_EXPORT.search(self.syntax.data) else ()
         found += [
-            GpuMention(SPELLINGS[one.variable], one.variable, _words(one.value), one.span)
+            GpuMention(SPELLINGS[one.variable], one.variable, words_of(one.value), one.span)
             for one in exports
             if one.variable in SPELLINGS
         ]
@@ -275,6 +275,33 @@ class Recipe(RecipeTree):
 
     # ---- names
 
+    @cached_property
+    def lists(self) -> tuple[tuple[frozenset[str], Span], ...]:
+        """Lists of packages: the names of their elements, without where those are taken from."""
+        found = []
+        for node in filter(self.alive, self.syntax.captures.get("list", ())):
+            names = {self._last_name(one) for one in node.named_children}
+            found.append((frozenset(names - {""}), self.syntax.span(node)))
+        return tuple(found)
+
+    def _last_name(self, node: Node) -> str:
+        path = node.child_by_field_name("attrpath") if node.type == "select_expression" else node
+        plain = path is not None and path.type in ("attrpath", "variable_expression")
+        return self.syntax.text(path).rpartition(".")[2] if path is not None and plain else ""
+
+    def search_paths(self, name: str) -> Iterator[tuple[Span, bool]]:
+        """Where `<name>` stands, and whether that is the default of an argument."""
+        for node in captured(self.syntax.tree, "(spath_expression) @path").get("path", ()):
+            if self.syntax.text(node) == f"<{name}>" and self.alive(node):
+                above = node.parent
+                while above is not None and above.type != "formal":
+                    above = above.parent
+                yield self.syntax.span(node), above is not None
+
+    def bound_texts(self, name: str) -> list[str]:
+        """What a name is bound to anywhere in the file, as it is written."""
+        return [self.syntax.text(one.expression) for one in self._named(name) if len(one.names) == 1]
+
     def names(self, pattern: str) -> list[Said[str]]:
         """The names in code that are all of a pattern, in the order of the text: no words in strings, and
         `pytorch-lightning` is one name."""
@@ -336,7 +363,7 @@ def _strings_in(node: Node) -> Iterator[Node]:
         yield from _strings_in(part(node, "argument"))
 
 
-def _words(value: Value) -> tuple[str, ...]:
+def words_of(value: Value) -> tuple[str, ...]:
     """The targets in a string or a list: `8.6;9.0+PTX` has two."""
     if isinstance(value, str):
         return tuple(word for word in re.split(r"[;,\s]+", value) if word)

@@ -1,0 +1,319 @@
+"""Expressions that set torch or CUDA: package sets with their settings, and changes of single packages.
+
+A file may hold many, under any name. What one of them says is said of its own package set: the import of
+nixpkgs that it stands in, else its overlay, else the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from torchsmith.catalog.axes import CudaVersion
+from torchsmith.recipe.read.nixpkgs import body_of, override_kind
+from torchsmith.recipe.read.recipe import SPELLINGS, Recipe, words_of
+from torchsmith.recipe.read.said import FlagList, GpuMention, OverrideKind, Said, Unknown, Value
+from torchsmith.recipe.read.scope import attr_names, formal_nodes, names_of, resolved, statements, unwrapped
+from torchsmith.recipe.read.syntax import Span, part
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+CUDA_SET = re.compile(r"(?:^|\.)cudaPackages_(\d+)(?:_(\d+))?$")
+CMAKE_LIST = re.compile(r"\bCMAKE_CUDA_ARCHITECTURES=([\w.;+-]+)")
+CONFIG = ("cudaSupport", "rocmSupport", "cudaCapabilities", "cudaForwardCompat")
+SYSTEMS = ("system", "hostPlatform", "localSystem")
+SYSTEM = re.compile(r"(?:x86_64|aarch64)-(?:linux|darwin)")
+# Names of bindings that are looked at: settings, targets, systems, and packages that others follow.
+TELLING = re.compile(
+    rf"(?i:(?:enable)?(?:cuda|rocm|cudnn)\w*)|{'|'.join((*SPELLINGS, *SYSTEMS))}|torch|magma|overlays"
+)
+FLAG = re.compile(r"(?<![\w-])-m[a-z][\w.=+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSet:
+    """A CUDA package set by its name: 12.8, or 12 for whichever 12 a nixpkgs prefers."""
+
+    major: int
+    minor: int | None
+
+    def __str__(self) -> str:
+        return f"{self.major}" if self.minor is None else f"{self.major}.{self.minor}"
+
+    def has(self, version: CudaVersion) -> bool:
+        return version.major == self.major and self.minor in (None, version.minor)
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedPackage:
+    """An override of a package: what it passes, each as it is written too, and where."""
+
+    package: str
+    root: str  # where the package is taken from: `prev`, `pkgs`
+    kind: OverrideKind
+    arguments: Mapping[str, Said[Value]]
+    texts: Mapping[str, str]
+    old: str  # the name of what was there before, where its function has one
+    span: Span
+    node: Node
+
+    @cached_property
+    def cuda(self) -> CudaSet | None:
+        return cuda_set(self.texts.get("cudaPackages", ""))
+
+
+@dataclass(frozen=True, eq=False)
+class PackageSet:
+    """A package set and all that an expression says of it."""
+
+    span: Span
+    imported: bool  # whether nixpkgs is imported here, so that all of its configuration is seen
+    config: Mapping[str, Said[Value]]
+    system: Said[str] | None
+    cudas: tuple[Said[CudaSet | None], ...]  # what `cudaPackages` is made; None where that is not plain
+    targets: tuple[GpuMention, ...]
+    changes: tuple[ChangedPackage, ...]
+    flags: tuple[FlagList, ...]
+    bound: Mapping[str, Span]  # packages that are given to all of it
+
+    @property
+    def cuda(self) -> CudaSet | None:
+        """Its CUDA, where one and no other is named."""
+        named = {said.value for said in self.cudas}
+        return named.pop() if len(named) == 1 else None
+
+    def of(self, *packages: str) -> list[ChangedPackage]:
+        return [one for one in self.changes if one.package in packages]
+
+
+def cuda_set(text: str) -> CudaSet | None:
+    """`final.cudaPackages_12_8` as 12.8."""
+    plain = re.split(r"\.(?:overrideScope'?|extend)\b", text.strip().strip("()"))[0].strip()
+    found = CUDA_SET.search(plain) if re.fullmatch(r"[\w.'-]+", plain) else None
+    return CudaSet(int(found[1]), int(found[2]) if found[2] else None) if found else None
+
+
+def expressions(recipe: Recipe) -> tuple[PackageSet, ...]:
+    """The package sets of a file, each with what is said of it."""
+    return tuple(_ExpressionReader(recipe).sets())
+
+
+@dataclass
+class _Draft:
+    """A package set while its file is read."""
+
+    node: Node
+    config: dict[str, Said[Value]] = field(default_factory=dict)
+    systems: list[Said[str]] = field(default_factory=list)
+    cudas: list[Said[CudaSet | None]] = field(default_factory=list)
+    targets: list[GpuMention] = field(default_factory=list)
+    changes: list[ChangedPackage] = field(default_factory=list)
+    flags: list[FlagList] = field(default_factory=list)
+    bound: dict[str, Span] = field(default_factory=dict)
+
+
+class _ExpressionReader:
+    """Sorts what a file says by the package set that it says it of."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe, self.syntax = recipe, recipe.syntax
+        self.imports = {one.span: one for one in recipe.imports}
+        self.drafts: dict[int, _Draft] = {}
+
+    def home(self, node: Node) -> Node:
+        """The import of nixpkgs that a node stands in, else the outermost overlay, else the file."""
+        overlay = self.syntax.root
+        at: Node | None = node
+        while at is not None:
+            if at.type == "apply_expression" and self.syntax.span(at) in self.imports:
+                return at
+            inner = at.child_by_field_name("body") if _one_argument(at) else None
+            if inner is not None and _one_argument(inner):
+                overlay = at
+            at = at.parent
+        return overlay
+
+    def home_at(self, span: Span) -> Node:
+        node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
+        return self.home(node) if node is not None else self.syntax.root
+
+    def draft(self, home: Node) -> _Draft:
+        return self.drafts.setdefault(home.id, _Draft(home))
+
+    def sets(self) -> Iterator[PackageSet]:
+        """The file itself, its imports of nixpkgs and its overlays, as far as they say something."""
+        for call in self.syntax.calls_with(b"import"):
+            if self.syntax.span(call) in self.imports:
+                self.draft(call)
+        for name, value, node in self._bindings():
+            self._note(self.draft(self.home(node)), name, value, node)
+        for mention in self._in_text():
+            self.draft(self.home_at(mention.span)).targets.append(mention)
+        for change in self._changes():
+            self.draft(self.home(change.node)).changes.append(change)
+        for flags in self._flags():
+            self.draft(self.home_at(flags.span)).flags.append(flags)
+        for draft in self.drafts.values():
+            told = self.imports.get(self.syntax.span(draft.node))
+            system = draft.systems[0] if len(draft.systems) == 1 else None
+            yield PackageSet(
+                span=self.syntax.span(draft.node),
+                imported=told is not None and told.whole,
+                config=draft.config | dict(told.config if told else {}),
+                system=(told.system if told else None) or system,
+                cudas=tuple(draft.cudas),
+                targets=tuple(draft.targets),
+                changes=tuple(draft.changes),
+                flags=tuple(draft.flags),
+                bound=draft.bound,
+            )
+
+    def _note(self, draft: _Draft, name: str, value: Said[Value], node: Node) -> None:
+        """Take down what a binding says of its package set."""
+        draft.bound[name] = value.span
+        owner = self.recipe.owner_of(node).split(".")[:-1]
+        if (name in CONFIG and "config" in owner) or owner[-2:] == ["nixpkgs", "config"]:
+            draft.config[name] = value
+        elif name == "cudaPackages" and not self._is_argument(node):
+            text = self.syntax.text(resolved(self.syntax, node))
+            draft.cudas.append(Said(cuda_set(text), value.span))
+        elif name in SYSTEMS and isinstance(value.value, str) and SYSTEM.fullmatch(value.value):
+            draft.systems.append(Said(value.value, value.span))
+        spelling = SPELLINGS.get(name, "variable")
+        if spelling != "variable" and (words := words_of(value.value)):
+            draft.targets.append(GpuMention(spelling, name, words, value.span))
+
+    def _bindings(self) -> Iterator[tuple[str, Said[Value], Node]]:
+        """Bindings that say something here: the last name, the value and its node."""
+        for node, path in self.syntax.bindings:
+            name = attr_names(self.syntax, path)[-1]
+            if name is not None and TELLING.fullmatch(name) and self.recipe.alive(node):
+                expression = part(node, "expression")
+                yield name, self.recipe.said(expression), expression
+
+    def _is_argument(self, node: Node) -> bool:
+        """Whether a binding is what an override or another function is called with."""
+        binding = node.parent
+        body = binding.parent.parent if binding is not None and binding.parent is not None else None
+        home = body.parent if body is not None else None
+        while home is not None and home.type in ("parenthesized_expression", "function_expression"):
+            home = home.parent
+        return home is not None and home.type in ("apply_expression", "formal")
+
+    def _in_text(self) -> Iterator[GpuMention]:
+        """Targets in shell code and CMake flags."""
+        for export in self.recipe.exports:
+            if SPELLINGS.get(export.variable) in ("arch-list", "cmake-list"):
+                words = words_of(export.value)
+                if words and "$" not in export.value:
+                    yield GpuMention(SPELLINGS[export.variable], export.variable, words, export.span)
+        data = self.syntax.data.decode(errors="replace")
+        if data.isascii():
+            for found in CMAKE_LIST.finditer(data):
+                node = self.syntax.tree.root_node.descendant_for_byte_range(*found.span())
+                if node is not None and node.type == "string_fragment" and self.recipe.alive(node):
+                    at = self.syntax.span_at(*found.span(1))
+                    yield GpuMention("cmake-list", "CMAKE_CUDA_ARCHITECTURES", words_of(found[1]), at)
+
+    def _changes(self) -> Iterator[ChangedPackage]:
+        for node in filter(self.recipe.alive, self.syntax.calls_with(b"override")):
+            function = part(node, "function")
+            kind = override_kind(self.syntax, function) if function.type == "select_expression" else None
+            if kind is None or kind == "overrideScope":
+                continue
+            package, root = self._package(part(function, "expression"), function)
+            argument = unwrapped(part(node, "argument"))
+            body = body_of(argument)
+            if not package or body is None:
+                continue
+            yield ChangedPackage(
+                package=package,
+                root=root,
+                kind=kind,
+                arguments=self.recipe.fields(body),
+                texts=dict(self._texts(body)),
+                old=self._old(argument),
+                span=self.syntax.span(node),
+                node=node,
+            )
+
+    def _package(self, node: Node, selection: Node | None = None) -> tuple[str, str]:
+        """The package that an override is of, and where that is taken from."""
+        if selection is not None:
+            names = attr_names(self.syntax, part(selection, "attrpath"))[:-1]
+            if names:
+                root = ".".join([self.syntax.text(node), *(name or "?" for name in names[:-1])])
+                return names[-1] or "", root
+        node = unwrapped(node)
+        if node.type == "select_expression":
+            names = attr_names(self.syntax, part(node, "attrpath"))
+            if names and names[-1] in ("override", "overrideAttrs", "overridePythonAttrs"):
+                return self._package(part(node, "expression"), node)
+            root = ".".join(
+                [self.syntax.text(part(node, "expression")), *(name or "?" for name in names[:-1])]
+            )
+            return names[-1] or "", root
+        if node.type == "apply_expression":
+            function = part(node, "function")
+            if function.type == "select_expression" and override_kind(self.syntax, function):
+                return self._package(part(function, "expression"), function)
+            return "", ""
+        if node.type == "variable_expression":
+            meant = resolved(self.syntax, node)
+            if meant.type in ("select_expression", "apply_expression"):
+                return self._package(meant)
+            return self.syntax.text(node), ""
+        return "", ""
+
+    def _texts(self, body: Node) -> Iterator[tuple[str, str]]:
+        """What each argument is, as it is written; a variable by what it stands for."""
+        for one in statements(body):
+            if one.type == "binding":
+                name = ".".join(word or "?" for word in attr_names(self.syntax, part(one, "attrpath")))
+                expression = part(one, "expression")
+                meant = resolved(self.syntax, expression)
+                plain = meant.type in ("select_expression", "variable_expression")
+                yield name, self.syntax.text(meant if plain else expression)
+            elif one.type == "inherit_from":
+                source = self.syntax.text(part(one, "expression"))
+                yield from ((name, f"{source}.{name}") for name in names_of(self.syntax, one) if name)
+            else:
+                yield from ((name, name) for name in names_of(self.syntax, one) if name)
+
+    def _old(self, argument: Node) -> str:
+        """`old` of `old: { ... }`, the last argument of a function before its body."""
+        name = ""
+        while argument.type == "function_expression":
+            universal = argument.child_by_field_name("universal")
+            name = self.syntax.text(universal) if universal is not None else name
+            argument = unwrapped(part(argument, "body"))
+        return name
+
+    def _flags(self) -> Iterator[FlagList]:
+        yield from self.recipe.cpu_flags
+        for export in self.recipe.exports:
+            words = FLAG.findall(export.value)
+            if words and "FLAGS" in export.variable:
+                said = tuple(Said(word, export.span) for word in words)
+                yield FlagList(export.variable, said, export.span)
+        for bound in self.recipe.strings("NIX_CFLAGS_COMPILE", "CFLAGS", "CXXFLAGS"):
+            words = FLAG.findall(bound.value)
+            if words:
+                yield FlagList("CFLAGS", tuple(Said(word, bound.span) for word in words), bound.span)
+
+
+def _one_argument(node: Node) -> bool:
+    """`prev: ...`, with a name for all of its argument and nothing else."""
+    plain = node.type == "function_expression" and node.child_by_field_name("universal") is not None
+    return plain and not any(True for _ in formal_nodes(node))
+
+
+def is_known(value: Value) -> bool:
+    """Whether a value is told by the text alone, all of it."""
+    if isinstance(value, list):
+        return all(is_known(one) for one in value)
+    return not isinstance(value, Unknown)
