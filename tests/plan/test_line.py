@@ -56,13 +56,14 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
 
 def test_a_release_that_the_catalog_knows_brings_its_pairs(workspace: Path) -> None:
     added = propose_line(workspace, NewLine("2.11", "2.10", "2.11.0"))
-    assert added.line.version_of("torchvision") == "0.26.0"
+    assert added.after.catalog.lines["2.11"].version_of("torchvision") == "0.26.0"
     assert not (workspace / "catalog").exists()
 
 
 def test_another_nixpkgs_comes_along(workspace: Path) -> None:
     added = add_line(workspace, NewLine("2.29", "2.10", "2.29.1", "1" * 40, versions=PAIRS))
-    assert {build.pin for build in (added.line.cpu, *added.line.cuda.values()) if build} == {"1111111"}
+    line = added.after.catalog.lines["2.29"]
+    assert {build.pin for build in (line.cpu, *line.cuda.values()) if build} == {"1111111"}
     assert any(one.startswith("nixpkgs") for one in added.to_learn)
 
 

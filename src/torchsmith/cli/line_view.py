@@ -9,7 +9,8 @@ import msgspec
 
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import next_step, out, plain_table, print_json, write
-from torchsmith.plan.line import AddedLine, LineRow, line_rows
+from torchsmith.plan.line import LineRow, line_rows
+from torchsmith.plan.proposal import Proposal
 from torchsmith.workspace.load import Workspace
 
 
@@ -49,10 +50,10 @@ def print_lines(workspace: Workspace, *, as_json: bool) -> None:
         write("without a nixpkgs: torchsmith line add NAME --torch VERSION --from LINE builds it as another")
 
 
-def print_added(added: AddedLine, workspace: Path | None, *, written: bool, as_json: bool) -> None:
+def print_added(added: Proposal, name: str, workspace: Path | None, *, written: bool, as_json: bool) -> None:
     """What is written, what is to be learned, and what to do next."""
     files = {one.path: one.after or "" for one in added.edits}
-    line = added.line
+    line = added.after.catalog.lines[name]
     if as_json:
         print_json(AddedLineDocument(line.name, written, files, list(added.to_learn)))
         return

@@ -9,8 +9,8 @@ import msgspec
 
 from torchsmith.cli.console import next_step, out, plain_table, print_json, say_recovered, write
 from torchsmith.edge.words import counted, grouped, some_of
-from torchsmith.plan.package import PackageChange
 from torchsmith.plan.package_entry import PackageRow, package_row
+from torchsmith.plan.proposal import Proposal
 from torchsmith.workspace.load import Workspace
 
 SHOWN = 5
@@ -51,35 +51,44 @@ def print_packages(workspace: Workspace, *, as_json: bool) -> None:
 
 
 def print_change(
-    change: PackageChange, workspace: Path | None, *, added: bool, written: bool, as_json: bool
+    change: Proposal, name: str, workspace: Path | None, *, added: bool, written: bool, as_json: bool
 ) -> None:
     """What Nix said, what is written, and what to do next."""
     if as_json:
         files = {one.path: one.after for one in change.edits}
-        needs = list(change.package.needs) if added else []
+        needs = list(change.after.catalog.packages[name].needs) if added else []
         recipes, blocked = ([one.path for one in some] for some in (change.recipes, change.blocked))
-        cells = (change.cells, change.left_out, recipes, blocked)
-        print_json(PackageChangeDocument(change.name, written, files, needs, *cells))
+        document = PackageChangeDocument(
+            name=name,
+            written=written,
+            files=files,
+            needs=needs,
+            cells=change.cells_of(name),
+            left_out=change.left_out_of(name),
+            recipes=recipes,
+            blocked=blocked,
+        )
+        print_json(document)
         return
     say_recovered(change.recovered)
     if added:
-        _say_probes(change)
+        _say_probes(change, name)
     for edit in change.edits:
         word = ("wrote", "write") if edit.after is not None else ("deleted", "delete")
         write(f"{word[0] if written else f'would {word[1]}'} {edit.path}")
-    for one in sorted(change.recipes, key=lambda one: f"/{change.name}-" not in one.path)[:SHOWN]:
+    for one in sorted(change.recipes, key=lambda one: f"/{name}-" not in one.path)[:SHOWN]:
         write(f"  {one.kind}  {one.path}")
     if len(change.recipes) > SHOWN:
         write(f"  … and {counted(len(change.recipes) - SHOWN, 'more recipe')}")
     for one in change.blocked:
         write(f"  left  {one.path}: {one.why}", "yellow")
     if added:
-        _say_cells(change, workspace)
+        _say_cells(change, name, workspace)
 
 
-def _say_probes(change: PackageChange) -> None:
+def _say_probes(change: Proposal, name: str) -> None:
     """What Nix told of the package: its release and needs, or its error."""
-    package = change.package
+    package = change.after.catalog.packages[name]
     said = grouped(
         (f"Nix refuses: {one.error}" if one.error else f"release {one.version}", one.cell.variant.cell)
         for one in change.probes
@@ -91,12 +100,13 @@ def _say_probes(change: PackageChange) -> None:
     write(f"is told its GPU by {', '.join(ways)}")
 
 
-def _say_cells(change: PackageChange, workspace: Path | None) -> None:
-    for reason, names in grouped((why, name) for name, why in change.left_out.items()).items():
+def _say_cells(change: Proposal, name: str, workspace: Path | None) -> None:
+    cells, left_out = change.cells_of(name), change.left_out_of(name)
+    for reason, names in grouped((why, cell) for cell, why in left_out.items()).items():
         write(f"left out: {some_of(names)}: {reason}")
-    write(f"{counted(len(change.cells), 'cell')} with it")
-    if change.cells or change.left_out:
-        words = ("eval", f"package:{change.name}") if change.cells else ("list", "--left-out")
+    write(f"{counted(len(cells), 'cell')} with it")
+    if cells or left_out:
+        words = ("eval", f"package:{name}") if cells else ("list", "--left-out")
         next_step(*words, workspace=workspace)
     else:
-        write(f"torchsmith.toml names its cells one by one: add those of {change.name} to include")
+        write(f"torchsmith.toml names its cells one by one: add those of {name} to include")

@@ -24,7 +24,7 @@ from torchsmith.plan.pin import (
     release_of,
     to_learn,
 )
-from torchsmith.workspace.change import Change
+from torchsmith.plan.proposal import Proposal
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.run import carry_out
@@ -42,15 +42,6 @@ class NewLine:
     rev: str = ""
     sha256: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
-
-
-@dataclass(frozen=True, slots=True)
-class AddedLine:
-    """What adding it writes, and what is still to be learned."""
-
-    line: Line
-    edits: tuple[Change, ...]
-    to_learn: tuple[str, ...]
 
 
 class LineRow(msgspec.Struct, frozen=True):
@@ -79,12 +70,12 @@ def _row(line: Line, cells: int) -> LineRow:
     return LineRow(line.name, line.torch, pairs, pins, [*map(str, line.cuda)], own, line.unproved, cells)
 
 
-def propose_line(workspace: Path | None, new: NewLine) -> AddedLine:
+def propose_line(workspace: Path | None, new: NewLine) -> Proposal:
     """Work it out; nothing is written."""
     return _added(open_workspace(workspace), new)
 
 
-def add_line(workspace: Path | None, new: NewLine, *, wait_seconds: float = 0.0) -> AddedLine:
+def add_line(workspace: Path | None, new: NewLine, *, wait_seconds: float = 0.0) -> Proposal:
     """Write the line into the workspace's own catalog."""
     with writing(open_workspace(workspace).home, "line add", wait_seconds) as writer:
         added = _added(open_workspace(workspace), new)
@@ -92,7 +83,7 @@ def add_line(workspace: Path | None, new: NewLine, *, wait_seconds: float = 0.0)
     return added
 
 
-def _added(workspace: Workspace, new: NewLine) -> AddedLine:
+def _added(workspace: Workspace, new: NewLine) -> Proposal:
     catalog = workspace.catalog
     root = workspace.home
     if not NAME.fullmatch(new.name):
@@ -102,9 +93,10 @@ def _added(workspace: Workspace, new: NewLine) -> AddedLine:
         hint = f"torchsmith pin {new.name} moves it; torchsmith line list shows all"
         raise Exists(f"line {new.name} is there already: torch {there.torch}", hint=hint)
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in _facts(new, catalog).items()]
-    after = workspace.with_texts({one.path: one.after for one in edits if one.after is not None}).catalog
-    line = after.lines[new.name]
-    return AddedLine(line, tuple(edits), tuple(to_learn(line, after, {"cpu", *map(str, line.cuda)})))
+    after = workspace.with_texts({one.path: one.after for one in edits if one.after is not None})
+    line = after.catalog.lines[new.name]
+    unknown = to_learn(line, after.catalog, {"cpu", *map(str, line.cuda)})
+    return Proposal(workspace=workspace, after=after, edits=tuple(edits), to_learn=tuple(unknown))
 
 
 def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.catalog import Package
 from torchsmith.catalog.check import ATTRIBUTE, PACKAGE_NAME
 from torchsmith.catalog.package import GpuList, SourceRepository
 from torchsmith.edge.files import read_text
@@ -32,6 +31,7 @@ from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.plan.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
+from torchsmith.plan.proposal import Proposal
 from torchsmith.recipe.write import NO_ATTRIBUTE
 from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.journal import writing
@@ -42,45 +42,6 @@ from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
 HEAD = "# Packages of this workspace, beside torchsmith's own.\n"
-
-
-@dataclass(frozen=True, slots=True)
-class PackageChange:
-    """A package added or taken out: the files of facts, the recipes that follow, and what Nix said."""
-
-    name: str
-    after: Workspace
-    edits: tuple[Change, ...]
-    repos: tuple[WantedRepo, ...]
-    changes: tuple[Change, ...]
-    probes: tuple[PackageProbe, ...] = ()
-    recovered: str = ""
-
-    @property
-    def package(self) -> Package:
-        return self.after.catalog.packages[self.name]
-
-    @property
-    def recipes(self) -> list[Change]:
-        return [one for one in self.changes if one.recipe and one.done]
-
-    @property
-    def blocked(self) -> list[Change]:
-        return [one for one in self.changes if one.left]
-
-    @property
-    def cells(self) -> list[str]:
-        """The package's cells in the workspace's matrix."""
-        return [cell.name for cell in self.after.matrix.cells if cell.variant.package.name == self.name]
-
-    @property
-    def left_out(self) -> dict[str, str]:
-        """Its cells that the matrix has not, each with the reason."""
-        return {
-            left.variant.name: "; ".join(map(str, left.reasons))
-            for left in self.after.matrix.left_out
-            if left.variant.package.name == self.name
-        }
 
 
 def read_source(words: str, tag: str) -> SourceRepository | None:
@@ -142,7 +103,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
 
 def propose(
     workspace: Path | None, new: NewPackage, evaluate: Evaluate, nix: Nix, *, adopt: bool = False
-) -> PackageChange:
+) -> Proposal:
     """Ask Nix, and work out what adding a package changes; nothing is written."""
     opened = open_workspace(workspace)
     check_name(opened, new)
@@ -150,7 +111,7 @@ def propose(
     probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, nix)
     _require_answer(opened, new, probes)
     texts = _with_package(opened, new, probes)
-    return replace(_change(opened, new.name, texts, adopt=adopt), probes=tuple(probes))
+    return replace(_change(opened, texts, adopt=adopt), probes=tuple(probes))
 
 
 def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
@@ -213,9 +174,7 @@ def _text(root: Path, name: str) -> str | None:
     return read_text(root / name) if (root / name).exists() else None
 
 
-def _change(
-    workspace: Workspace, name: str, texts: Mapping[str, str], *, adopt: bool, gone: str = ""
-) -> PackageChange:
+def _change(workspace: Workspace, texts: Mapping[str, str], *, adopt: bool, gone: str = "") -> Proposal:
     root = workspace.home
     after = workspace.with_texts(texts)
     repos = wanted_repos(after)
@@ -223,7 +182,13 @@ def _change(
         repos.append(WantedRepo(gone, ()))  # nothing is wanted there any more
     edits = [_edit(root, path, text) for path, text in texts.items()]
     changes = reconcile(after, repos, adopt=Adoption(adopt))
-    return PackageChange(name, after, tuple(one for one in edits if one.done), tuple(repos), tuple(changes))
+    return Proposal(
+        workspace=workspace,
+        after=after,
+        edits=tuple(edit for edit in edits if edit.done),
+        repos=tuple(repos),
+        changes=tuple(changes),
+    )
 
 
 def _edit(root: Path, name: str, text: str) -> Change:
@@ -237,7 +202,7 @@ def _edit(root: Path, name: str, text: str) -> Change:
     return Change("create" if before is None else "rewrite", name, "the package", before, text, "ours")
 
 
-def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -> PackageChange:
+def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -> Proposal:
     """Work out what taking a package out changes; an entry of torchsmith's own stays in the catalog."""
     opened = open_workspace(workspace)
     root = opened.home
@@ -266,10 +231,10 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     texts[FILE] = set_list(text, "include", kept) if len(kept) < len(cells) else text
     if not any(_edit(root, path, text).done for path, text in texts.items()):
         raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
-    return _change(opened, name, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
+    return _change(opened, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
 
 
-def write(workspace: Path | None, change: PackageChange, *, wait_seconds: float = 0.0) -> PackageChange:
+def write(workspace: Path | None, change: Proposal, *, wait_seconds: float = 0.0) -> Proposal:
     """Carry a proposal out: facts and recipes, all or none."""
     with writing(open_workspace(workspace).home, "package", wait_seconds) as writer:
         for edit in change.edits:

@@ -24,13 +24,14 @@ from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.fetch import nixpkgs_address, tarball_hash
 from torchsmith.nix.tool import find_nix
 from torchsmith.plan.impact import Effect, effects, write_recipes
+from torchsmith.plan.proposal import Proposal
 from torchsmith.workspace.change import Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.journal import writing
-from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.run import carry_out as write_changes
-from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+from torchsmith.workspace.wanted import wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
 FROM_SOURCE = (SOURCE, "torch-version")
@@ -50,29 +51,6 @@ class Move:
     torch: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
     hashes: Mapping[str, str] = field(default_factory=dict)  # of the nixpkgs that it has, by the pin's name
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a move changes: the facts it writes, the recipes that differ, and what is still to be learned."""
-
-    workspace: Workspace
-    after: Workspace
-    facts: Mapping[str, str]  # catalog files of the workspace, as they would read
-    edits: tuple[Change, ...]  # of those files
-    repos: tuple[WantedRepo, ...]
-    changes: tuple[Change, ...]
-    to_learn: tuple[str, ...]
-    recovered: str = ""
-
-    @property
-    def recipes(self) -> list[Change]:
-        """The recipes that move."""
-        return [one for one in self.changes if one.recipe and one.done]
-
-    @property
-    def blocked(self) -> list[Change]:
-        return [one for one in self.changes if one.recipe and one.left]
 
 
 def pairs_of(words: Sequence[str], **named: str) -> dict[str, str]:
@@ -98,13 +76,12 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     after = opened.with_texts(texts)
     repos = wanted_repos(after)
     return Proposal(
-        opened,
-        after,
-        {Path(one.path).stem: one.after for one in edits if one.after and one.kind != "keep"},
-        tuple(one for one in edits if one.kind != "keep"),
-        tuple(repos),
-        tuple(reconcile(after, repos, adopt=Adoption(adopt))),
-        tuple(to_learn(after.catalog.lines[line.name], after.catalog, used)),
+        workspace=opened,
+        after=after,
+        edits=tuple(one for one in edits if one.kind != "keep"),
+        repos=tuple(repos),
+        changes=tuple(reconcile(after, repos, adopt=Adoption(adopt))),
+        to_learn=tuple(to_learn(after.catalog.lines[line.name], after.catalog, used)),
     )
 
 
@@ -330,8 +307,8 @@ def carry_out(
     """Write facts and recipes, all or none; refused where a recipe of the line is somebody else's."""
     with writing(open_workspace(workspace).home, "pin", wait_seconds) as writer:
         proposal = propose(workspace, move, adopt=adopt)
-        if proposal.blocked:
-            names = [Path(one.path).name for one in proposal.blocked]
+        if blocked := [change for change in proposal.blocked if change.recipe]:
+            names = [Path(change.path).name for change in blocked]
             raise Refused(
                 f"recipes that are not torchsmith's would stay on the old pin: {some_of(names, 3)}",
                 hint="--adopt takes them over; nothing was written",

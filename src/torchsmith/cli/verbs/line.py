@@ -65,4 +65,4 @@ def add(
         raise Incomplete("a new line needs its torch release and a line that it is like", hint=ADD)
     new = NewLine(name, like, torch, rev, sha256, pairs.releases())
     added = propose_line(workspace, new) if dry_run else add_line(workspace, new, wait_seconds=wait)
-    print_added(added, workspace, written=not dry_run, as_json=json)
+    print_added(added, name, workspace, written=not dry_run, as_json=json)

@@ -80,7 +80,7 @@ def add(
     change = plan.propose(workspace, new, evaluate, nix, adopt=writing.adopt)
     if not writing.dry_run:
         change = plan.write(workspace, change, wait_seconds=writing.wait)
-    print_change(change, workspace, added=True, written=not writing.dry_run, as_json=json)
+    print_change(change, name, workspace, added=True, written=not writing.dry_run, as_json=json)
     exit_if(change.blocked)
 
 
@@ -99,5 +99,5 @@ def remove(
     change = plan.propose_removal(workspace, name, adopt=writing.adopt)
     if not writing.dry_run:
         change = plan.write(workspace, change, wait_seconds=writing.wait)
-    print_change(change, workspace, added=False, written=not writing.dry_run, as_json=json)
+    print_change(change, name, workspace, added=False, written=not writing.dry_run, as_json=json)
     exit_if(change.blocked)

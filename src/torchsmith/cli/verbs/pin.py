@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -13,7 +14,9 @@ from torchsmith.cli.options import JsonOption, PairOptions, TarballHashOption, W
 from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.words import counted
 from torchsmith.plan.impact import Effect, summary
-from torchsmith.plan.pin import Move, Proposal, carry_out, evaluated, learnt, propose
+from torchsmith.plan.pin import Move, carry_out, evaluated, learnt, propose
+from torchsmith.plan.proposal import Proposal
+from torchsmith.workspace.change import Change
 
 EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
 SHOWN = 5
@@ -65,29 +68,41 @@ def run(
         proposal = carry_out(workspace, move, adopt=writing.adopt, wait_seconds=writing.wait)
     effects = evaluated(proposal, ask) if ask else None
     if json:
-        recipes, blocked = ([one.path for one in changes] for changes in (proposal.recipes, proposal.blocked))
-        facts, to_learn = proposal.facts, proposal.to_learn
-        written = not writing.dry_run and bool(facts or recipes)
-        print_json(PinDocument(written, facts, recipes, blocked, to_learn, effects))
+        facts = {Path(edit.path).stem: edit.after or "" for edit in proposal.edits}
+        recipes = [change.path for change in proposal.recipes]
+        document = PinDocument(
+            written=not writing.dry_run and bool(facts or recipes),
+            facts=facts,
+            recipes=recipes,
+            blocked=[change.path for change in _blocked(proposal)],
+            to_learn=proposal.to_learn,
+            effects=effects,
+        )
+        print_json(document)
     else:
         _print_proposal(proposal, effects, written=not writing.dry_run)
-    exit_if(writing.dry_run and proposal.blocked)
+    exit_if(writing.dry_run and _blocked(proposal))
     if not writing.dry_run:
         unknown = proposal.to_learn and not learn
         next_step("fix-hashes" if unknown else "eval", workspace=workspace, nixpkgs=nixpkgs)
 
 
+def _blocked(proposal: Proposal) -> list[Change]:
+    """The recipes of others that would stay where they are."""
+    return [change for change in proposal.blocked if change.recipe]
+
+
 def _print_proposal(proposal: Proposal, effects: Sequence[Effect] | None, *, written: bool) -> None:
     """Facts, recipes, what is to be learned, and what evaluation says."""
     say_recovered(proposal.recovered)
-    for name in proposal.facts:
-        write(f"{'wrote' if written else 'would write'} catalog/{name}.toml")
+    for edit in proposal.edits:
+        write(f"{'wrote' if written else 'would write'} {edit.path}")
     moved = proposal.recipes
     for one in moved[:SHOWN]:
         write(f"  {one.kind}  {one.path}")
     if len(moved) > SHOWN:
         write(f"  … and {counted(len(moved) - SHOWN, 'more recipe')}")
-    for one in proposal.blocked:
+    for one in _blocked(proposal):
         write(f"  blocked  {one.path}: {one.why}")
     if proposal.to_learn:
         write(f"hashes to be learned: {', '.join(proposal.to_learn)}")
@@ -96,7 +111,7 @@ def _print_proposal(proposal: Proposal, effects: Sequence[Effect] | None, *, wri
             write(f"  {effect.kind}  {effect.name}: {effect.after}")
     if effects is not None:
         write(f"by evaluation: {summary(effects)}")
-    if not moved and not proposal.facts:
+    if not moved and not proposal.edits:
         tell("nothing to write: the line is there already")
         return
     tell(f"{counted(len(moved), 'recipe')} {'moved' if written else 'would move'}")
