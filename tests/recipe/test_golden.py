@@ -32,7 +32,7 @@ CASES = {
     "cuda-package": (PLAN, "build-cudatoolkit/.flox/pkgs/cudnn-13_0.nix"),
     "shared": (
         PLAN + 'layout = "shared"\n',
-        "build-pytorch/nix/pytorch-line2_10-python313-cuda13_0-jetson.nix",
+        "build-pytorch/nix/pytorch-line2_10-python313-cuda13_0-default-gpus.nix",
     ),
     "default": (FLOX, "build-pytorch/default.nix"),
 }

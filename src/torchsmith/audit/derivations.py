@@ -11,15 +11,16 @@ from pathlib import Path
 from torchsmith.audit.context import Context, Judged
 from torchsmith.catalog import Catalog
 from torchsmith.edge.problem import Where
+from torchsmith.edge.words import grouped
 from torchsmith.matrix import Variant
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.derivation import Derivation, show_derivations
+from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.graph import graph_of
+from torchsmith.nix.targets import PHASES, strangers
 from torchsmith.nix.tool import find_nix
 from torchsmith.recipe.header import content_hash
 from torchsmith.workspace.checkout import RecipeFile, Repository
-
-PHASES = ("postPatch", "preConfigure", "postConfigure", "preBuild")  # in their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class BuiltRecipe:
     essence: str  # equal for derivations that differ in names alone
     architectures: str
     below: frozenset[str]
+    others: Mapping[str, tuple[int, ...]]  # builds below it that are for other GPUs besides, and for which
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ def judge_derivations(
     recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
     requests = [EvaluationRequest(shown, one.path, one.system) for shown, one in recipes.items()]
     results = evaluate(requests, nix, trees=trees, addresses=addresses, cache=ResultCache(), instantiate=True)
-    shown = show_derivations(nix, [one.evaluated.drv_path for one in results if one.evaluated])
+    graph = graph_of(nix, results)
+    own = {name: sm for name, one in recipes.items() if one.variant and (sm := one.variant.sm)}
+    others = grouped((one.recipe, (one.derivation, one.others)) for one in strangers(graph, own))
     torch = {
         variant.stack: result.evaluated.drv_path
         for result in results
@@ -64,8 +68,10 @@ def judge_derivations(
     }
     for folder in folders:
         mine = [one for one in results if recipes[one.name].repo == folder.root]
-        read = ((one.name, shown[one.evaluated.drv_path]) for one in mine if one.evaluated)
-        good = tuple(_recipe(recipes[name], name, derivation) for name, derivation in read)
+        read = ((one.name, graph.derivations[one.evaluated.drv_path]) for one in mine if one.evaluated)
+        good = tuple(
+            _recipe(recipes[name], name, derivation, dict(others.get(name, []))) for name, derivation in read
+        )
         failed = tuple((one.name, one.cause.message if one.cause else "") for one in mine if not one.ok)
         built = EvaluatedWorkspace(good, failed, torch, context.catalog)
         for found in context.findings("repo", Where(folder.shown), built, depth="derivations"):
@@ -73,7 +79,9 @@ def judge_derivations(
             yield Judged.of([found], recipe.text or "" if recipe else "")
 
 
-def _recipe(recipe: RecipeFile, file: str, derivation: Derivation) -> BuiltRecipe:
+def _recipe(
+    recipe: RecipeFile, file: str, derivation: Derivation, others: Mapping[str, tuple[int, ...]]
+) -> BuiltRecipe:
     return BuiltRecipe(
         file=file,
         name=recipe.attr,
@@ -82,6 +90,7 @@ def _recipe(recipe: RecipeFile, file: str, derivation: Derivation) -> BuiltRecip
         essence=_essence(derivation) if recipe.variant else "",
         architectures=_architectures(derivation.env),
         below=frozenset(derivation.inputs),
+        others=others,
     )
 
 

@@ -15,6 +15,7 @@ from torchsmith.edge.problem import CannotBuild
 from torchsmith.matrix import Cell, Flavor, Variant
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
 
+OLDEST_BY_DEFAULT = 75  # nixpkgs compiles for older GPUs only when they are named
 PATCH_FACTS = ("name", "url", "hash", "rev")
 SourceFacts = Mapping[str, str]  # what a template asks of a source: its rev, version, hash ...
 
@@ -27,13 +28,15 @@ class RecipeOptions:
     nightly: Mapping[str, SourceFacts] = field(default_factory=dict)  # the sources of packages
     toolkit: SourceFacts | None = None  # build-cudatoolkit; None: its recipes lie beside the wrapper
     ccache: str = ""  # the folder of a compile cache that builds share; empty: none
+    narrow: bool = True  # whether all that a GPU cell needs is compiled for its GPU alone
 
 
 class CellFacts:
     """The catalog's entries that a cell refers to, and what they make of its template."""
 
-    def __init__(self, cell: Cell, catalog: Catalog) -> None:
+    def __init__(self, cell: Cell, catalog: Catalog, *, narrow: bool = True) -> None:
         variant = self.variant = cell.variant
+        self.narrow = narrow
         self.line = catalog.lines[cell.line]
         build = self.line.build_for(variant.cuda)
         if build is None:
@@ -49,7 +52,8 @@ class CellFacts:
         variant = self.variant
         target = f"cuda{variant.cuda.slug}" if variant.cuda else "cpu"
         line = f"line{self.line.name.replace('.', '_')}"
-        marks = ["jetson"] * self.jetson + [self.isa.name] * bool(self.isa.torch_off)
+        marks = [] if self.gpu is None or self.narrowed is self.narrow else [self._exception]
+        marks += [self.isa.name] * bool(self.isa.torch_off)
         return "-".join([variant.stem, line, variant.python.slug, target, *marks])
 
     @property
@@ -58,9 +62,22 @@ class CellFacts:
         return [one for one in self.catalog.below(self.variant.package) if not one.is_torch]
 
     @property
-    def jetson(self) -> bool:
-        """nixpkgs builds for a Jetson part only when it is named, and only on its own platform."""
-        return self.gpu is not None and self.gpu.tegra and self.isa.platform in self.gpu.platforms
+    def narrowed(self) -> bool:
+        """Whether the import of nixpkgs names the cell's GPU: all below torch is then compiled for it alone.
+        GPUs that nixpkgs leaves out by default have to be named; Jetson parts only may on their platform."""
+        if self.gpu is None or self.build.style != "pinned":
+            return False
+        if self.gpu.tegra:
+            return self.isa.platform in self.gpu.platforms
+        return self.narrow or self.gpu.sm.number < OLDEST_BY_DEFAULT
+
+    @property
+    def _exception(self) -> str:
+        """What the file of a group is called whose import differs from that of the other cells."""
+        assert self.gpu is not None
+        if self.narrowed:
+            return "jetson" if self.gpu.tegra else "old-gpus"
+        return "default-gpus"
 
     def own_values(self) -> dict[str, TemplateValue]:
         """What a cell differs in from the others of its group."""
@@ -94,7 +111,13 @@ class CellFacts:
             "ccache": options.ccache,
             "torchHash": line.hashes.get("pytorch", ""),
             "torchOff": self.isa.torch_off,
-            "jetson": self.jetson,
+            "narrowed": self.narrowed,
+            "noPtx": self.narrowed and self.narrow,
+            "otherGpus": (
+                "no other architecture"
+                if self.narrowed
+                else "its own kernels for no other architecture, libraries of nixpkgs below it for more"
+            ),
             "opencvFix": any("opencv-cuda13" in self._fixes(one) for one in members),
             "core": package.core,
         }
@@ -222,7 +245,7 @@ def shared_values(
     cells: Sequence[Cell], catalog: Catalog, options: RecipeOptions
 ) -> dict[str, TemplateValue]:
     """The values of a file that many wrappers share: what differs is looked up by Nix."""
-    facts = CellFacts(cells[0], catalog)
+    facts = CellFacts(cells[0], catalog, narrow=options.narrow)
     isas = {cell.variant.isa: isa_data(catalog.isas[cell.variant.isa]) for cell in cells}
     values = facts.common_values(options) | {
         "shared": True,

@@ -68,7 +68,7 @@ class RecipeWriter:
 
     def recipe(self, cell: Cell) -> str:
         """A recipe that is complete in itself."""
-        facts = CellFacts(cell, self.catalog)
+        facts = CellFacts(cell, self.catalog, narrow=self.options.narrow)
         # The nightly's common part names its cell, so each cell of it is a group of its own.
         key = cell.name if facts.build.style == "nightly" else facts.group
         if key not in self._begun:
@@ -97,13 +97,13 @@ class RecipeWriter:
 
     def groups(self, cells: Sequence[Cell]) -> list[CellGroup]:
         """Cells by the file that they share; only pinned recipes share one."""
-        known = ((CellFacts(cell, self.catalog), cell) for cell in cells)
+        known = ((CellFacts(cell, self.catalog, narrow=self.options.narrow), cell) for cell in cells)
         found = grouped((facts.group, cell) for facts, cell in known if facts.build.style == "pinned")
         return [CellGroup(name, tuple(members)) for name, members in found.items()]
 
     def shared(self, group: CellGroup) -> str:
         """The file that the wrappers of a group call."""
-        facts = CellFacts(group.cells[0], self.catalog)
+        facts = CellFacts(group.cells[0], self.catalog, narrow=self.options.narrow)
         values = shared_values(group.cells, self.catalog, self.options)
         self._check(facts, values)
         body = render(template(family(facts)), values)
@@ -122,7 +122,7 @@ class RecipeWriter:
     def probe(self, cell: Cell, package: Package) -> tuple[str, dict[int, Where]]:
         """A recipe that nobody builds: a package of nixpkgs or of a template, and what of the matrix lies
         below it marked; with it the lines that come from templates."""
-        facts = CellFacts(cell, self.catalog)
+        facts = CellFacts(cell, self.catalog, narrow=self.options.narrow)
         own = self.catalog.template_of(package.name)
         others = [one for one in self.catalog.packages.values() if not one.is_torch and one != package]
         values: dict[str, TemplateValue] = {

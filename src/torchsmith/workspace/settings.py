@@ -14,6 +14,7 @@ from torchsmith.edge.words import whole
 
 ABOUT = Path(__file__).with_name("about.toml")
 Layout = Literal["standalone", "shared"]
+Narrow = Literal["all", "torch"]
 
 
 class CudaChoice:
@@ -132,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     line: str | None = None  # for blocks and includes that name none; else the newest that fits
     packages: tuple[str, ...] | None = None  # None: those of the catalog that every workspace has
     layout: Layout = "standalone"
+    narrow: Narrow = "all"  # what is compiled for the cell's GPU alone: all below it, or torch and companions
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
     ccache: Annotated[str, msgspec.Meta(pattern=whole(r"(/[0-9A-Za-z._-]+)*"))] = (
         ""  # compile cache of all cells

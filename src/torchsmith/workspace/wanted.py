@@ -84,7 +84,13 @@ def recipe_options(workspace: Workspace) -> RecipeOptions:
             hint = "give [nightly.cudatoolkit] with owner and rev, or set nightly.self_contained = true"
             raise Incomplete(f"{cell.name} needs to know where build-cudatoolkit is published", hint=hint)
     toolkit = nightly.cudatoolkit if nightly and not nightly.self_contained else None
-    return RecipeOptions(settings.max_jobs, sources, asdict(toolkit) if toolkit else None, settings.ccache)
+    return RecipeOptions(
+        max_jobs=settings.max_jobs,
+        nightly=sources,
+        toolkit=asdict(toolkit) if toolkit else None,
+        ccache=settings.ccache,
+        narrow=settings.narrow == "all",
+    )
 
 
 def _toolkit_repo(settings: Settings, writer: RecipeWriter) -> WantedRepo:

@@ -55,10 +55,26 @@ let
       cudaAtLeast = lib.versionAtLeast version;
       cudaOlder = lib.versionOlder version;
       backendStdenv = final.stdenv // { name = "cuda-stdenv"; };
-      flags = {
-        cudaCapabilities = final.config.cudaCapabilities or (capabilities version);
-        isJetsonBuild = false;
-      };
+      flags =
+        let
+          asked = final.config.cudaCapabilities or [ ];
+          jetson = lib.filter (one: lib.elem one [ "8.7" "11.0" ]) asked;
+          chosen = if asked == [ ] then capabilities version else asked;
+          plain = map (lib.replaceStrings [ "." ] [ "" ]) chosen;
+        in
+        # nixpkgs' words, because programs read them.
+        if jetson != [ ] && !final.stdenv.hostPlatform.isAarch64 then
+          throw "Requested Jetson CUDA capabilities (${builtins.toJSON jetson}) require hostPlatform (${final.stdenv.system}) to be aarch64-linux"
+        else
+          {
+            cudaCapabilities = chosen;
+            isJetsonBuild = jetson != [ ];
+            cmakeCudaArchitecturesString = lib.concatStringsSep ";" plain;
+            gencodeString = lib.concatStringsSep " " (
+              map (one: "-gencode=arch=compute_${one},code=sm_${one}") plain
+              ++ lib.optional (final.config.cudaForwardCompat or true) "-gencode=arch=compute_${lib.last plain},code=compute_${lib.last plain}"
+            );
+          };
       cudnn = final.callPackage (
         { stdenv }:
         stdenv.mkDerivation {
@@ -74,6 +90,7 @@ let
           pname = "cuda${self.cudaMajorMinorVersion}-nccl";
           version = "2.28.7-1";
           outputs = [ "out" "dev" "static" ];
+          makeFlags = [ "NVCC_GENCODE=${self.flags.gencodeString}" ];
           buildInputs = [ self.cuda_cudart ];
           meta.license = lib.licenses.bsd3;
         }

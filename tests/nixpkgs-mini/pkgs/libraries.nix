@@ -78,6 +78,7 @@ in
       pname = "magma";
       version = "2.9.0";
       inherit static;
+      cmakeFlags = lib.optionals cudaSupport [ (lib.cmakeFeature "CMAKE_CUDA_ARCHITECTURES" cudaPackages.flags.cmakeCudaArchitecturesString) ];
       buildInputs = [ blas ] ++ lib.optionals cudaSupport [ cudaPackages.cuda_cudart cudaPackages.libcublas cudaPackages.libcusparse ];
       nativeBuildInputs = lib.optionals cudaSupport [ cudaPackages.cuda_nvcc ];
       meta.broken = cudaSupport && rocmSupport;
@@ -95,6 +96,7 @@ in
       version = "4.12.0";
       outputs = [ "out" "cxxdev" "package_tests" ];
       postUnpack = "mkdir opencv_contrib";
+      cmakeFlags = lib.optionals enableCuda [ (lib.cmakeFeature "CUDA_ARCH_BIN" cudaPackages.flags.cmakeCudaArchitecturesString) ];
       buildInputs = [ openblas ] ++ lib.optionals enableCuda [ cudaPackages.cuda_cudart cudaPackages.libcublas cudaPackages.libnpp cudaPackages.libcufft ];
       nativeBuildInputs = lib.optionals enableCuda [ cudaPackages.cuda_nvcc ];
       passthru = { inherit cudaPackages; };

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:41fa95b563382a3641a7b1a6a66ebb7ca26133a2e1b8b64e90f07be5ff4f13ca
+# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:766230c6c673b03abc99bc0d05cfc8738056aa9249d292367c6bc7b713f3f668
 # PyTorch as the Flox catalog has it, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 12.8.
 # Package name: pytorch-python313-cuda12_8-sm120-avx512
 
@@ -86,7 +86,7 @@ torch.overrideAttrs (oldAttrs: {
     description = "PyTorch with CUDA 12.8 for NVIDIA Blackwell (SM120) and AVX-512 CPUs";
     longDescription = ''
       PyTorch compiled for one kind of machine:
-      - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture and no PTX
+      - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; its own kernels for no other architecture, libraries of nixpkgs below it for more
       - Machines: x86_64 with such a GPU
       - CPU: x86-64 with avx, avx2, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Skylake-X, Skylake-SP, Zen 4)
       - CUDA: 12.8, which needs an NVIDIA driver of version 570 or newer

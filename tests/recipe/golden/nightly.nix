@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:0eafd39467312f87dab80f08e4e56c883f1af5edcf27cd1984bcae8ac5938e1f
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:863c8ff4d967a9fcdc92c9641626f8417dc5c179f19c24226a588846f8749766
 # PyTorch from its development branch, Python 3.13: NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 # Its inputs come from Flox, whose stable catalog has no CUDA 13: flox build --stability=unstable pytorch-python313-cuda13_0-sm121-armv9-nightly
 
@@ -246,7 +246,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
     description = "PyTorch development build with CUDA 13.0 for NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs";
     longDescription = ''
       PyTorch at one revision of its development branch, compiled for one kind of machine:
-      - GPU: SM121, that is GB10, DGX Spark; no other architecture and no PTX
+      - GPU: SM121, that is GB10, DGX Spark; its own kernels for no other architecture, libraries of nixpkgs below it for more
       - CPU: 64-bit ARM with asimddp, asimdfhm, asimdhp, asimdrdm, atomics, crc32, fcma, fphp, frint, jscvt, sve, sve2 (first in Neoverse V2 (Grace, Graviton4), Neoverse N2, GB10)
       - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer
       - Python: 3.13

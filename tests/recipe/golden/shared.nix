@@ -1,4 +1,4 @@
-# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-jetson line=2.10 content=sha256:4f100c4aafd5587a9a652d188862ae069d65ffe4809e513e1ea2ff818afb1894
+# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:7e50c70c39274850113268cfbb52733dca199eb9c64270cd2c51a66ea2d4abdf
 # PyTorch 2.10.0, Python 3.13, CUDA 13.0: what the recipes of many GPUs and CPUs have in common.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -19,25 +19,57 @@ let
       title = "NVIDIA Blackwell (SM110)";
       parts = "Jetson Thor, DRIVE Thor";
       driver = "580";
-      machines = { aarch64-linux = "Neoverse V3AE (Jetson Thor)"; };
+      machines = { x86_64-linux = "none; this GPU exists only on aarch64"; };
     };
   }.${sm};
   cpu = {
-    armv8_2 = {
-      title = "ARMv8.2-A";
-      system = "aarch64-linux";
+    avx2 = {
+      title = "AVX2";
+      system = "x86_64-linux";
       flags = [
-        "-march=armv8.2-a+fp16+dotprod"
+        "-mavx2"
+        "-mfma"
+        "-mf16c"
       ];
-      needs = "64-bit ARM with asimddp, asimdhp, asimdrdm, atomics, crc32, fphp (first in Neoverse N1 (Graviton2), Ampere Altra, Cortex-A76)";
+      needs = "x86-64 with avx, avx2, f16c, fma, popcnt, sse4_2 (first in Haswell, Excavator, Zen)";
     };
-    armv9 = {
-      title = "ARMv9-A with SVE2";
-      system = "aarch64-linux";
+    avx512 = {
+      title = "AVX-512";
+      system = "x86_64-linux";
       flags = [
-        "-march=armv9-a+sve+sve2"
+        "-mavx512f"
+        "-mavx512dq"
+        "-mavx512vl"
+        "-mavx512bw"
+        "-mfma"
       ];
-      needs = "64-bit ARM with asimddp, asimdfhm, asimdhp, asimdrdm, atomics, crc32, fcma, fphp, frint, jscvt, sve, sve2 (first in Neoverse V2 (Grace, Graviton4), Neoverse N2, GB10)";
+      needs = "x86-64 with avx, avx2, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Skylake-X, Skylake-SP, Zen 4)";
+    };
+    avx512bf16 = {
+      title = "AVX-512 BF16";
+      system = "x86_64-linux";
+      flags = [
+        "-mavx512f"
+        "-mavx512dq"
+        "-mavx512vl"
+        "-mavx512bw"
+        "-mavx512bf16"
+        "-mfma"
+      ];
+      needs = "x86-64 with avx, avx2, avx512_bf16, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Cooper Lake, Sapphire Rapids, Zen 4)";
+    };
+    avx512vnni = {
+      title = "AVX-512 VNNI";
+      system = "x86_64-linux";
+      flags = [
+        "-mavx512f"
+        "-mavx512dq"
+        "-mavx512vl"
+        "-mavx512bw"
+        "-mavx512vnni"
+        "-mfma"
+      ];
+      needs = "x86-64 with avx, avx2, avx512_vnni, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Cascade Lake, Ice Lake, Zen 4)";
     };
   }.${isa};
   cell = "python313-cuda13_0-sm${sm}-${isa}";
@@ -50,7 +82,6 @@ let
     config = {
       allowUnfree = true; # CUDA and cuDNN
       cudaSupport = true;
-      cudaCapabilities = [ "${gpu.capability}" ]; # nixpkgs leaves Jetson parts out unless they are named
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
@@ -177,7 +208,7 @@ let
         description = "PyTorch 2.10.0 with CUDA 13.0 for ${gpu.title} and ${cpu.title} CPUs";
         longDescription = ''
           PyTorch 2.10.0 compiled for one kind of machine:
-          - GPU: ${gpu.name}, that is ${gpu.parts}; no other architecture and no PTX
+          - GPU: ${gpu.name}, that is ${gpu.parts}; its own kernels for no other architecture, libraries of nixpkgs below it for more
           - Machines: ${gpu.machines.${cpu.system}}
           - CPU: ${cpu.needs}; a lesser CPU stops with an illegal instruction
           - CUDA: 13.0, which needs an NVIDIA driver of version ${gpu.driver} or newer

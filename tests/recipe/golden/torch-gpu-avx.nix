@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:77d4bb4a6cfaf34008b2d31290b5ffefee6e0c938303ddf0a679b5a89272289b
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:5d7680863dfbabe72aa8ca2cc56d7f929175c181cf5b8406faadd0f668283378
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -17,6 +17,8 @@ let
     config = {
       allowUnfree = true; # CUDA and cuDNN
       cudaSupport = true;
+      cudaCapabilities = [ "12.0" ]; # MAGMA, NCCL and all else below torch for this GPU alone
+      cudaForwardCompat = false; # and no PTX for newer ones
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
@@ -157,7 +159,7 @@ let
         description = "PyTorch 2.10.0 with CUDA 13.0 for NVIDIA Blackwell (SM120) and AVX CPUs";
         longDescription = ''
           PyTorch 2.10.0 compiled for one kind of machine:
-          - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture and no PTX
+          - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture
           - Machines: x86_64 with such a GPU
           - CPU: x86-64 with avx, popcnt, sse4_2 (first in Sandy Bridge, Bulldozer); a lesser CPU stops with an illegal instruction
           - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:c0dc94e5bc9d843da783e65cbc4efc35733eb13750512aad163cd7ce24f71566
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:e94dfa5cba10d04a2c61fb25da2b74fe5282360efa2a5d031918d263d1c382e2
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -17,7 +17,8 @@ let
     config = {
       allowUnfree = true; # CUDA and cuDNN
       cudaSupport = true;
-      cudaCapabilities = [ "11.0" ]; # nixpkgs leaves Jetson parts out unless they are named
+      cudaCapabilities = [ "11.0" ]; # MAGMA, NCCL and all else below torch for this GPU alone
+      cudaForwardCompat = false; # and no PTX for newer ones
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
@@ -146,7 +147,7 @@ let
         description = "PyTorch 2.10.0 with CUDA 13.0 for NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs";
         longDescription = ''
           PyTorch 2.10.0 compiled for one kind of machine:
-          - GPU: SM110, that is Jetson Thor, DRIVE Thor; no other architecture and no PTX
+          - GPU: SM110, that is Jetson Thor, DRIVE Thor; no other architecture
           - Machines: Neoverse V3AE (Jetson Thor)
           - CPU: 64-bit ARM with asimddp, asimdfhm, asimdhp, asimdrdm, atomics, crc32, fcma, fphp, frint, jscvt, sve, sve2 (first in Neoverse V2 (Grace, Graviton4), Neoverse N2, GB10); a lesser CPU stops with an illegal instruction
           - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:3069509dcf13eb439d21c2e983f39b7a364f92c610ec8e79e2e7244ccbf29f05
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:a8b7646eb3231b00a1a90efd8d11b6391b79b1fd35307b8b950138e54976f577
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -17,6 +17,8 @@ let
     config = {
       allowUnfree = true; # CUDA and cuDNN
       cudaSupport = true;
+      cudaCapabilities = [ "9.0" ]; # MAGMA, NCCL and all else below torch for this GPU alone
+      cudaForwardCompat = false; # and no PTX for newer ones
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
@@ -115,7 +117,7 @@ let
         description = "PyTorch 2.9.1 with CUDA 13.0 for NVIDIA Hopper (SM90) and AVX2 CPUs";
         longDescription = ''
           PyTorch 2.9.1 compiled for one kind of machine:
-          - GPU: SM90, that is H100, H200, GH200; no other architecture and no PTX
+          - GPU: SM90, that is H100, H200, GH200; no other architecture
           - Machines: x86_64 with such a GPU
           - CPU: x86-64 with avx, avx2, f16c, fma, popcnt, sse4_2 (first in Haswell, Excavator, Zen); a lesser CPU stops with an illegal instruction
           - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:a0e50fa90c84bee7fb29b1022517e6095d25ca62d6a92182af8ed49a36dc801a
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:ad476bdea54380ec68029c7443d664fcc877ea59466da9102524fce30c593e6f
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -17,6 +17,8 @@ let
     config = {
       allowUnfree = true; # CUDA and cuDNN
       cudaSupport = true;
+      cudaCapabilities = [ "12.0" ]; # MAGMA, NCCL and all else below torch for this GPU alone
+      cudaForwardCompat = false; # and no PTX for newer ones
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
@@ -149,7 +151,7 @@ let
         description = "PyTorch 2.10.0 with CUDA 13.0 for NVIDIA Blackwell (SM120) and AVX-512 CPUs";
         longDescription = ''
           PyTorch 2.10.0 compiled for one kind of machine:
-          - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture and no PTX
+          - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture
           - Machines: x86_64 with such a GPU
           - CPU: x86-64 with avx, avx2, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Skylake-X, Skylake-SP, Zen 4); a lesser CPU stops with an illegal instruction
           - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:f268bbe1e31fe8152fbdfc9e27418e83a078852929498f6067543132608a2fdb
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:55586d935e207e4ace8515da17be8d67b9dc3ba1dc75df92b470d0148dae08b8
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -17,6 +17,8 @@ let
     config = {
       allowUnfree = true; # CUDA and cuDNN
       cudaSupport = true;
+      cudaCapabilities = [ "12.0" ]; # MAGMA, NCCL and all else below torch for this GPU alone
+      cudaForwardCompat = false; # and no PTX for newer ones
     };
     overlays = [
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
@@ -149,7 +151,7 @@ let
         description = "PyTorch 2.10.0 with CUDA 13.0 for NVIDIA Blackwell (SM120) and AVX-512 CPUs";
         longDescription = ''
           PyTorch 2.10.0 compiled for one kind of machine:
-          - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture and no PTX
+          - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture
           - Machines: x86_64 with such a GPU
           - CPU: x86-64 with avx, avx2, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Skylake-X, Skylake-SP, Zen 4); a lesser CPU stops with an illegal instruction
           - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer
@@ -214,7 +216,7 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
     description = "TorchVision 0.25.0 for PyTorch 2.10.0 with CUDA 13.0, NVIDIA Blackwell (SM120) and AVX-512 CPUs";
     longDescription = ''
       TorchVision 0.25.0, the release that belongs to PyTorch 2.10.0, with that PyTorch as its dependency:
-      - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture and no PTX
+      - GPU: SM120, that is RTX 50 series, RTX PRO Blackwell; no other architecture
       - Machines: x86_64 with such a GPU
       - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer
       - CPU: x86-64 with avx, avx2, avx512bw, avx512dq, avx512f, avx512vl, fma, popcnt, sse4_2 (first in Skylake-X, Skylake-SP, Zen 4); a lesser CPU stops with an illegal instruction

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchsmith.audit.rule import WARNING, Defect, rule
+from torchsmith.audit.rule import NOTE, WARNING, Defect, rule
 
 if TYPE_CHECKING:
     from torchsmith.audit.derivations import EvaluatedWorkspace
@@ -37,6 +37,20 @@ def derivation_compiles_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defec
         sm = one.variant.sm if one.variant else None
         if sm is not None and one.architectures and one.architectures != sm.capability:
             yield Defect(f"compiles for {one.architectures}, the name says {sm.capability}", file=one.file)
+
+
+@rule("TS423", "code for other GPUs below", NOTE, depth="derivations", over="repo")
+def all_below_is_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
+    """`gpuTargets` narrows torch alone. MAGMA and NCCL, which torch links, and OpenCV below torchaudio are
+    compiled for all GPUs that nixpkgs takes by default unless `config.cudaCapabilities` names the recipe's
+    own: a build for one GPU then holds more code for others than for its own. Who lives from a public cache
+    of nixpkgs' defaults may want it so."""
+    for one in built.recipes:
+        if one.others and one.variant and one.variant.sm:
+            gpus = sorted({f"sm{number}" for numbers in one.others.values() for number in numbers})
+            words = f"{', '.join(sorted(one.others))} below it: compiled for {', '.join(gpus)} besides"
+            hint = f'cudaCapabilities = [ "{one.variant.sm.capability}" ]; in the config of the import'
+            yield Defect(words, hint=hint, file=one.file)
 
 
 @rule("TS722", "companion that compiles a torch of its own", WARNING, depth="derivations", over="repo")

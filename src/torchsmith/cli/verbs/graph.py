@@ -14,8 +14,9 @@ from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_rec
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg, write_svg
 from torchsmith.cli.params import Option
 from torchsmith.edge.problem import Conflict, NotKnown, did_you_mean
-from torchsmith.edge.words import counted
+from torchsmith.edge.words import counted, grouped
 from torchsmith.nix.graph import Graph, graph_of
+from torchsmith.nix.targets import Stranger, strangers
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
 NAMED = 3  # recipes that are named; more are counted
@@ -31,6 +32,14 @@ class HeavyRow(msgspec.Struct, frozen=True):
     recipes: tuple[str, ...]
 
 
+class StrangerRow(msgspec.Struct, frozen=True):
+    """A derivation that compiles for GPUs besides the own one of recipes above it."""
+
+    name: str
+    gpus: tuple[int, ...]
+    recipes: tuple[str, ...]
+
+
 class GraphDocument(msgspec.Struct, frozen=True):
     """What lies below recipes."""
 
@@ -38,6 +47,7 @@ class GraphDocument(msgspec.Struct, frozen=True):
     derivations: int
     downloads: int
     heavy: list[HeavyRow]
+    other_gpus: list[StrangerRow]  # code for other GPUs than the recipe's own
 
 
 def run(
@@ -62,12 +72,14 @@ def run(
     tool, evaluate = evaluation(nix, workspace=opened, instantiate=True)
     results = evaluate(chosen)
     graph = graph_of(tool, results)
+    own = {one.name: one.variant.sm for one in chosen if one.variant and one.variant.sm}
+    others = _rows(strangers(graph, own))
     if format:
         sys.stdout.write(DRAWINGS[format](graph))
     elif json:
-        print_json(_document(graph))
+        print_json(_document(graph, others))
     else:
-        _print_graph(graph)
+        _print_graph(graph, others, gpu_recipes=len(own.keys() & graph.recipes.keys()))
     if svg is not None:
         from torchsmith.page.pictures import graph_picture
 
@@ -77,15 +89,20 @@ def run(
         next_step("build", "--dry-run", *(recipes or ()), workspace=workspace, nixpkgs=nix.nixpkgs)
 
 
-def _document(graph: Graph) -> GraphDocument:
+def _rows(found: tuple[Stranger, ...]) -> list[StrangerRow]:
+    by_build = grouped(((one.derivation, one.others), one.recipe) for one in found)
+    return [StrangerRow(name, gpus, tuple(recipes)) for (name, gpus), recipes in by_build.items()]
+
+
+def _document(graph: Graph, others: list[StrangerRow]) -> GraphDocument:
     heavy = [
         HeavyRow(one.kind, one.derivation.name, one.derivation.path, one.shared, one.users)
         for one in graph.heavy
     ]
-    return GraphDocument(graph.recipes, len(graph.users), graph.downloads, heavy)
+    return GraphDocument(graph.recipes, len(graph.users), graph.downloads, heavy, others)
 
 
-def _print_graph(graph: Graph) -> None:
+def _print_graph(graph: Graph, others: list[StrangerRow], *, gpu_recipes: int) -> None:
     """The long builds, each with the recipes above it, and the sum of everything."""
     width = max((len(one.derivation.name) for one in graph.heavy), default=0)
     for one in graph.heavy:
@@ -96,6 +113,12 @@ def _print_graph(graph: Graph) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     below = f"{counted(len(graph.users), 'derivation')} below {counted(len(graph.recipes), 'recipe')}"
     tell(f"{below}, {counted(graph.downloads, 'download')}; long builds: {kinds or 'none'}")
+    for row in others:
+        gpus = ", ".join(f"sm{number}" for number in row.gpus)
+        tell(f"{row.name} is compiled for {gpus} too, below {counted(len(row.recipes), 'recipe')}")
+    if gpu_recipes:
+        alone = gpu_recipes - len({name for row in others for name in row.recipes})
+        tell(f"{alone} of {counted(gpu_recipes, 'GPU recipe')}: nothing below is compiled for another GPU")
 
 
 def dot(graph: Graph) -> str:

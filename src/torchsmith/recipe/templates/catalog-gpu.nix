@@ -88,7 +88,7 @@ torch.overrideAttrs (oldAttrs: {
     description = "PyTorch with CUDA @cuda@ for @gpuTitle@ and @isaTitle@ CPUs";
     longDescription = ''
       PyTorch compiled for one kind of machine:
-      - GPU: @SM@, that is @gpuParts@; no other architecture and no PTX
+      - GPU: @SM@, that is @gpuParts@; @otherGpus@
       - Machines: @machines@
       - CPU: @cpuNeeds@
       - CUDA: @cuda@, which needs an NVIDIA driver of version @driver@ or newer

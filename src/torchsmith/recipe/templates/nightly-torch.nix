@@ -243,7 +243,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
     description = "PyTorch development build with CUDA @cuda@ for @gpuTitle@ and @isaTitle@ CPUs";
     longDescription = ''
       PyTorch at one revision of its development branch, compiled for one kind of machine:
-      - GPU: @SM@, that is @gpuParts@; no other architecture and no PTX
+      - GPU: @SM@, that is @gpuParts@; @otherGpus@
       - CPU: @cpuNeeds@
       - CUDA: @cuda@, which needs an NVIDIA driver of version @driver@ or newer
       - Python: @python@

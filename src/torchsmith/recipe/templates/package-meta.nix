@@ -1,5 +1,5 @@
   #? if cuda
-  - GPU: @SM@, that is @gpuParts@; no other architecture and no PTX
+  - GPU: @SM@, that is @gpuParts@; @otherGpus@
   - Machines: @machines@
   - CUDA: @cuda@, which needs an NVIDIA driver of version @driver@ or newer
   #? else

@@ -5,8 +5,11 @@ pkgs = import torchsmithNixpkgs {
   config = {
     allowUnfree = true; # CUDA and cuDNN
     cudaSupport = true;
-    #? if jetson
-    cudaCapabilities = [ "@capability@" ]; # nixpkgs leaves Jetson parts out unless they are named
+    #? if narrowed
+    cudaCapabilities = [ "@capability@" ]; # MAGMA, NCCL and all else below torch for this GPU alone
+    #? end
+    #? if noPtx
+    cudaForwardCompat = false; # and no PTX for newer ones
     #? end
   };
   #? end

@@ -128,7 +128,7 @@ customPytorch =
       longDescription = ''
         PyTorch @torch@ compiled for one kind of machine:
         #? if cuda
-        - GPU: @SM@, that is @gpuParts@; no other architecture and no PTX
+        - GPU: @SM@, that is @gpuParts@; @otherGpus@
         - Machines: @machines@
         #? else
         - GPU: none; nothing of CUDA is built or linked

@@ -1,0 +1,94 @@
+"""The GPUs that derivations compile for, and what below a recipe is for others than its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.nix.conftest import MINI
+from tests.nix.test_graph import drv
+from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
+from torchsmith.catalog import Sm
+from torchsmith.nix.derivation import read_derivation
+from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.graph import Graph, graph_of
+from torchsmith.nix.targets import gpu_targets, strangers
+from torchsmith.nix.tool import Nix
+from torchsmith.workspace.checkout import recipes_in
+
+GENCODE = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_121,code=compute_121"
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"TORCH_CUDA_ARCH_LIST": "9.0;10.0+PTX"}, {90, 100}),
+        (
+            {"preConfigure": 'export TORCH_CUDA_ARCH_LIST="7.5;8.0"\nexport TORCH_CUDA_ARCH_LIST="9.0"\n'},
+            {90},
+        ),
+        ({"TORCH_CUDA_ARCH_LIST": "8.0", "preConfigure": "  export TORCH_CUDA_ARCH_LIST=12.1"}, {121}),
+        ({"cmakeFlags": "-DCMAKE_CUDA_ARCHITECTURES:STRING=75;90-real -DX=80"}, {75, 90}),
+        ({"cmakeFlags": "-DCUDA_ARCH_BIN:STRING=90 -DCUDA_ARCH_PTX:STRING=9.0"}, {90}),
+        ({"cmakeFlags": "-DCOMPUTE_CAPABILITY=80 -DCOMPUTE_CAPABILITY=90-real"}, {90}),
+        ({"makeFlags": f"NVCC_GENCODE={GENCODE}"}, {90, 121}),
+        ({"FLASH_ATTN_CUDA_ARCHS": "90"}, {90}),
+        ({"preConfigure": 'echo "$TORCH_CUDA_ARCH_LIST"'}, set()),
+        ({}, set()),
+    ],
+)
+def test_what_a_build_is_told_is_read_the_last_word_counting(env: dict[str, str], expected: set[int]) -> None:
+    assert gpu_targets(drv("x", **env)) == expected
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_structured_attributes_are_read_as_variables(newer: bool) -> None:
+    stated = {
+        "pname": "magma",
+        "cmakeFlags": ["-DA=1", "-DCMAKE_CUDA_ARCHITECTURES=90"],
+        "env": {"PYTORCH_BUILD_VERSION": "2.14.1", "USE_NNPACK": 1, "OFF": False},
+        "outputs": ["out", "dev"],
+    }
+    table = {"structuredAttrs": stated, "env": {}} if newer else {"env": {"__json": json.dumps(stated)}}
+    read = read_derivation("/nix/store/abc-magma.drv", table)
+    assert read.pname == "magma"
+    assert read.env["PYTORCH_BUILD_VERSION"] == "2.14.1"
+    assert (read.env["USE_NNPACK"], read.env["OFF"]) == ("1", "")
+    assert gpu_targets(read) == {90}
+
+
+def test_a_stranger_is_what_is_compiled_for_another_gpu_below_a_recipe_for_one() -> None:
+    magma = drv("magma", cmakeFlags="-DCMAKE_CUDA_ARCHITECTURES=75;90")
+    torch = drv("torch", magma, TORCH_CUDA_ARCH_LIST="9.0")
+    graph = Graph({one.path: one for one in (magma, torch)}, {"torch-sm90": torch.path, "cpu": torch.path})
+    [found] = strangers(graph, {"torch-sm90": Sm.parse("sm90")})
+    assert (found.recipe, found.derivation, found.others) == ("torch-sm90", "magma", (75,))
+
+
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize(
+    ("narrow", "alone"),
+    # x86 builds for Jetson Thor cannot be narrowed; builds for it on ARM always are.
+    [("all", 36), ("torch", 2)],
+)
+def test_of_the_seed_plan_all_but_x86_builds_for_jetson_hold_code_for_one_gpu(
+    narrow: str,
+    alone: int,
+    make: Make,  # noqa: F811
+    nix: Nix,
+) -> None:
+    folder = make(f'narrow = "{narrow}"\n{PLAN}')
+    recipes = [one for one in recipes_in(folder) if one.variant and one.variant.sm]
+    requests = [EvaluationRequest(one.name, one.path, one.system) for one in recipes]
+    graph = graph_of(nix, evaluate(requests, nix, trees={"default": MINI}, instantiate=True))
+    own = {one.name: one.variant.sm for one in recipes if one.variant and one.variant.sm}
+    others = strangers(graph, own)
+    for package in ("pytorch", "torchvision", "torchaudio"):
+        cells = {name for name in own if name.startswith(package)}
+        assert len(cells) == 40
+        assert len(cells - {one.recipe for one in others}) == alone, package
+    if narrow == "all":
+        assert {one.recipe.split("-")[3] for one in others} == {"sm110"}
+        assert not any("arm" in one.recipe for one in others)
+    assert len([one for one in graph.heavy if one.kind == "torch"]) == 40
