@@ -39,6 +39,13 @@ TITLES = {
     "runtime": "a program that the build ran failed",
     "evaluation": "the recipe does not evaluate",
 }
+# What only follows from a failure that was told before.
+CONSEQUENCE = re.compile(
+    r"CalledProcessError|Error compiling objects|returned (?:non-zero |\d+ )?exit status|ld returned"
+    r"|compilation terminated|build stopped|\*\*\* |^FAILED: |[Ff]ailed building wheel"
+    r"|[Ee]rrors? (?:generated|detected)"
+)
+WENT_WELL = re.compile(r"\b(?:ok|passed|simulated|expected|skipped)\b[.)\]]*$", re.IGNORECASE)
 Class = ErrorClass | Literal["unknown"]
 KnownPatterns = Sequence[tuple[KnownError, re.Pattern[str]]]
 NumberedLine = tuple[int, str]  # its place in the log, and its text without what Nix put before it
@@ -177,15 +184,25 @@ def _reason(block: Sequence[NumberedLine], known: KnownPatterns) -> _Found | Non
     text = [line for line in block if line[1].strip()]
     for back, line in enumerate(reversed(text)):
         found = _match(line, known)
-        harmless = found is not None and found.kind in HARMLESS and not FAILED_STEP.match(text[0][1])
-        if found is not None and not (harmless and back >= NEAR):
-            return _deeper(found, text, known)
+        if found is None:
+            continue
+        alone = FAILED_STEP.match(text[0][1]) is None
+        if alone and found.kind in HARMLESS and (back >= NEAR or _overcome(line, text)):
+            continue
+        return _deeper(found, text, known)
     for kind, pattern in SIGNS:
         at = next((index for index, text in block if pattern.search(text)), None)
         if at is not None:
             return _Found(at, None, kind)
     last = [index for index, text in block if LAST_RESORT.search(text)]
     return _Found(last[-1], None) if last else None
+
+
+def _overcome(line: NumberedLine, block: Sequence[NumberedLine]) -> bool:
+    """Whether the build went on after a line that may be harmless: it says so, or fails later of itself."""
+    later = [text for index, text in block if index > line[0] and not CONSEQUENCE.search(text)]
+    fails = any(pattern.search(text) for text in later for _, pattern in SIGNS)
+    return fails or WENT_WELL.search(line[1]) is not None
 
 
 def _match(line: NumberedLine, known: KnownPatterns) -> _Found | None:
