@@ -41,7 +41,7 @@ def with_tools(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setenv("PATH", str(folder.absolute()))
 
 
-CELL = "pytorch-python313-cuda12_9-sm89-avx512"
+CELL = "pytorch-python313-cuda12_8-sm89-avx512"
 
 
 def test_without_a_workspace_the_answer_makes_one(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def test_without_a_workspace_the_answer_makes_one(call: Call, monkeypatch: pytes
     assert f"flox install acme/{CELL}\n" in result.out
     made = f"torchsmith init mine --cell {CELL} && torchsmith generate -w mine"
     assert f"build {made} && torchsmith build -w mine {CELL} " in " ".join(result.out.split())
-    assert "torchvision-python313-cuda12_9-sm89-avx512" in result.out
+    assert "torchvision-python313-cuda12_8-sm89-avx512" in result.out
     Path("mine").mkdir()
     assert "torchsmith init mine-2 --cell" in call("pick", "--profile", "wide", *ZEN4).out
 
@@ -129,7 +129,7 @@ def test_no_variant_for_a_gpu_is_exit_1_with_the_cure_and_the_gpus_build_first(c
 def test_a_missing_cell_becomes_a_workspace_of_its_own(call: Call) -> None:
     result = call("pick", "--profile", "real", *ZEN4, "--create", "mine/torchsmith.toml")
     assert "mine/torchsmith.toml" in result.err
-    assert call("pick", "--names", "-w", "mine", *ZEN4).out == "pytorch-python313-cuda12_9-sm89-avx512\n"
+    assert call("pick", "--names", "-w", "mine", *ZEN4).out == "pytorch-python313-cuda12_8-sm89-avx512\n"
     assert len(call("list", "--names", "-w", "mine").out.splitlines()) == 3
 
 
@@ -190,7 +190,7 @@ def test_a_workspace_is_told_which_line_to_add(call: Call) -> None:
 
 def test_names_alone_are_data(call: Call) -> None:
     result = call("pick", "--profile", "wide", "--names", *ZEN4)
-    assert result.out == "pytorch-python313-cuda12_9-sm89-avx512\n"
+    assert result.out == "pytorch-python313-cuda12_8-sm89-avx512\n"
     assert result.err == ""
 
 
@@ -211,7 +211,7 @@ def test_selectors_narrow_the_candidates(call: Call) -> None:
 
 def test_json_holds_the_host_the_choice_and_the_others(call: Call) -> None:
     data = json.loads(call("pick", "--json", "--profile", "wide", *ZEN4).out)
-    assert [one["name"] for one in data["choice"]] == ["pytorch-python313-cuda12_9-sm89-avx512"]
+    assert [one["name"] for one in data["choice"]] == ["pytorch-python313-cuda12_8-sm89-avx512"]
     assert data["host"]["driver"]["value"] == "570.124.06"
     assert len(data["others"]) > 200
     assert all(other["why"] for other in data["others"])
@@ -228,7 +228,7 @@ def test_a_host_can_be_carried_to_another_machine(call: Call) -> None:
 def test_single_facts_can_be_overridden(call: Call) -> None:
     options = reports("emeraldrapids-h200")
     result = call("pick", "--profile", "wide", *options, "--driver", "570.26")
-    assert "cuda12_9-sm90-avx512" in result.out
+    assert "cuda12_8-sm90-avx512" in result.out
     assert "driver" in result.err
 
 
@@ -296,3 +296,34 @@ def test_the_curve_shows_what_each_further_variant_buys(call: Call) -> None:
     served = [plan["at_their_best"] + plan["slower"] for plan in data["curve"]]
     assert served == sorted(served)
     assert data["curve"][-1]["slower"] == 0
+
+
+@pytest.mark.parametrize("words", [["explain", "sm89"], ["show", "RTX 4090"], ["show", "g6.xlarge"]])
+def test_a_gpu_is_shown_and_explained_like_a_cell(call: Call, words: list[str]) -> None:
+    data = json.loads(call(*words, "--json").out)
+    assert data["sm"] == "sm89"
+    assert data["cuda"]["13.0"].startswith("torch")
+    assert call("explain", "Tesla K80").code == 1
+
+
+def test_two_facts_that_cannot_both_be_true_are_an_error(call: Call) -> None:
+    result = call("pick", "--gpu", "GH200", "--system", "x86_64")
+    assert result.code == 2
+    assert "aarch64-linux" in result.err
+
+
+def test_what_was_not_used_takes_three_lines_unless_all_of_it_is_asked_for(
+    call: Call, tmp_path: Path
+) -> None:
+    slots = "".join(f"0{n}:00.0 VGA compatible controller: Maker{n}, Inc. Card\n" for n in range(6))
+    (tmp_path / "lspci.txt").write_text(slots)
+    words = ("pick", "--from", str(tmp_path / "lspci.txt"))
+    assert call(*words).err.count("note:") == 3
+    assert call(*words, "--explain").err.count("note:") >= 6
+
+
+def test_parts_of_a_name_select_cells(call: Call) -> None:
+    for word, expected in (("sm90-avx512", "sm90-avx512"), ("cpu-avx2", "cpu-avx2")):
+        names = call("list", "--names", word).out.split()
+        assert names
+        assert all(name.endswith(expected) for name in names)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog.axes import DriverVersion
 from torchsmith.edge.problem import Problem
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import read_fleet
@@ -246,3 +247,123 @@ def test_a_gpu_that_is_too_old_is_known_to_be_and_keeps_its_machine_from_being_s
     assert not answer.host.unknown_gpus
     assert answer.choice.unserved
     assert not answer.served
+
+
+@pytest.mark.parametrize(
+    ("driver", "assumed"),
+    [("525", True), ("535", False), ("525.60.13", False), ("570", False), ("418", None)],
+)
+def test_a_branch_is_asked_for_more_only_where_that_decides(driver: str, assumed: bool | None) -> None:
+    answer = picked(machine(cpu="zen4", gpu="A100", driver=driver))
+    if assumed is None:
+        assert answer.choice.unserved
+    else:
+        assert answer.choice.variants[0].fit.assumes("driver") is assumed
+
+
+def test_a_driver_alone_is_no_machine_without_a_gpu() -> None:
+    assert capability_of(machine(cpu="zen4", driver="570")).unknown_gpus
+
+
+def test_numbers_stay_as_they_were_written() -> None:
+    written = [DriverVersion.parse(text) for text in ("510.06", "510.6", "331.20", "580.65.06", "570")]
+    assert [str(driver) for driver in written] == ["510.06", "510.6", "331.20", "580.65.06", "570"]
+    assert DriverVersion.parse("510.06") >= DriverVersion.parse("510")
+
+
+def test_labels_that_hold_nonsense_are_unknown() -> None:
+    text = "kubernetes.io/arch=amd64\nnvidia.com/gpu.product=NVIDIA-L4\n"
+    text += "nvidia.com/cuda.driver-version.full=12.2\n"
+    host = known(text)
+    assert sms(host) == ["sm89"]
+    assert host.driver is None
+    assert known(text.replace("12.2", "535.104.05")).driver is not None
+
+
+LABELS = """\
+Name:               gpu-node-1
+Roles:              <none>
+Labels:             beta.kubernetes.io/arch=amd64
+                    beta.kubernetes.io/instance-type=g5.xlarge
+                    feature.node.kubernetes.io/cpu-cpuid.AVX=true
+                    feature.node.kubernetes.io/cpu-cpuid.AVX2=true
+                    feature.node.kubernetes.io/cpu-cpuid.FMA3=true
+                    feature.node.kubernetes.io/kernel-config.NO_HZ=true
+"""
+
+
+def test_kubernetes_nodes_are_read_however_kubectl_prints_them(tmp_path: Path) -> None:
+    host = known(LABELS)
+    assert (sms(host), host.system) == (["sm86"], "x86_64-linux")
+    assert host.features is not None
+    assert "avx2" in host.features
+    rows = (
+        "NAME STATUS ROLES AGE VERSION LABELS\n"
+        "n1 Ready <none> 2d v1 kubernetes.io/arch=amd64,nvidia.com/gpu.product=Tesla-T4,a.io/os=linux\n"
+        "n2 Ready <none> 2d v1 kubernetes.io/arch=arm64,nvidia.com/gpu.product=NVIDIA-GH200-480GB,a.io/b=c\n"
+    )
+    (tmp_path / "nodes").write_text(rows)
+    hosts = [
+        capability_of(resolve(one.facts, CATALOG)) for one in read_fleet(tmp_path / "nodes", CATALOG).kinds
+    ]
+    assert [(sms(one), one.system) for one in hosts] == [
+        (["sm75"], "x86_64-linux"),
+        (["sm90"], "aarch64-linux"),
+    ]
+    yaml = "apiVersion: v1\nkind: Node\nmetadata:\n  labels:\n    kubernetes.io/arch: amd64\n"
+    assert sms(known(yaml + "    nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB\n")) == ["sm80"]
+
+
+def test_sinfo_and_pbsnodes_name_nodes_and_their_gpus(tmp_path: Path) -> None:
+    sinfo = "GRES_USED            NODELIST\ngpu:2080ti:1(IDX:0)  dl08\ngpu:3090:3(IDX:0-2)  dl[09-10]\n"
+    (tmp_path / "sinfo").write_text(sinfo)
+    fleet = read_fleet(tmp_path / "sinfo", CATALOG)
+    assert [kind.name for kind in fleet.kinds] == ["dl08", "dl09", "dl10"]
+    pbs = "n1\n     Mom = n1\n     resources_available.ngpus = 2\n     resources_available.gpu_type = a100\n"
+    assert sms(known(pbs)) == ["sm80"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sm"),
+    [
+        (
+            "NVIDIA GeForce RTX 5080 Laptop GPU with CUDA capability sm_120 is not compatible with torch",
+            "sm120",
+        ),
+        ("Found GPU0 NVIDIA RTX 6000 Ada Generation which is of cuda capability 8.9.", "sm89"),
+        ("  Device 0: NVIDIA GeForce RTX 3060, compute capability 8.6, VMM: yes", "sm86"),
+        ('Device 0: "Tesla T4"\n  CUDA Capability Major/Minor version number:    7.5', "sm75"),
+        (
+            "IOMMU Group 14 01:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [10de:2684]",
+            "sm89",
+        ),
+        ("\t01:00.0 3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", "sm80"),
+        (" - Model: NVIDIA Jetson Orin NX Engineering Reference Developer Kit\n - L4T: 36.4.3", "sm87"),
+        ("# R38 (release), REVISION: 2.0, GCID: 1, BOARD: generic, EABI: aarch64", "sm110"),
+    ],
+)
+def test_other_tools_lines_tell_a_gpu(text: str, sm: str) -> None:
+    assert sms(known(text + "\n")) == [sm]
+
+
+def test_gpus_of_others_keep_a_machine_from_being_served_and_are_named() -> None:
+    agent = "HSA Agents\n*******\nAgent 1\n*******\n  Name:    AMD Ryzen 5 1600X Six-Core Processor\n"
+    rocminfo = (
+        agent + "  Device Type:   CPU\n*******\nAgent 2\n*******\n  Name:   gfx1100\n  Device Type:   GPU\n"
+    )
+    answer = picked(read(rocminfo))
+    assert "gfx1100" in answer.host.others[0]
+    assert answer.found
+    assert not answer.served
+    mac = picked(read("OS: macOS 14.2 (arm64)\nPython platform: macOS-14.2-arm64-arm-64bit\n"))
+    assert mac.host.system == "aarch64-darwin"
+    assert not mac.found
+
+
+def test_a_cpu_of_which_only_the_name_is_known_is_taken_at_its_word_with_a_condition() -> None:
+    text = (
+        "Architecture: x86_64\nVendor ID: GenuineIntel\nModel name: 13th Gen Intel(R) Core(TM) i9-13950HX\n"
+    )
+    fit = picked(read(text)).choice.variants[0].fit
+    assert fit.variant.isa == "avx2"
+    assert fit.provided

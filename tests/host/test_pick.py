@@ -147,8 +147,8 @@ def test_the_exact_architecture_comes_before_a_compatible_one() -> None:
     assert [fit.variant.name for fit in answer.wanted] == ["pytorch-python313-cuda13_0-sm89-avx2"]
 
 
-def test_the_newest_cuda_that_is_proved_and_that_the_driver_runs_is_taken() -> None:
-    wanted = {"535": "12_9", "570": "12_9", "579": "12_9", "580": "13_0", "590": "13_0"}
+def test_the_drivers_own_cuda_comes_before_one_that_it_runs_by_compatibility() -> None:
+    wanted = {"535": "12_8", "570": "12_8", "575": "12_9", "579": "12_9", "580": "13_0", "590": "13_0"}
     for driver, cuda in wanted.items():
         assert chosen(Given(cpu="zen3", gpu="sm90", driver=driver)) == [f"cuda{cuda}-sm90-avx2"]
 
@@ -194,7 +194,7 @@ def test_a_driver_that_is_too_old_is_the_nearest_miss_and_its_cure_is_named() ->
     nearest = answer.ranking.misses[0]
     assert nearest.variant.name == "pytorch-python313-cuda13_0-sm89-avx512"
     assert [(reason.code, " 580 " in reason.hint) for reason in nearest.reasons] == [("driver", True)]
-    assert [fit.variant.name for fit in answer.wanted] == ["pytorch-python313-cuda12_9-sm89-avx512"]
+    assert [fit.variant.name for fit in answer.wanted] == ["pytorch-python313-cuda12_8-sm89-avx512"]
 
 
 def test_workloads_order_instruction_sets() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
-from torchsmith.edge.problem import by_name
+from torchsmith.edge.problem import Conflict, by_name
 from torchsmith.host import pick as host
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -46,7 +46,10 @@ def pick(request: PickRequest | None = None, opened: Workspace | None = None) ->
     whole = bool(opened.root or request.selectors or request.package)
     cells = opened.select(request.selectors or ()).cells if whole else opened.cells_of(catalog.torch)
     workload = by_name("workload", request.workload, catalog.workloads)
-    return host.pick(facts, cells, catalog, workload, request.package or (), None if whole else opened.has)
+    found = host.pick(facts, cells, catalog, workload, request.package or (), None if whole else opened.has)
+    if found.host.conflict:
+        raise Conflict(found.host.conflict, hint="the product decides the system: correct the other one")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +60,7 @@ class CoverRequest:
         Path,
         Argument(
             "A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
-            " what scontrol, kubectl or Ansible print, a folder of reports, or the word sample.",
+            " what scontrol, sinfo, pbsnodes, kubectl or Ansible print, a folder of reports, or sample.",
             metavar="FLEET",
         ),
     ]

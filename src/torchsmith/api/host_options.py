@@ -22,9 +22,9 @@ class MachineOptions(msgspec.Struct, frozen=True):
     from_: Annotated[
         Sequence[Path] | None,
         Option(
-            "A report about another machine: lscpu, /proc/cpuinfo, nvidia-smi (-q, -x, -L,"
-            " --format=csv), system_profiler, one node of scontrol, kubectl or Ansible, or torchsmith host"
-            " --json. May be given several times.",
+            "A report about another machine, as it was pasted: collect_env, nvidia-smi in any form, lscpu,"
+            " /proc/cpuinfo, lspci, deviceQuery, jetson_release, one node of scontrol, kubectl or Ansible, or"
+            " torchsmith host --json. May be given several times.",
             metavar="FILE",
         ),
     ] = None
@@ -41,11 +41,12 @@ class MachineOptions(msgspec.Struct, frozen=True):
     gpu: Annotated[
         Sequence[str] | None,
         Option(
-            "GPUs by name or architecture: 'RTX 4090', '8x H100 + L4', sm90, none.",
+            "GPUs by name or architecture, or a cloud's machine type: 'RTX 4090', '8x H100 + L4', sm90,"
+            " p4d.24xlarge, none.",
             autocompletion=complete_gpus,
         ),
     ] = None
-    driver: Annotated[str, Option("The NVIDIA driver's version: 580.65.06.")] = ""
+    driver: Annotated[str, Option("The NVIDIA driver's version, 580.65.06, or its branch, 580.")] = ""
     time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
 
     def words(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.catalog import Catalog, GpuTarget, Sm, Workload
-from torchsmith.catalog.runs import Verdict, driver_reaches, driver_runs, gpu_code_runs, isa_runs
+from torchsmith.catalog.runs import Runs, Verdict, driver_reaches, driver_runs, gpu_code_runs, isa_runs
 from torchsmith.host.resolve import Capability
 from torchsmith.matrix import Cell, Cuda, Flavor, Reason, Variant
 from torchsmith.matrix.cells import UNUSABLE
@@ -26,6 +26,7 @@ class Fits(msgspec.Struct, frozen=True):
     idle: tuple[Sm, ...] = ()  # GPUs that it cannot use
     reasons: tuple[str, ...] = ()
     provided: tuple[Reason, ...] = ()
+    native: bool = True  # the driver knows its CUDA; otherwise it runs by minor-version compatibility
 
     @property
     def variant(self) -> Variant:
@@ -62,6 +63,7 @@ class _Case:
     pro: list[str] = field(default_factory=list)
     contra: list[Reason] = field(default_factory=list)
     provided: list[Reason] = field(default_factory=list)
+    native: bool = True
 
     def add(self, code: str, verdict: Verdict, hint: str = "") -> None:
         if verdict:
@@ -85,7 +87,7 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Fits | Misses:
     if case.contra:
         return Misses(cell, tuple(case.contra))
     idle = tuple(sm for sm in host.sms or () if sm not in exact + compatible)
-    return Fits(cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided))
+    return Fits(cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided), case.native)
 
 
 def _judge_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> None:
@@ -155,7 +157,9 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         return
     needed = max((toolkit.min_driver, *(gpu.min_driver for gpu in gpus)))
     cure = f"update the driver to {needed} or newer"
-    case.add("driver", driver_runs(toolkit, host.driver), cure)
+    verdict = driver_runs(toolkit, host.driver)
+    case.native = not isinstance(verdict, Runs) or verdict.how == "native"
+    case.add("driver", verdict, cure)
     if driver_reaches(host.driver, needed) is None:
         text = f"the driver is {needed} or newer ({host.driver} is a branch, whose first releases are older)"
         case.provided.append(Reason("driver", text))
@@ -240,7 +244,7 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
         ),
         Criterion(
             lambda fit: _cuda_key(fit, catalog),
-            lambda fit, best: f"CUDA {best.variant.cuda} {_why_cuda(fit)}",
+            lambda fit, best: f"CUDA {best.variant.cuda} {_why_cuda(fit, best)}",
         ),
         Criterion(
             lambda fit: list(Flavor).index(fit.variant.flavor),
@@ -273,16 +277,24 @@ def place_of_isa(isa: str, catalog: Catalog, workload: Workload) -> int:
 
 
 def _cuda_key(fit: Fits, catalog: Catalog) -> tuple[Any, ...]:
-    """The newest CUDA; the least demanding first where the driver is unknown."""
+    """The newest CUDA that the driver knows, then the oldest of those that it runs by compatibility.
+
+    The least demanding first where the driver is unknown.
+    """
     if not isinstance(fit.variant.target, Cuda):
         return ()
     version = fit.variant.target.version
     asked = catalog.cuda[version].min_driver.parts if fit.assumes("driver") else ()
-    return asked, -version.major, -version.minor
+    sign = -1 if fit.native else 1
+    return asked, not fit.native, sign * version.major, sign * version.minor
 
 
-def _why_cuda(fit: Fits) -> str:
-    return "asks less of a driver that is not known" if fit.assumes("driver") else "is newer and runs too"
+def _why_cuda(fit: Fits, best: Fits) -> str:
+    if fit.assumes("driver"):
+        return "asks less of a driver that is not known"
+    if fit.native:
+        return "is newer and runs too"
+    return "is the driver's own" if best.native else "is nearer to the driver's own"
 
 
 def order(catalog: Catalog, workload: Workload) -> Callable[[Fits], tuple[Any, ...]]:

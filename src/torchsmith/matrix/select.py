@@ -71,8 +71,14 @@ def _spellings(
         "isa": (variant.isa,),
         "system": (isa.platform, isa.platform.removesuffix("-linux")) if isa else (),
         "line": (line,),
-        "name": (variant.name, variant.cell, *names),
+        "name": (variant.name, variant.cell, *_parts_of_name(variant), *names),
     }
+
+
+def _parts_of_name(variant: Variant) -> list[str]:
+    """Neighbours in a name: sm90-avx512, cuda13_0-sm90, cpu-avx2."""
+    words = variant.cell.split("-")
+    return ["-".join(words[at:end]) for at in range(len(words)) for end in range(at + 2, len(words) + 1)]
 
 
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
@@ -101,13 +107,19 @@ def _term(word: str, catalog: Catalog, whole: str) -> Term:
     for axis, known in _vocabulary(catalog).items():
         if any(fnmatchcase(value, text) for value in known):
             return Term(axis, text, negated)
-    if "python" in text or text.count("-") >= 2:
+    if "python" in text or text.count("-") >= 2 or _joins_axes(text, catalog):
         return Term("name", text, negated)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
     hint = hardware_hint(text, catalog) or hardware_hint(whole, catalog)
     hint = hint or did_you_mean(text, everything, CLOSE) or _known_alike(text, catalog)
     hint = hint or "such as sm120, sm9*, cpu, cuda13_0, avx512*, package:torchvision, !sm110"
     raise NotKnown(f"selector {word!r} matches no axis", hint=hint)
+
+
+def _joins_axes(text: str, catalog: Catalog) -> bool:
+    """Whether a word is several joined, each of an axis: sm90-avx512."""
+    known = [value for values in _vocabulary(catalog).values() for value in values]
+    return "-" in text and all(any(fnmatchcase(value, part) for value in known) for part in text.split("-"))
 
 
 def _known_alike(text: str, catalog: Catalog) -> str:

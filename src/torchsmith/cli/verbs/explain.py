@@ -13,13 +13,19 @@ STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": 
 def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
     """Say whether a cell can be built and used, why or why not, and which cells near it can.
 
-    The exit code is 1 for a cell that cannot be built.
+    A GPU's architecture or a product's name (sm89, 'RTX 4090') tells for which CUDA releases builds exist.
+    The exit code is 1 for a cell that cannot be built, and for a GPU without any.
     """
     from torchsmith.catalog.names import hardware_hint
+    from torchsmith.cli.gpu_view import print_gpu, report_gpu
     from torchsmith.matrix import BadName, Variant
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
+    if gpu := report_gpu(name, opened.catalog):
+        answer(gpu, print_gpu, as_json=json)
+        exit_if(not any(text.startswith("torch") for text in gpu.cuda.values()))
+        return
     try:
         variant = Variant.parse(name, opened.catalog)
     except BadName as problem:

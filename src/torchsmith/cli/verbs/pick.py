@@ -15,11 +15,11 @@ from torchsmith.cli.console import columns, exit_if, paint, print_json, warn, wr
 from torchsmith.cli.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.params import Option
-from torchsmith.edge.problem import Conflict, Incomplete, by_name
+from torchsmith.edge.problem import Conflict, Incomplete
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command, stand_here
 from torchsmith.host.facts import GpuFacts, Note
-from torchsmith.host.pick import Assigned, Pick, pick
+from torchsmith.host.pick import Assigned, Pick
 from torchsmith.host.products import retired_gpus
 from torchsmith.host.rank import Fits, why_after
 from torchsmith.host.read_pci import OTHERS
@@ -54,6 +54,7 @@ def run(
     The candidates are the workspace's variants, and without a workspace all that can be built. The exit code
     is 1 where no variant runs, or none uses a GPU that is there.
     """
+    from torchsmith.api.choosing import PickRequest, pick
     from torchsmith.workspace.load import open_workspace
 
     if manifest + names + json > 1:
@@ -64,13 +65,10 @@ def run(
         check_free(create)
     opened = open_workspace(workspace, profile, alone="wide")
     catalog = opened.catalog
-    facts = machine.facts(catalog)
-    whole = bool(opened.root or selectors or package)  # of a matrix of ours torch's part is enough
-    cells = opened.select(selectors or []).cells if whole else opened.cells_of(catalog.torch)
-    use = by_name("workload", workload, catalog.workloads)
-    answer = pick(facts, cells, catalog, use, package or (), None if whole else opened.has)
-    if answer.host.conflict:
-        raise Conflict(answer.host.conflict, hint="the product decides the system: correct the other one")
+    asked = PickRequest(
+        selectors=tuple(selectors or ()), machine=machine, workload=workload, package=tuple(package or ())
+    )
+    answer = pick(asked, opened)
     here = stand_here(opened.root, org or opened.settings.org)
     if manifest:
         print_manifest(answer, catalog, here.org)
@@ -159,6 +157,8 @@ def _print_assigned(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundi
         write(f"  not proved: {warning}", "yellow")
     if older := why_older(fit.cell, catalog):
         write(f"  {older}")
+    for text in audit_of(here.recipe(fit.variant), here):
+        write(f"  audit: {text}", "yellow")
     own = tuple(name for name in pick.companions if name.endswith(fit.variant.cell))
     if own:
         write(f"  with {', '.join(own)}")
@@ -296,6 +296,23 @@ def why_older(cell: Cell, catalog: Catalog) -> str:
     return f"torch {own.torch}; {newest.torch} is the newest known: {why}"
 
 
+def audit_of(recipe: Path, here: Surroundings) -> list[str]:
+    """What the audit has against a recipe that lies in the workspace: errors and warnings, the first few."""
+    if here.folder is None or not recipe.exists():
+        return []
+    from torchsmith.audit.finding import Severity
+    from torchsmith.audit.run import AuditRequest, audit
+
+    request = AuditRequest((recipe,), Path(here.folder), jobs=1)
+    found = audit(request).of(Severity.ERROR, Severity.WARNING)
+    told = [f"{finding.rule} {finding.message}" for finding in found]
+    return (
+        told
+        if len(told) <= NOTES
+        else [*told[: NOTES - 1], f"{len(told) - NOTES + 1} more: torchsmith audit"]
+    )
+
+
 def where_built(cell: Cell, here: Surroundings, catalog: Catalog) -> Surroundings:
     """The tools that can build a cell: one whose packages come from Flox' catalog has no nixpkgs for Nix."""
     line = catalog.lines.get(cell.line)
@@ -341,6 +358,7 @@ class ChosenRow(msgspec.Struct, frozen=True):
     unproved: list[str]
     install: str  # empty where no organisation is known
     build: list[str]  # what builds it here; what cannot run here is not among them
+    audit: list[str]  # what the audit has against the recipe that lies here
     manifest: str  # for somebody who installs it with Flox; empty where no organisation is known
 
 
@@ -423,7 +441,8 @@ def _chosen(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> 
     build = [*build_commands(variant, by, also=pick.also(variant)).values()]
     manifest = manifest_of(one, pick, catalog, here.org) if here.org else ""
     facts = (variant.name, one.gpus, fit.exact, fit.reasons)
-    return ChosenRow(*facts, *conditions, install, build, manifest)
+    found = audit_of(here.recipe(variant), here)
+    return ChosenRow(*facts, *conditions, install, build, found, manifest)
 
 
 def manifest_of(one: Assigned, pick: Pick, catalog: Catalog, org: str) -> str:

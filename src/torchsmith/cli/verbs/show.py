@@ -10,11 +10,18 @@ EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
 
 
 def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
-    """Show everything known about a cell: flags, GPUs, CPUs, drivers, pins, versions, warnings."""
+    """Show everything known about a cell: flags, GPUs, CPUs, drivers, pins, versions, warnings.
+
+    A GPU's architecture or a product's name (sm89, 'RTX 4090') shows what is known of that.
+    """
+    from torchsmith.cli.gpu_view import print_gpu, report_gpu
     from torchsmith.matrix import Variant
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
+    if gpu := report_gpu(name, opened.catalog):
+        answer(gpu, print_gpu, as_json=json)
+        return
     variant = Variant.parse(name, opened.catalog)
     description = describe(variant, opened.catalog, opened.line_of(variant))
     answer(description, _print_cell, as_json=json)
