@@ -24,7 +24,7 @@ PLAN: dict[str, set[str]] = {
     "plan": {"audit"},
     "record": {"catalog", "matrix"},
     "repair": {"nix", "workspace"},
-    "build": {"nix", "workspace", "record", "repair"},
+    "build": {"nix", "workspace", "record", "repair", "host"},
     "publish": {"nix", "workspace", "record"},
     "artifact": {"catalog", "matrix"},
     "host": {"catalog", "matrix"},

@@ -15,11 +15,12 @@ import msgspec
 
 from torchsmith.build.job import Job
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.runs import isa_runs
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Invalid, Lacking, Where
 from torchsmith.edge.process import Finished, run
 from torchsmith.edge.words import grouped, some_of
+from torchsmith.host.read_cpu import read_cpuinfo
+from torchsmith.host.resolve import known_isas
 from torchsmith.workspace.settings import BuilderSettings
 
 MACHINES = Path("/etc/nix/machines")
@@ -306,13 +307,8 @@ def _gib(kilobytes: str, text: str) -> float:
 
 def isas_of(cpuinfo: str, catalog: Catalog, system: str) -> frozenset[str]:
     """The instruction sets that the CPU of a /proc/cpuinfo runs; of two kinds of cores, what both have."""
-    lines = re.findall(r"^(?:flags|Features)\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
-    if not lines:
-        return frozenset()
-    features = frozenset.intersection(*(frozenset(line.split()) for line in lines))
-    return frozenset(
-        isa.name for isa in catalog.isas.values() if isa.platform == system and isa_runs(isa, features)
-    )
+    features = read_cpuinfo(cpuinfo).features
+    return frozenset(known_isas(features.value if features else None, system, catalog))
 
 
 def ask_isas(builder: Builder, catalog: Catalog) -> frozenset[str] | None:
