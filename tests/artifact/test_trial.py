@@ -310,6 +310,23 @@ def test_the_dev_output_beside_a_result_link_is_asked_too(tmp_path: Path) -> Non
     assert propagated(tmp_path / "result") == [tmp_path / "numpy"]
 
 
+@pytest.mark.needs("nix")
+def test_a_bare_store_path_finds_its_dev_output_by_the_stores_record(tmp_path: Path) -> None:
+    """What `verify` names as the next step is a store path, which no link lies beside."""
+    (tmp_path / "default.nix").write_text(
+        """let
+          system = builtins.currentSystem;
+          made = words: { inherit system; builder = "/bin/sh"; PATH = "/usr/bin:/bin"; } // words;
+          needed = derivation (made { name = "numpy"; args = [ "-c" "mkdir $out" ]; });
+          script = "mkdir -p $out $dev/nix-support; echo ${needed} >$dev/nix-support/propagated-build-inputs";
+        in derivation (made { name = "torch"; outputs = [ "out" "dev" ]; args = [ "-c" script ]; })"""
+    )
+    built = run(["nix-build", "--no-out-link", tmp_path], timeout=120)
+    if not built.ok:
+        pytest.skip(f"this machine's Nix builds nothing with its own tools: {built.stderr[-200:]}")
+    assert [place.name[33:] for place in propagated(Path(built.stdout.split()[0]))] == ["numpy"]
+
+
 def test_a_python_above_a_nix_package_is_not_its_own(tmp_path: Path) -> None:
     """`/bin/python3` lies three folders above every store path."""
     (tmp_path / "bin").mkdir()

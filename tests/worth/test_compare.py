@@ -91,6 +91,15 @@ def test_an_import_is_timed_with_its_bytecode_at_hand(
     assert not Path(folder).exists()  # gone with the comparison
 
 
+def test_the_interval_is_a_share_of_the_ratio() -> None:
+    """A ratio of 200 that is known to a tenth is not off by 2,000 %."""
+    measured = MeasureRow(
+        "cpu", "gemm", "GEMM", "s", "higher", a=2.0, b=0.01, ratio=200.0, low=180.0, high=220.0
+    )
+    assert measured.within == pytest.approx(0.1)
+    assert MeasureRow("cpu", "gemm", "GEMM", "s", "noisy", ratio=200.0).within is None
+
+
 def test_noise_that_could_hide_it_is_said(tmp_path: Path) -> None:
     found = compared(tmp_path, SLOW="op7", NOISE="0.3")
     assert row(found, "op7").outcome == "noisy"

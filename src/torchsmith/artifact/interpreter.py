@@ -69,12 +69,20 @@ def propagated(path: Path) -> list[Path]:
 
 
 def _outputs(path: Path) -> Iterator[Path]:
-    """The other outputs of a build that lie beside a result link: result-dev and the like."""
+    """A build's other outputs: beside a result link, as result-dev and the like, or by the store's record."""
     link = os.path.abspath(path)
-    for output in ("dev", "lib", "out"):
-        beside = Path(f"{link}-{output}")
-        if beside.is_dir():
-            yield beside.resolve()
+    beside = [found for name in ("dev", "lib", "out") if (found := Path(f"{link}-{name}")).is_dir()]
+    yield from (place.resolve() for place in beside) if beside else _recorded(path.resolve())
+
+
+def _recorded(path: Path) -> Iterator[Path]:
+    """The outputs of the derivation that Nix says a store path was built from, as far as they are there."""
+    if path.parent != _store() or find("nix-store") is None:
+        return
+    deriver = run(["nix-store", "--query", "--deriver", path], timeout=30).stdout.strip()
+    if deriver.endswith(".drv") and os.path.exists(deriver):
+        listed = run(["nix-store", "--query", "--outputs", deriver], timeout=30).stdout.split()
+        yield from (place for word in listed if (place := Path(word)).is_dir())
 
 
 def site_folders(root: Path, catalog: Catalog) -> list[Path]:
@@ -98,8 +106,8 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
     if _by_nix(roots[0]):
         raise Lacking(
             f"no interpreter for it: {version or 'a Python'} is not among the inputs that it propagates",
-            hint="a multi-output package lists them in its dev output, beside the result link as NAME-dev;"
-            " or name an interpreter with --python PATH",
+            hint="a package of several outputs lists them in its dev output, looked for beside a result link"
+            " as NAME-dev and by the store's record; or name an interpreter with --python PATH",
         )
     python_on_path = find(version or "python3")
     if python_on_path is None or (not version and not _can_load(python_on_path, folders)):
@@ -118,10 +126,13 @@ def _environment(root: Path) -> Iterator[Path]:
 
 
 def _by_nix(root: Path) -> bool:
-    store = Path(os.environ.get("NIX_STORE_DIR", "/nix/store"))
-    return root.is_relative_to(store) or any(
+    return root.is_relative_to(_store()) or any(
         (place / "nix-support").is_dir() for place in (root, *_environment(root))
     )
+
+
+def _store() -> Path:
+    return Path(os.environ.get("NIX_STORE_DIR", "/nix/store"))
 
 
 def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:

@@ -69,7 +69,7 @@ def _table(comparison: BuildComparison) -> Table:
             table.add_row(_name(row), "", "", "", "", "", verdict)
             continue
         values = _amount(row.a, row.unit), _amount(row.b, row.unit)
-        within = "-" if row.low is None or row.high is None else f"±{(row.high - row.low) / 2:.1%}"
+        within = "-" if row.within is None else f"±{row.within:.1%}"
         spread = f"{max(row.spread_a or 0, row.spread_b or 0):.1%}"
         table.add_row(_name(row), *values, f"{row.ratio:.3f}", within, spread, verdict)
     return table

@@ -68,6 +68,13 @@ class MeasureRow:
     chance: float | None = None  # that equal builds differ so
     detail: str = ""
 
+    @property
+    def within(self) -> float | None:
+        """Half the interval's width, as a share of the ratio."""
+        if self.ratio is None or self.low is None or self.high is None:
+            return None
+        return (self.high - self.low) / 2 / self.ratio
+
 
 @dataclass(frozen=True, slots=True)
 class BuildComparison:
@@ -80,7 +87,9 @@ class BuildComparison:
     clock: TurnClock  # of operations on the CPU: a thread's own, or the wall's
     gpu: str
     rows: tuple[MeasureRow, ...]
-    noise: float | None  # what half of the operations could hide: half an interval's width
+    noise: (
+        float | None
+    )  # what half of the operations could hide: half an interval's width, as a share of the ratio
     notes: tuple[str, ...]
 
 
@@ -148,7 +157,7 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def _noise(rows: Sequence[MeasureRow]) -> float | None:
-    widths = [(row.high - row.low) / 2 for row in rows if row.high is not None and row.low is not None]
+    widths = [row.within for row in rows if row.within is not None]
     return median(widths) if widths else None
 
 
