@@ -13,6 +13,7 @@ case $(uname -m) in
     aarch64) want x86_64-linux-gnu-g++ g++-x86-64-linux-gnu; want aarch64-linux-gnu-g++ g++ ;;
 esac
 want chromium-headless-shell chromium-headless-shell
+want clang++ clang
 want fish fish
 want gcc gcc
 want git git

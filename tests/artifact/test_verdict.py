@@ -170,12 +170,109 @@ def test_flags_that_arrived_show_in_undispatched_code(tmp_path: Path) -> None:
     assert check(report, "within").status == "right"
 
 
+def test_every_library_of_the_package_is_judged_or_named(tmp_path: Path) -> None:
+    name, right = "pytorch-python313-cpu-avx512", elves.code_library(functions(AVX512, 40))
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": right})
+    before = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
+    for data, status, id in (
+        (Path("/bin/true").read_bytes(), "wrong", "intact"),
+        (elves.code_library(functions(AVX512 * 400, 40, "somebody_")), "unjudged", "library"),
+    ):
+        site(tmp_path, {"torch/_C.abi3.so": data})
+        found = [one for one in judged(path, name).checks if "_C.abi3.so" in one.text and one.id == id]
+        assert [one.status for one in found] == [status]
+        assert not judged(path, name).verified
+    site(tmp_path, {"torch/_C.abi3.so": elves.code_library(functions(AVX512, 1, "PyInit__C"))})
+    after = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
+    assert after == before
+
+
 def test_flags_that_never_arrived_leave_sse_behind(tmp_path: Path) -> None:
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(SSE, 5))})
     report = judged(path, "pytorch-python313-cpu-avx512")
     assert check(report, "flags").status == "wrong"
     assert report.cpu
     assert report.cpu.functions_by_feature == {"sse2": 5}
+
+
+def aligned(code: bytes) -> bytes:
+    """A function as compilers lay it down that optimise for speed."""
+    return code.ljust(16, b"\x90")
+
+
+def units_of(kinds: list[bytes], functions: int = 50) -> bytes:
+    """A library of units, each compiled for one set."""
+    names = {
+        f"_ZN2at6native12_GLOBAL__N_1{len(name)}{name}Ev": (f"unit{unit}.cpp", aligned(code))
+        for unit, code in enumerate(kinds)
+        for name in (f"f{unit:03}_{index:03}" for index in range(functions))
+    }
+    code = {name: code for name, (_, code) in names.items()}
+    return elves.code_library(code, {name: unit for name, (unit, _) in names.items()})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "status"),
+    [
+        ([AVX512] * 40, "right"),
+        ([AVX512] + [AVX2] * 39, "wrong"),  # one unit is not all
+        ([AVX512] * 12 + [AVX2] * 8, "unjudged"),
+        ([AVX512] * 38 + [AVX2] * 2, "right"),  # small units may show nothing
+        ([AVX512] * 39 + [SSE], "wrong"),  # one unit without any flags
+        ([AVX2] * 40, "wrong"),
+    ],
+)
+def test_flags_that_reached_a_few_units_did_not_reach_all(
+    kinds: list[bytes], status: str, tmp_path: Path
+) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": units_of(kinds)})
+    assert check(judged(path, "pytorch-python313-cpu-avx512"), "flags").status == status
+
+
+@pytest.mark.parametrize(("few", "status"), [(1, "wrong"), (40, "right")])
+def test_without_units_the_share_of_functions_decides(few: int, status: str, tmp_path: Path) -> None:
+    code = functions(aligned(AVX512), 50 * few, "_ZN2at6native1a")
+    code |= functions(aligned(AVX2), 50 * (40 - few), "_ZN2at6native1b")
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code)})
+    assert check(judged(path, "pytorch-python313-cpu-avx512"), "flags").status == status
+
+
+@pytest.mark.parametrize(("legacy", "status"), [(50, "right"), (51, "wrong")])
+def test_a_library_without_the_flags_is_not_hidden_by_a_large_one(
+    legacy: int, status: str, tmp_path: Path
+) -> None:
+    files: dict[str, bytes | str] = {
+        "torch/lib/libtorch_cpu.so": elves.code_library(functions(aligned(AVX512), 2000)),
+        "torch/lib/libc10.so": elves.code_library(functions(aligned(SSE), legacy, "_ZN3c101f")),
+    }
+    report = judged(site(tmp_path, files), "pytorch-python313-cpu-avx512")
+    assert check(report, "flags").status == status
+    assert ("libc10" in check(report, "flags").text) == (status == "wrong")
+
+
+@pytest.mark.parametrize("isa", ["armv8_2", "armv9"])
+def test_code_that_needs_nothing_is_no_proof_against_a_set(isa: str, tmp_path: Path) -> None:
+    code = functions(NOP_ARM * 4, 1054)
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code, machine=elves.AARCH64)})
+    report = judged(path, f"pytorch-python313-cpu-{isa}")
+    assert (check(report, "flags").status, report.verified) == ("unjudged", False)
+    assert check(report, "flags").hint
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"), [("avx2", "right"), ("avx512", "wrong"), ("", "unjudged"), (None, "unjudged")]
+)
+def test_the_derivation_of_a_build_tells_what_its_instructions_do_not(
+    flags: str | None, status: str, tmp_path: Path
+) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(b"\xc3" * 16, 60))})
+    derivation = tmp_path / "abc-pytorch.drv"
+    if flags is not None:
+        words = " ".join(CATALOG.isas[flags].flags) if flags else ""
+        derivation.write_text(f'("preConfigure","export CXXFLAGS=\\"{words} ${{CXXFLAGS:-}}\\"\\n")')
+    variant = Variant.parse("pytorch-python313-cpu-avx2", CATALOG)
+    report = verify(path, variant, CATALOG, derivation=str(derivation))
+    assert check(report, "flags").status == status
 
 
 FLAGS = "BUILD_TYPE=Release, CXX_FLAGS={} -fvisibility-inlines-hidden -O2 -fPIC, LAPACK_INFO=mkl"

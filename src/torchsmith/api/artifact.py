@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.by_name import build_and_name
+from torchsmith.api.by_name import build_and_name, derivation_of
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import VariantOption, WorkspaceOption
 from torchsmith.api.samples import or_sample
@@ -41,7 +41,9 @@ def verify(request: VerifyRequest, progress: Progress = silent) -> artifact.Repo
     opened = open_workspace(request.workspace)
     path, variant = build_and_name(or_sample(request.path, "build"), request.variant, opened)
     promise = promised(variant, path, opened.catalog)
-    return artifact.verify(path, promise, opened.catalog, progress, cpu=not request.no_cpu)
+    derivation = derivation_of(path, variant, opened) if variant else ""
+    cpu = not request.no_cpu
+    return artifact.verify(path, promise, opened.catalog, progress, cpu=cpu, derivation=derivation)
 
 
 @dataclass(frozen=True, kw_only=True)

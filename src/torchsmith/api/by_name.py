@@ -41,6 +41,16 @@ def build_and_name(given: Path, name: str | None, workspace: Workspace) -> tuple
     return path, name or (given.name if path != given else None)
 
 
+def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
+    """The derivation of a build that was made here under a name; empty where the record has another one."""
+    if workspace.root is None:
+        return ""
+    with closing(open_record(workspace.root, read_only=True)) as record:
+        built = record.built(name)
+    same = built is not None and path.resolve() in [Path(output).resolve() for output in built.outputs]
+    return built.derivation if built is not None and same else ""
+
+
 def log_named(given: Path, workspace: Workspace) -> Path:
     """A path as it is; for a job's name the log of its last build."""
     if not is_name(given) or workspace.root is None:

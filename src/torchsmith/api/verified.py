@@ -33,7 +33,7 @@ def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
 def judge(name: str, output: Path, catalog: Catalog, derivation: str = "") -> VerificationRow:
     """Verify an output; what cannot be read is not right."""
     try:
-        report = verify(output, Variant.parse(name, catalog), catalog)
+        report = verify(output, Variant.parse(name, catalog), catalog, derivation=derivation)
     except Problem as problem:
         why = problem.message
         return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)

@@ -10,6 +10,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +23,10 @@ from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, open_file, ope
 from torchsmith.edge.problem import CannotRead, Lacking, TooLarge
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
+GPU_FILES = re.compile(r"\.(a|cubin|fatbin)$")  # static libraries, and GPU code that lies in files of its own
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
 MOST_FILES = 500_000
+MOST_LINKED = 50_000  # files behind links that lead out of a folder; an output of torch has 16 thousand
 MOST_TEXT = 16 << 10  # what is asked for stands in the first lines
 MOST_TEXTS = 2000
 MOST_UNPACKED = 16 << 30  # no library comes near this size
@@ -58,9 +61,11 @@ class Contents:
     kind: ArtifactKind
     owners: Owners
     libraries: list[Item] = field(default_factory=list)
+    gpu_files: list[Item] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     other_bytes: int = 0
     faults: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)  # what was left out
 
 
 @contextmanager
@@ -82,29 +87,42 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
 
 
 def _folder(root: Path, owners: Owners) -> Contents:
-    """Every library below a folder, each once; links are followed, and a loop is walked once."""
+    """Every library below a folder, each once; links are followed, but not upwards, and loops once."""
     contents = Contents(root, "folder", owners)
-    top, files = root.resolve(), 0
+    top, files, linked = root.resolve(), 0, 0
     seen: set[tuple[int, int]] = set()
-    folders = [("", root)]
+    folders = [("", root, False)]
     while folders:
-        prefix, folder = folders.pop()
+        prefix, folder, outside = folders.pop()
         for name, path in _entries(prefix, folder, contents):
-            files += 1
+            files, linked = files + 1, linked + outside
             if files > MOST_FILES:
                 raise TooLarge(f"{root} holds more than {MOST_FILES} files", hint="name the package's folder")
+            if linked > MOST_LINKED:
+                contents.remarks.append(
+                    f"links lead out of it to more than {MOST_LINKED} files: not all were read"
+                )
+                folders = [row for row in folders if not row[2]]
+                break
             try:
                 found = os.stat(path)
             except OSError as error:
                 if contents.owners.package_of(name) is not None:
                     contents.faults.append(f"{name} cannot be read: {error.strerror}")
                 continue
-            if stat.S_ISDIR(found.st_mode) and path.is_symlink() and path.resolve().is_relative_to(top):
-                continue  # it is walked under its own name
+            leads_out = outside
+            if stat.S_ISDIR(found.st_mode) and path.is_symlink():
+                target = path.resolve()
+                if target.is_relative_to(top):
+                    continue  # it is walked under its own name
+                if top.is_relative_to(target):
+                    contents.remarks.append(f"{name} leads upwards to {printable(str(target))}: not followed")
+                    continue
+                leads_out = True
             if (found.st_dev, found.st_ino) not in seen:
                 seen.add((found.st_dev, found.st_ino))
                 if stat.S_ISDIR(found.st_mode):
-                    folders.append((f"{name}/", path))
+                    folders.append((f"{name}/", path, leads_out))
                 elif stat.S_ISREG(found.st_mode):
                     _file(contents, name, path, found.st_size)
                 elif LIBRARY.search(name):
@@ -127,22 +145,22 @@ def _file(contents: Contents, name: str, path: Path, size: int) -> None:
     if LIBRARY.search(name):
         contents.libraries.append(Item(name, size, lambda: open_file(path), path.resolve()))
         return
+    if GPU_FILES.search(name):
+        contents.gpu_files.append(Item(name, size, lambda: open_file(path), path.resolve()))
     if contents.owners.package_of(name) is not None:  # the rest of an environment does not count
         contents.other_bytes += size
     if TEXTS.search(name):
-        with open_file(path) as part:
-            _keep(contents, name, lambda: part.read(0, min(part.size, MOST_TEXT)))
+        try:
+            with open_file(path) as part:
+                _keep(contents, name, part.read(0, min(part.size, MOST_TEXT)))
+        except Damaged as fault:
+            if contents.owners.package_of(name) is not None:
+                contents.faults.append(f"{name}: {fault.message}")
 
 
-def _keep(contents: Contents, name: str, read: Callable[[], bytes]) -> None:
-    """The beginning of a text; one that cannot be read is a fault where it belongs to a package of ours."""
-    if len(contents.texts) >= MOST_TEXTS:
-        return
-    try:
-        contents.texts[name] = read().decode("utf-8", "replace")
-    except Damaged as fault:
-        if contents.owners.package_of(name) is not None:
-            contents.faults.append(f"{name}: {fault.message}")
+def _keep(contents: Contents, name: str, beginning: bytes) -> None:
+    if len(contents.texts) < MOST_TEXTS:
+        contents.texts[name] = beginning.decode("utf-8", "replace")
 
 
 def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> Contents:
@@ -150,16 +168,35 @@ def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> C
     contents = Contents(path, "wheel", owners)
     members = archive.infolist()
     _refuse_bombs(members, size)
+    contents.faults += _bad_names(members)
     for member in members:
         name = printable(member.filename)
+        item = Item(name, member.file_size, partial(_open_member, archive, member))
         if LIBRARY.search(name):
-            contents.libraries.append(Item(name, member.file_size, partial(_open_member, archive, member)))
+            contents.libraries.append(item)
             continue
         contents.other_bytes += member.file_size
-        if TEXTS.search(name):
-            _keep(contents, name, partial(_read_member, archive, member, MOST_TEXT))
+        if GPU_FILES.search(name):
+            contents.gpu_files.append(item)
+            continue
+        try:
+            beginning = _read_member(archive, member, MOST_TEXT if TEXTS.search(name) else 0)
+        except Damaged as fault:
+            contents.faults.append(f"{name}: {fault.message}")
+        else:
+            if beginning:
+                _keep(contents, name, beginning)
     contents.libraries.sort(key=lambda item: item.name)
     return contents
+
+
+def _bad_names(members: Sequence[zipfile.ZipInfo]) -> Iterator[str]:
+    """Members that an installer would refuse, or write outside of its folder, or twice."""
+    for name, count in Counter(member.filename for member in members).items():
+        if name.startswith("/") or ".." in name.split("/"):
+            yield f"{printable(name)}: a member's name that leads out of the wheel"
+        if count > 1:
+            yield f"{printable(name)}: {count} members have this name"
 
 
 class _Bounded(io.FileIO):
@@ -193,7 +230,9 @@ def _open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[
     """A wheel's member as a source: in place when stored, unpacked to a file without a name otherwise."""
     _refuse_bomb(member)
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED and archive.fp:
-        yield _in_place(archive.fp.fileno(), member)
+        stored = _in_place(archive.fp.fileno(), member)
+        _check_sum(stored, member)
+        yield stored
         return
     with tempfile.TemporaryFile(prefix="torchsmith-") as unpacked:
         size = _unpack(archive, member, unpacked)
@@ -201,8 +240,11 @@ def _open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
-    """The first `most` bytes of a member."""
-    return next(_unpacked(archive, member, most), b"")
+    """The first `most` bytes of a member, which is read to its end: its checksum stands there."""
+    beginning = b""
+    for chunk in _unpacked(archive, member, CHUNK):
+        beginning = beginning or chunk[:most]
+    return beginning
 
 
 def _refuse_bombs(members: Sequence[zipfile.ZipInfo], size: int) -> None:
@@ -234,6 +276,14 @@ def _in_place(handle: int, member: zipfile.ZipInfo) -> FileSlice:
     if start + member.file_size > whole.size:
         raise Damaged("it reaches beyond the end of the wheel")
     return FileSlice(handle, start, member.file_size)
+
+
+def _check_sum(stored: FileSlice, member: zipfile.ZipInfo) -> None:
+    found = 0
+    for at in range(0, stored.size, CHUNK):
+        found = zlib.crc32(stored.read(at, min(CHUNK, stored.size - at)), found)
+    if found != member.CRC:
+        raise Damaged("it cannot be unpacked: its checksum is another one")
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -11,19 +12,31 @@ from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from torchsmith.artifact import iced
+from torchsmith.artifact.calls import call_sites, callers_of
+from torchsmith.artifact.choosers import chosen_at_run_time
 from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of
 from torchsmith.artifact.features import Scan, facts, outline_atomics, scan_aarch64
 from torchsmith.artifact.tables import Table, read_table
-from torchsmith.artifact.units import UnitLayout, UnitPlace, callers_of, kind_of, spans_of, stands_apart
+from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
 
 LONGEST_FUNCTION = 256 << 10
+WINDOW = 60  # functions with vector code that stand for a unit where none is named
+ALIGNED, MOSTLY = 16, 0.9  # where functions begin that were compiled for speed, and how many of them do
+# What nvcc puts into the host half of a unit, and nobody else calls.
+LAUNCHES = (
+    "__cudaPushCallConfiguration",
+    "__cudaPopCallConfiguration",
+    "__cudaGetKernel",
+    "__cudaLaunchKernel",
+)
 FEW = 3  # how many examples a report keeps of a kind
 MOST_SHARED = 64  # shared functions whose callers are looked for
 
 # What a function is: of a kind of unit; of no unit that is known; or kept once for several units, of which at
 # least one is compiled per capability.
 CodeGroup = Literal["c++", "cuda", "unplaced", "shared", "runtime", "assembly"]
-JUDGED: tuple[CodeGroup, ...] = ("c++", "unplaced", "cuda")  # the most telling first
+JUDGED: tuple[CodeGroup, ...] = ("c++", "unplaced", "cuda")
+FLAGGED: tuple[CodeGroup, ...] = ("c++", "unplaced")  # what gets the flags of a build in every case
 
 
 class Dispatch(Table, frozen=True):
@@ -156,6 +169,14 @@ class Tally:
         return frozenset(self.having).difference((facts(machine).legacy,))
 
 
+@dataclass
+class Block:
+    """Functions that were compiled together: a unit, or where no unit is named, neighbours."""
+
+    unit: str
+    having: Counter[str] = field(default_factory=Counter)  # functions by feature
+
+
 @dataclass(frozen=True, slots=True)
 class CpuCode:
     """What a library's CPU code asks for."""
@@ -164,6 +185,9 @@ class CpuCode:
     stripped: bool
     complete: bool  # every function was looked at
     groups: dict[CodeGroup, Tally]
+    blocks: list[Block]  # of the groups that should have the flags
+    halves_told: bool  # host halves of CUDA units, where there are any, are told from the rest
+    for_size: bool  # compiled to be small, which shows few instructions of any set
     dispatched: tuple[str, ...]  # capabilities seen
     outline_atomics: bool
 
@@ -173,9 +197,9 @@ def scan(machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[
     return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code, address, outline)
 
 
-def cpu_code(elf: Elf, library: str, spaces: OwnSpaces) -> CpuCode:
-    """Look at every function of a library that must run everywhere."""
-    return _Reading(elf, library, patterns_of(spaces)).done()
+def cpu_code(elf: Elf, library: str, spaces: OwnSpaces, *, cuda: bool = False) -> CpuCode:
+    """Look at every function of a library that must run everywhere; `cuda`: it holds GPU code."""
+    return _Reading(elf, library, patterns_of(spaces), cuda).done()
 
 
 def _each_once(rows: list[Function]) -> list[Function]:
@@ -190,10 +214,11 @@ def _each_once(rows: list[Function]) -> list[Function]:
 
 
 class _Reading:
-    """One look at a library's functions."""
+    """One look at a library's functions: whose each is, then what it needs, then what that says of others."""
 
-    def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns) -> None:
-        self.elf, self.library, self.patterns = elf, library, patterns
+    def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns, cuda: bool) -> None:
+        self.elf, self.library, self.patterns, self.cuda = elf, library, patterns, cuda
+        self.facts = facts(elf.machine)
         self.functions = functions_of(elf)
         self.rows = _each_once(self.functions.rows)
         self.told = [told_by(self.functions.raw_name(row), patterns) for row in self.rows]
@@ -202,6 +227,9 @@ class _Reading:
         self.capabilities: set[str] = set()
         self.group = [self._group(index) for index in range(len(self.rows))]
         self.outline = frozenset(self._outline())
+        self.complete = True
+        self.needs: list[tuple[str, ...]] = []  # features of each function
+        self.lost: set[int] = set()
         self.groups: dict[CodeGroup, Tally] = {}
 
     def _places(self) -> list[UnitPlace]:
@@ -250,41 +278,116 @@ class _Reading:
         return "unplaced" if single or place not in ("any", "dispatched") else "shared"
 
     def done(self) -> CpuCode:
-        most = sum(section.size for section in self.elf.sections if section.holds_code)
-        size = 0
-        for index, row in enumerate(self.rows):
-            group = self.group[index]
-            if group is None:
-                continue
-            code = code_of(self.elf, row, LONGEST_FUNCTION)
-            size += len(code)
-            if size > most:  # functions that overlap: no compiler made this
-                break
-            self._add(group, index, code)
+        self.needs = [self._needs(index) for index in range(len(self.rows))]
+        halves_told = self._find_host_halves()
+        for index in chosen_at_run_time(self.elf, self.rows, self._judged_needs()):
+            self.group[index] = None
+        self._count()
         self._find_callers()
         return CpuCode(
             machine=self.elf.machine,
             stripped=self.functions.stripped,
-            complete=size <= most,
+            complete=self.complete,
             groups=self.groups,
+            blocks=self._blocks(),
+            halves_told=halves_told,
+            for_size=self._for_size(),
             dispatched=tuple(sorted(self.capabilities)),
             outline_atomics=bool(self.outline),
         )
 
-    def _add(self, group: CodeGroup, index: int, code: bytes) -> None:
+    def _needs(self, index: int) -> tuple[str, ...]:
+        """What a function needs; equal ones are one value."""
+        if self.group[index] is None:
+            return ()
+        seen = self._scan(index)
+        if seen.lost:
+            self.lost.add(index)
+        return _once(tuple(seen.first))
+
+    def _scan(self, index: int) -> Scan:
         row = self.rows[index]
-        tally = self.groups.setdefault(group, Tally())
-        seen = scan(self.elf.machine, code, row.address, self.outline)
-        tally.functions += 1
-        tally.size += len(code)
-        tally.undecoded += seen.lost
-        most = MOST_SHARED if group == "shared" else FEW
-        for feature, use in seen.first.items():
-            tally.having[feature] += 1
-            kept = tally.sightings.setdefault(feature, [])
-            if len(kept) < most:
-                where = (self.library, self.functions.name(row), self.unit(index), use.offset)
-                kept.append(Sighting(feature, self.elf.machine, *where, use.code.hex(" "), row.address))
+        return scan(self.elf.machine, code_of(self.elf, row, LONGEST_FUNCTION), row.address, self.outline)
+
+    def _judged_needs(self) -> dict[int, tuple[str, ...]]:
+        return {index: self.needs[index] for index, group in enumerate(self.group) if group in JUDGED}
+
+    def _find_host_halves(self) -> bool:
+        """Functions of no known unit that lack the flags and stand where kernels are launched are of host
+        halves: a linker lays down object after object, and a unit has the flags throughout or not at all.
+        Whether host halves could be told from the rest."""
+        if not self.cuda or "unplaced" not in self.group:
+            return True
+        placed = [row.address for row, group in zip(self.rows, self.group, strict=True) if group == "cuda"]
+        marks = sorted([*placed, *call_sites(self.elf, LAUNCHES)])
+        run: list[int] = []  # functions without the flags since the last one of a C++ unit
+        begin = 0
+        for index, (row, group) in enumerate(zip(self.rows, self.group, strict=True)):
+            if self.told[index].apart or group not in FLAGGED:
+                continue
+            if group == "c++" or self.facts.modern in self.needs[index]:
+                self._take_for_halves(run, marks, begin, row.address)
+                run, begin = [], row.address + row.size
+            else:
+                run.append(index)
+        self._take_for_halves(run, marks, begin, 1 << 64)
+        return bool(marks)
+
+    def _take_for_halves(self, run: list[int], marks: list[int], begin: int, end: int) -> None:
+        if bisect_left(marks, begin) < bisect_left(marks, end):
+            for index in run:
+                self.group[index] = "cuda"
+
+    def _count(self) -> None:
+        """What each group shows, with the first examples of each feature."""
+        kept: dict[tuple[CodeGroup, str], list[int]] = {}
+        size, most = 0, sum(section.size for section in self.elf.sections if section.holds_code)
+        for index, row in enumerate(self.rows):
+            group = self.group[index]
+            if group is None:
+                continue
+            size += min(row.size, LONGEST_FUNCTION)
+            tally = self.groups.setdefault(group, Tally())
+            tally.functions += 1
+            tally.size += row.size
+            tally.undecoded += index in self.lost
+            tally.having.update(self.needs[index])
+            for feature in self.needs[index]:
+                examples = kept.setdefault((group, feature), [])
+                if len(examples) < (MOST_SHARED if group == "shared" else FEW):
+                    examples.append(index)
+        for (group, feature), examples in kept.items():
+            self.groups[group].sightings[feature] = [self._sighting(feature, index) for index in examples]
+        self.complete = size <= most
+
+    def _sighting(self, feature: str, index: int) -> Sighting:
+        row, use = self.rows[index], self._scan(index).first[feature]
+        where = (self.library, self.functions.name(row), self.unit(index), use.offset)
+        return Sighting(feature, self.elf.machine, *where, use.code.hex(" "), row.address)
+
+    def _blocks(self) -> list[Block]:
+        by_unit: dict[int, Block] = {}
+        windows = [Block("")]
+        for index, needs in enumerate(self.needs):
+            if self.group[index] not in FLAGGED or not needs:
+                continue
+            first, last = self.spans[index]
+            if first == last >= 0:
+                by_unit.setdefault(first, Block(self.functions.units[first])).having.update(needs)
+            else:
+                windows[-1].having.update(needs)
+                if windows[-1].having[self.facts.modern] >= WINDOW:
+                    windows.append(Block(""))
+        return [block for block in (*by_unit.values(), *windows) if block.having]
+
+    def _for_size(self) -> bool:
+        """Whether functions begin anywhere, as compilers lay them down that were asked for small code."""
+        starts = [
+            row.address % ALIGNED == 0
+            for row, told, group in zip(self.rows, self.told, self.group, strict=True)
+            if group in FLAGGED and not told.apart
+        ]
+        return sum(starts) < MOSTLY * len(starts)
 
     def unit(self, index: int) -> str:
         first, last = self.spans[index]
@@ -306,3 +409,8 @@ class _Reading:
         for feature, seen in shared.sightings.items():
             told = [replace(one, caller=callers.get(one.address, "")) for one in seen]
             shared.sightings[feature] = sorted(told, key=lambda one: not one.caller)[:FEW]
+
+
+@cache
+def _once(needs: tuple[str, ...]) -> tuple[str, ...]:
+    return needs

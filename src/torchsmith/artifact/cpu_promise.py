@@ -7,17 +7,24 @@ from dataclasses import dataclass
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status
-from torchsmith.artifact.cpu import JUDGED, CodeGroup, CpuCode, Sighting, Tally
+from torchsmith.artifact.cpu import FLAGGED, JUDGED, Block, CodeGroup, CpuCode, Sighting, Tally
 from torchsmith.artifact.elf import ElfMachine
-from torchsmith.artifact.features import closure, facts
+from torchsmith.artifact.features import InstructionFacts, Level, closure, facts
 from torchsmith.artifact.identity import StatedFlags, stated
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.catalog import Catalog, Isa
 
+LINKS_ALONE = 8 << 10  # bytes of code; a library with less only loads others, or starts what they hold
 LONGEST_NAME = 120  # characters of a function's name in a line
-A_FEW = 20  # functions that show any level, before units of one kind are judged without the others
+A_FEW = 20  # functions that show any level, before C++ units are judged without host halves
+A_UNIT = 20  # functions that show any level, before a unit is judged by itself
 FEW_LEGACY = 0.05  # the share of functions written the old way that inline assembly explains
 A_LIBRARY = 50  # functions that show any level, before a library is judged by itself
+# The share of functions in units that show nothing of a set, beyond what small units explain: how much leaves
+# doubt, and how much is proof. Neighbours that stand for units are of one kind where a linker sorted them.
+SILENT_UNITS, SILENT_NEIGHBOURS = (0.25, 0.6), (0.6, 0.9)
+
+TELLING = "its build's log or derivation tells, or the flags that torch embeds in libtorch_cpu"
 
 WORDS: dict[CodeGroup, str] = {
     "c++": "C++ units",
@@ -36,7 +43,18 @@ class Combined:
     machine: ElfMachine
     groups: dict[CodeGroup, Tally]
     libraries: dict[str, CpuCode]
-    cuda: bool  # some of it belongs to GPU code
+
+    @property
+    def blocks(self) -> list[Block]:
+        return [block for cpu in self.libraries.values() for block in cpu.blocks]
+
+    @property
+    def halves_told(self) -> bool:
+        return all(cpu.halves_told for cpu in self.libraries.values())
+
+    @property
+    def for_size(self) -> bool:
+        return any(cpu.for_size for cpu in self.libraries.values())
 
     def group(self, name: CodeGroup) -> Tally:
         return self.groups.get(name, Tally())
@@ -69,7 +87,7 @@ def combined(seen: Inspection) -> Combined | None:
     for cpu in looked.values():
         for name, tally in cpu.groups.items():
             groups.setdefault(name, Tally()).join(tally)
-    return Combined(seen.machine, groups, looked, cuda=bool(seen.containers))
+    return Combined(seen.machine, groups, looked)
 
 
 def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]:
@@ -83,99 +101,145 @@ def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]
     code = combined(seen)
     if code is None:
         return
-    if not code.judged.functions:
-        text = "no function of PyTorch's own is named: its instructions cannot be told apart"
-        yield Check("cpu", "note", text)
+    said = [stated(text, by, code.machine, isa) for by, text in _stated_flags(seen)]
+    told = [flags for flags in said if flags is not None]
+    if not code.judged.functions and not any(flags.names for flags in told):
+        text = "no function of the package's own is named: its instructions cannot be told apart"
+        empty = sum(library.code for library in seen.own) <= LINKS_ALONE
+        yield Check("cpu", "note" if empty else "unjudged", text, TELLING)
         return
-    flags = next((library.flags for library in seen.own if library.flags), "")
-    yield from _arrived(code, isa, stated(flags, code.machine, isa) if flags else None, catalog)
+    yield from _arrived(code, isa, told, catalog)
     yield from _host_halves(code)
     chooses = bool(seen.packages) and all(package.chooses for package in seen.packages)
     yield from _within(code, isa, catalog, chooses=chooses)
+
+
+def _stated_flags(seen: Inspection) -> Iterator[tuple[str, str]]:
+    """What says which flags the compiler got, and its words."""
+    embedded = next((library.flags for library in seen.own if library.flags), "")
+    if embedded:
+        yield "embedded flags", embedded
+    if seen.derivation:
+        yield "derivation's flags", seen.derivation
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What the instructions of some functions say of an instruction set."""
 
+    status: Status
+    why: str  # where it is not right
     place: str
     functions: int
     telling: str  # the feature that code for the set shows
     showing: int  # functions that do
     modern: int  # functions that show any level of the architecture's sets
     legacy: int  # functions written as for the oldest CPU
-    halves: bool  # host halves of CUDA units may be among them
-    enough: int  # functions that must show nothing before that tells something
 
     def words(self, machine: ElfMachine) -> str:
         text = f"{self.showing} of {self.functions} functions of {self.place} use {self.telling}"
         return f"{text}, {self.legacy} {facts(machine).legacy_words}"
 
 
-def evidence_of(code: Combined | CpuCode, isa: Isa) -> Evidence:
-    """The functions that tell whether flags arrived: C++ units, with the rest where these say too little."""
+def told_by_instructions(code: Combined | CpuCode, isa: Isa) -> Evidence:
+    """Whether flags of a set arrived, as far as instructions tell: those of C++ units, and of host halves of
+    CUDA units where there is hardly anything else."""
     known = facts(code.machine)
-    tally, place, halves = Tally(), WORDS["c++"], False
-    for group in JUDGED:
-        if group not in code.groups:
-            continue
-        if tally.having[known.modern] + tally.having[known.legacy] >= A_FEW:
-            break
-        place = "the library" if tally.functions else WORDS[group]
-        halves = group != "c++"
-        tally.join(code.groups[group])
+    tally, halves = Tally(), code.groups.get("cuda", Tally())
+    for group in FLAGGED:
+        tally.join(code.groups.get(group, Tally()))
+    place = WORDS["c++"] if "unplaced" not in code.groups else "the library"
+    alone = tally.having[known.modern] + tally.having[known.legacy] < A_FEW and halves.functions > 0
+    if alone:
+        tally.join(halves)
+        place = WORDS["cuda"] if halves.functions == tally.functions else "the library"
     level = next(level for level in known.evidence if isa.features.intersection(level.features))
     counts = tally.having
     telling = max(level.features, key=lambda feature: counts[feature])
-    shown = counts[telling], counts[known.modern], counts[known.legacy]
-    return Evidence(place, tally.functions, telling, *shown, halves, level.enough)
+    modern, legacy = counts[known.modern], counts[known.legacy]
+    status, why = _status(code, level, counts[telling], modern, legacy, alone)
+    return Evidence(status, why, place, tally.functions, telling, counts[telling], modern, legacy)
 
 
-def told_by_instructions(code: Combined, isa: Isa) -> tuple[Status, Evidence]:
-    """Whether flags of a set arrived, as far as instructions tell."""
-    found, of = evidence_of(code, isa), facts(code.machine).enough_of
-    told = found.modern + found.legacy
-    least = FEW_LEGACY * told
-    # nvcc's host compiler gets no flags as a rule, so that some of these functions may lack them.
-    if found.legacy > least and not (found.halves and code.cuda and found.modern > least):
-        return ("unjudged" if _all_halves(code) else "wrong"), found
-    if found.showing:
-        return "right", found
-    silent = (found.functions if of == "any" else told) >= found.enough
-    return ("wrong" if silent else "note"), found
-
-
-def _all_halves(code: Combined) -> bool:
-    """Whether all code that could show flags is of host halves of CUDA units, whose compiler gets none."""
+def _status(
+    code: Combined | CpuCode, level: Level, showing: int, modern: int, legacy: int, alone: bool
+) -> tuple[Status, str]:
+    """What counts of functions say; the words are for what does not tell."""
     known = facts(code.machine)
-    having = {name: code.group(name).having for name in JUDGED}
-    shows = {name: counts[known.modern] + counts[known.legacy] for name, counts in having.items()}
-    return shows.pop("cuda") > 0 and not any(shows.values())
+    if legacy > FEW_LEGACY * (modern + legacy):
+        if alone:
+            return "unjudged", "hardly any code but host halves of CUDA units, whose compiler gets no flags"
+        if not code.halves_told:
+            return "unjudged", "stripped, so that host halves of CUDA units cannot be told from C++ units"
+        return "wrong", ""
+    unflagged = next((block for block in code.blocks if _lacks_flags(block, known)), None)
+    if unflagged is not None:
+        return "wrong", f"all of {unflagged.unit} {known.legacy_words}"
+    if not showing and not level.share:
+        return "unjudged", "code for the set may hold no instruction of it"
+    silent = silent_share(code.blocks, level, known.modern)
+    some, most = SILENT_UNITS if _named(code.blocks, known.modern) else SILENT_NEIGHBOURS
+    if silent <= some and showing:
+        return "right", ""
+    if modern < level.enough:
+        return "unjudged", "too little code to tell"
+    if code.for_size:
+        return "unjudged", "compiled for size, which leaves instructions of the set out"
+    text = f"{silent:.0%} of the code with vectors stands in units without any such instruction"
+    return ("wrong" if silent > most else "unjudged"), text
 
 
-def _arrived(code: Combined, isa: Isa, said: StatedFlags | None, catalog: Catalog) -> Iterator[Check]:
-    """Whether the compiler was told of the instruction set."""
-    status, found = told_by_instructions(code, isa)
-    evidence = found.words(code.machine) + (f"; {said.text}" if said else "")
-    if status == "wrong" or (said and said.other):
+def _named(blocks: Sequence[Block], modern: str) -> bool:
+    """Whether most functions stand in units that have a name."""
+    named = sum(block.having[modern] for block in blocks if block.unit)
+    return 2 * named > sum(block.having[modern] for block in blocks)
+
+
+def _lacks_flags(block: Block, known: InstructionFacts) -> bool:
+    return bool(block.unit) and not block.having[known.modern] and block.having[known.legacy] >= A_UNIT
+
+
+def silent_share(blocks: Sequence[Block], level: Level, modern: str) -> float:
+    """The share of functions with vector code in units that show nothing of a level, less what is expected:
+    of units in which each function shows it with the usual frequency, small ones may show nothing."""
+    total = sum(block.having[modern] for block in blocks)
+    if not total or not level.share:
+        return 0.0
+    shown = [max(block.having[feature] for feature in level.features) for block in blocks]
+    usual = max(sum(shown) / total, level.share)
+    excess = 0.0
+    for block, showing in zip(blocks, shown, strict=True):
+        count = block.having[modern]
+        excess += count * ((showing == 0) - (1 - min(usual, 1.0)) ** count)
+    return max(excess / total, 0.0)
+
+
+def _arrived(code: Combined, isa: Isa, said: Sequence[StatedFlags], catalog: Catalog) -> Iterator[Check]:
+    """Whether the compiler was told of the instruction set: by instructions, and by what the build says."""
+    found = told_by_instructions(code, isa)
+    evidence = "; ".join([found.words(code.machine), *(stated.text for stated in said)])
+    evidence += f" ({found.why})" if found.why else ""
+    named = any(stated.names for stated in said)
+    # Flags that a build states reached all of its units: then code without such instructions is no proof.
+    silent = found.status == "wrong" and not found.legacy and named
+    if (found.status == "wrong" and not silent) or any(stated.other for stated in said):
         yield Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {evidence}")
         return
     for name, cpu in code.libraries.items():
-        alone = evidence_of(cpu, isa)
-        if not alone.halves and alone.legacy > max(A_LIBRARY, alone.modern):
+        alone = told_by_instructions(cpu, isa)
+        if alone.status == "wrong" and alone.legacy > max(A_LIBRARY, alone.modern):
             text = f"the flags of {isa.name} did not arrive in {name}: {alone.words(code.machine)}"
             yield Check("flags", "wrong", text)
             return
-    if status != "right" and not (said and said.names):
-        little = "too little code" if status == "note" else "only host halves of CUDA units"
-        text = f"{little} to tell whether the flags of {isa.name} arrived: {evidence}"
-        yield Check("flags", status, text)
+    if found.status == "unjudged" and not named:
+        text = f"cannot tell whether the flags of {isa.name} arrived: {evidence}"
+        yield Check("flags", "unjudged", text, TELLING)
         return
     yield Check("flags", "right", f"compiled for {isa.name}: {evidence}")
     alike = indistinguishable(code, isa, catalog)
-    if alike and not (said and said.names):
-        text = f"its instructions cannot tell {isa.name} from {', '.join(alike)}, and no flags are embedded"
-        yield Check("set", "note", text, "only what compiled it knows: the build's log, or its recipe")
+    if alike and not named:
+        text = f"its instructions cannot tell {isa.name} from {', '.join(alike)}, and no flags are stated"
+        yield Check("set", "note", text, TELLING)
 
 
 def indistinguishable(code: Combined, isa: Isa, catalog: Catalog) -> list[str]:
@@ -189,7 +253,7 @@ def indistinguishable(code: Combined, isa: Isa, catalog: Catalog) -> list[str]:
         if other.name != isa.name
         and other.platform == isa.platform
         and needed <= closure(code.machine, other.features)
-        and told_by_instructions(code, other)[0] == "right"
+        and told_by_instructions(code, other).status != "wrong"
     ]
 
 

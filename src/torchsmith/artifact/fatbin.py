@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from torchsmith.artifact.elf import Elf, Section, links_of
+from torchsmith.artifact.elf import Elf, NotElf, Section, links_of, read_elf
 from torchsmith.artifact.source import Damaged, FileSlice
 from torchsmith.catalog.axes import Form, GpuTarget, Sm
 
@@ -70,6 +70,56 @@ def containers_of(elf: Elf) -> Iterator[Container]:
         if left < 0:
             raise Damaged(f"more than {MOST_ENTRIES} pieces of GPU code")
         yield container
+
+
+AR_MAGIC, AR_HEADER = b"!<arch>\n", 60
+CUBIN_MACHINE = 190
+CUBIN_FLAGS = 48  # where an ELF header keeps them
+MOST_MEMBERS = 100_000
+
+
+def containers_of_file(source: FileSlice, name: str) -> Iterator[Container]:
+    """GPU code in a static library, or in a file of its own."""
+    if name.endswith(".a"):
+        for member in _members(source):
+            if member.size > 4 and member.read(0, 4) == b"\x7fELF":
+                try:
+                    yield from containers_of(read_elf(member))
+                except NotElf:
+                    continue  # an object for another machine
+    elif name.endswith(".fatbin"):
+        yield from _scan(source)
+    else:
+        yield _cubin(source)
+
+
+def _members(source: FileSlice) -> Iterator[FileSlice]:
+    """The members of a static library."""
+    if source.read(0, min(len(AR_MAGIC), source.size)) != AR_MAGIC:
+        return  # a linker's script, or an archive that only names its members
+    at = len(AR_MAGIC)
+    for _ in range(MOST_MEMBERS):
+        if at + AR_HEADER > source.size:
+            return
+        digits = source.read(at, AR_HEADER)[48:58].strip()
+        if not digits.isdigit() or int(digits) > source.size - at - AR_HEADER:
+            raise Damaged(f"a member at {at:#x} reaches beyond the end of the archive")
+        size = int(digits)
+        yield FileSlice(source.handle, source.start + at + AR_HEADER, size)
+        at += AR_HEADER + size + size % 2
+
+
+def _cubin(source: FileSlice) -> Container:
+    """A file that is one cubin: its ELF header names the target, in another place since CUDA 13."""
+    head = source.read(0, min(64, source.size))
+    if len(head) < 64 or head[:4] != b"\x7fELF" or int.from_bytes(head[18:20], "little") != CUBIN_MACHINE:
+        raise Damaged("not a cubin")
+    flags = int.from_bytes(head[CUBIN_FLAGS : CUBIN_FLAGS + 4], "little")
+    newer = head[8] >= 8  # the version of its layout
+    arch = flags >> 8 & 0xFF if newer else flags & 0xFF
+    exact = flags & (0x8 if newer else 0x800)
+    entry = FatbinEntry(CodeKind.CUBIN, _target(arch, EXACT if exact else 0), source.size)
+    return Container(UNNAMED, 0, (entry,))
 
 
 def _names_its_parts(elf: Elf) -> bool:

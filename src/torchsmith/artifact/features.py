@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal
 
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.tables import Table, read_table
@@ -32,10 +31,12 @@ class Scan:
 
 
 class Level(Table, frozen=True):
-    """Features of which one shows up in code for a set, and how much code tells something by using none."""
+    """Features of which one shows up in code for a set: in at least `share` of the functions with vectors,
+    where there are `enough` of them. Without a share, code that uses none tells nothing."""
 
     features: tuple[str, ...]
-    enough: int
+    share: float = 0.0
+    enough: int = 0
 
 
 class InstructionFacts(Table, frozen=True):
@@ -46,7 +47,6 @@ class InstructionFacts(Table, frozen=True):
     modern: str
     legacy: str
     legacy_words: str
-    enough_of: Literal["vector", "any"]
     implied: dict[str, tuple[str, ...]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import cache
 from typing import Any
 
@@ -41,6 +42,16 @@ def text_of(code: bytes) -> str:
     return str(iced_x86.Formatter(iced_x86.FormatterSyntax.INTEL).format(iced_x86.Decoder(64, code).decode()))
 
 
+def asks(code: bytes, address: int, places: Container[int]) -> bool:
+    """Whether a function asks the CPU what it has, or reads one of the places that keep the answer."""
+    decoder = iced_x86.Decoder(64, code, ip=address)
+    return any(
+        found.code in (iced_x86.Code.CPUID, iced_x86.Code.XGETBV)
+        or (found.is_ip_rel_memory_operand and found.ip_rel_memory_address in places)
+        for found in decoder
+    )
+
+
 @cache
 def needs(kind: int) -> tuple[str, ...]:
     """The features of one of iced's instruction codes, the telling ones last."""
@@ -54,7 +65,7 @@ def needs(kind: int) -> tuple[str, ...]:
     if info.encoding == encodings.VEX and not {"bmi1", "bmi2"}.intersection(features):
         features.insert(0, "avx")
     if info.encoding == encodings.EVEX:
-        features.insert(0, "avx512f")
+        features[:0] = ["avx", "avx512f"]
     return tuple(dict.fromkeys(features))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from torchsmith.artifact.elf import DYNSYM, NOBITS, SYMTAB, Elf, ElfMachine, Links
 from torchsmith.artifact.features import closure, known_features
 from torchsmith.artifact.known import Owners, Provider, known
-from torchsmith.artifact.source import FileSlice
+from torchsmith.artifact.source import FileSlice, open_file
 from torchsmith.catalog import CudaVersion, Isa, Package, PythonVersion
+from torchsmith.edge.problem import Problem
 
 FLAGS = b"-fvisibility-inlines-hidden"  # in the flags of every PyTorch build
 LONGEST_FLAGS = 64 << 10
@@ -19,6 +20,22 @@ CHUNK = 4 << 20
 ALLOCATED = 2
 # PyTorch's text: `..., CXX_FLAGS=-mavx2 -O2, LAPACK_INFO=mkl, ...`
 CXX_FLAGS = re.compile(r"\bCXX_FLAGS=(.*?)(?:,\s+[A-Z][A-Z0-9_]*=|$)", re.DOTALL)
+
+
+# As our recipes write it into a build's environment or phases, in the text of a .drv file.
+DERIVATION_FLAGS = re.compile(r'\bCXXFLAGS=\\*"([^"\\$]*)')
+MOST_DERIVATION = 4 << 20
+
+
+def derivation_flags(path: Path) -> str:
+    """The compiler's flags that a derivation names; empty where it names none or is not on this machine."""
+    try:
+        with open_file(path) as source:
+            text = source.read(0, min(source.size, MOST_DERIVATION)).decode("utf-8", "replace")
+    except Problem:
+        return ""
+    found = DERIVATION_FLAGS.search(text)
+    return " ".join(found[1].split()) if found else ""
 
 
 def versions_of(texts: dict[str, str], owners: Owners) -> dict[Package, str]:
@@ -189,8 +206,8 @@ def flag_words(text: str) -> list[str]:
     return [re.sub(r"^.*(?=-m)", "", first), *rest]
 
 
-def stated(text: str, machine: ElfMachine, isa: Isa) -> StatedFlags | None:
-    """What an embedded text says of a set; nothing where a wrapper added the flags."""
+def stated(text: str, by: str, machine: ElfMachine, isa: Isa) -> StatedFlags | None:
+    """What flags say of a set, and who says it; nothing where a wrapper added the flags."""
     words = flag_words(text)
     absent = [flag for flag in isa.flags if flag not in words]
     allowed = closure(machine, (*isa.features, *isa.beyond_flags))
@@ -199,13 +216,13 @@ def stated(text: str, machine: ElfMachine, isa: Isa) -> StatedFlags | None:
     same = any(all(flag in words for flag in flags) for flags in isa.other_flags)
     other = beyond + ([] if same else march)
     if not other and (not absent or same):
-        return StatedFlags(names=True, other=False, text="its embedded flags name the set")
+        return StatedFlags(names=True, other=False, text=f"its {by} name the set")
     some = [flag for flag in isa.flags if flag in words]
     if not some and not other:
         return None
     parts = [f"name {' '.join([*some, *other])}"]
     parts += [f"lack {' '.join(absent)}"] if absent and not same else []
-    return StatedFlags(names=False, other=True, text=f"its embedded flags {' and '.join(parts)}")
+    return StatedFlags(names=False, other=True, text=f"its {by} {' and '.join(parts)}")
 
 
 def _single_features(words: Iterable[str], machine: ElfMachine) -> Iterable[tuple[str, str]]:

@@ -12,7 +12,7 @@ from torchsmith.artifact import iced
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
 from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
-from torchsmith.artifact.fatbin import Container, containers_of
+from torchsmith.artifact.fatbin import Container, containers_of, containers_of_file
 from torchsmith.artifact.identity import (
     PythonBuild,
     StatedCuda,
@@ -57,6 +57,7 @@ class Library:
     flags: str = ""
     blas: str = ""
     magma: str = ""
+    code: int = 0  # bytes of machine code
     fault: str = ""
 
 
@@ -86,6 +87,8 @@ class Inspection:
     strange_paths: list[str]
     other_bytes: int
     faults: list[str]
+    remarks: list[str] = field(default_factory=list)  # what was left out
+    derivation: str = ""  # the compiler's flags that the derivation of the build names
 
     @property
     def own(self) -> list[Library]:
@@ -135,7 +138,9 @@ def inspect(
         items = items or list(_anything(contents, package))
         if contents.kind == "library":
             _refuse_other_files(contents.libraries[0])
-        if not any(role == "own" for _, role in items):
+        source_alone = contents.kind == "wheel" and package is None and not contents.libraries
+        gpu_files = [] if recognised or package is not None else contents.gpu_files
+        if not source_alone and not gpu_files and not any(role == "own" for _, role in items):
             raise Invalid(
                 f"{path} holds no library of {package.title if package else 'any known package'}",
                 hint=EXPECTED,
@@ -148,8 +153,13 @@ def inspect(
             spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
             library = Library(item.name, role, item.size, owner, item.place)
             _look(library, item, spaces)
+            # A tool that makes wheels portable moves a package's own libraries too.
+            if not recognised and library.containers and not _by_nvidia(item.name):
+                library.role = "own"
             libraries.append(library)
             done += item.size
+        libraries += [_gpu_file(item) for item in gpu_files]
+        _check_the_rest(contents, {library.name for library in libraries})
         progress("", total, total)
         return _inspection(contents, libraries, recognised)
 
@@ -186,6 +196,33 @@ def _anything(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     return [(item, "bundled" if came_along(item.name) else "own") for item in contents.libraries]
 
 
+def _by_nvidia(name: str) -> bool:
+    return PurePosixPath(name).name.startswith(known().names.cuda)
+
+
+def _gpu_file(item: Item) -> Library:
+    """A static library or a file of GPU code; what has none is not judged for anything else."""
+    library = Library(item.name, "own", item.size, place=item.place)
+    try:
+        with item.open() as source:
+            library.containers = list(containers_of_file(source, item.name))
+    except Damaged as fault:
+        library.fault = f"damaged: {fault.message}"
+    library.role = "own" if library.containers or library.fault else "bundled"
+    return library
+
+
+def _check_the_rest(contents: Contents, read: Collection[str]) -> None:
+    """The members of a wheel that nobody opened: whether they are what its table says."""
+    for item in (*contents.libraries, *contents.gpu_files) if contents.kind == "wheel" else ():
+        if item.name not in read:
+            try:
+                with item.open():
+                    continue
+            except Damaged as fault:
+                contents.faults.append(f"{item.name}: {fault.message}")
+
+
 def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
     """One library; what is wrong with it is a fault of it, not the end of the look."""
     try:
@@ -194,6 +231,9 @@ def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
             library.machine = elf.machine
             if not elf.sections:
                 library.fault = "its section headers were removed: its links and CPU code cannot be read"
+            library.code = sum(section.size for section in elf.sections if section.holds_code)
+            if library.role == "own" and any(elf.named(".interp")):
+                library.fault = "it is a program, and no library that Python could load"
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
             if library.role == "own":
@@ -218,7 +258,7 @@ def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     if names.gpu_code in library.name:
         library.magma = provided(elf, library.links, known().magma)
     if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
-        library.cpu = cpu_code(elf, library.name, spaces)
+        library.cpu = cpu_code(elf, library.name, spaces, cuda=bool(library.containers))
 
 
 def _inspection(contents: Contents, libraries: list[Library], recognised: bool) -> Inspection:
@@ -246,6 +286,7 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
         ],
         other_bytes=contents.other_bytes,
         faults=contents.faults,
+        remarks=contents.remarks,
     )
 
 

@@ -11,6 +11,7 @@ from torchsmith.artifact.cpu_promise import WORDS, combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services, words_of
+from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.verdict import judge
 from torchsmith.catalog import Catalog
@@ -87,11 +88,18 @@ class Report:
 
 
 def verify(
-    path: Path, variant: Variant | None, catalog: Catalog, progress: Progress = silent, *, cpu: bool = True
+    path: Path,
+    variant: Variant | None,
+    catalog: Catalog,
+    progress: Progress = silent,
+    *,
+    cpu: bool = True,
+    derivation: str = "",
 ) -> Report:
-    """Look at an artifact and judge it."""
+    """Look at an artifact and judge it; `derivation` is the one that built it, where that is known."""
     package = variant.package if variant else None
     seen = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
+    seen.derivation = derivation_flags(Path(derivation)) if derivation else ""
     return report_of(seen, variant, catalog)
 
 

@@ -1,16 +1,15 @@
-"""Translation units: of what kind each is, from which one a function comes, and who calls it."""
+"""Translation units: of what kind each is, and from which one a function comes."""
 
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from typing import Literal
 
-from torchsmith.artifact.elf import Elf, Function, code_of
+from torchsmith.artifact.elf import Function
 from torchsmith.artifact.tables import Table, read_table
 
 UnitKind = Literal["c++", "cuda", "runtime", "assembly"]
@@ -43,7 +42,8 @@ def kind_of(unit: str) -> UnitKind:
     return next((kind for pattern, kind in _patterns() if pattern.search(unit)), "c++")
 
 
-ELSEWHERE = re.compile(rb"\.cold(\.\d+)?$|_GLOBAL__")  # linkers gather cold code and code of the start apart
+# Linkers gather cold code and code of the start apart.
+ELSEWHERE = re.compile(rb"\.cold(\.\d+)?$|_GLOBAL__|__sti____cudaRegisterAll")
 
 
 def stands_apart(name: bytes) -> bool:
@@ -88,7 +88,10 @@ class UnitLayout:
     @classmethod
     def of(cls, places: list[UnitPlace], mixed: bool = False) -> UnitLayout:
         changes = (int(index > 0 and places[index - 1] != place) for index, place in enumerate(places))
-        counts = {kind: list(accumulate((int(place == kind) for place in places), initial=0)) for kind in OWN}
+        kinds: tuple[UnitPlace, ...] = (*OWN, "foreign")
+        counts = {
+            kind: list(accumulate((int(place == kind) for place in places), initial=0)) for kind in kinds
+        }
         return cls(places, list(accumulate(changes)), counts, mixed or "dispatched" in places)
 
     def place(self, first: int, last: int, own: bool) -> UnitPlace:
@@ -103,40 +106,6 @@ class UnitLayout:
         among = {kind for kind, counts in self.counts.items() if counts[last + 1] > counts[first]}
         if "dispatched" in among:
             return "any"
+        if among == {"c++", "foreign"}:
+            among.discard("foreign")
         return among.pop() if own and len(among) == 1 else "unknown"
-
-
-LONGEST_CALLER = 256 << 10
-X86_CALL = re.compile(rb"[\xe8\xe9]")  # CALL and JMP with 32 bits of distance
-RELATIVE = struct.Struct("<i")
-AARCH64_CALL = re.compile(rb"[\x14-\x17\x94-\x97]")  # the highest byte of B and BL
-
-
-def callers_of(elf: Elf, functions: Iterable[Function], wanted: list[set[int]]) -> dict[int, Function]:
-    """Who calls a wanted address, until one of each set is known to be called."""
-    found: dict[int, Function] = {}
-    targets = _x86_targets if elf.machine == "x86_64" else _aarch64_targets
-    left, addresses = wanted, {address for one in wanted for address in one}
-    for function in functions:
-        hits = addresses.intersection(targets(code_of(elf, function, LONGEST_CALLER), function.address))
-        if hits:
-            found.update((address, function) for address in hits if address not in found)
-            left = [one for one in left if not hits.intersection(one)]
-            if not left:
-                break
-    return found
-
-
-def _x86_targets(code: bytes, address: int) -> Iterator[int]:
-    end = len(code) - 5
-    for call in X86_CALL.finditer(code):
-        at = call.start()
-        if at <= end:
-            yield address + at + 5 + int(RELATIVE.unpack_from(code, at + 1)[0])
-
-
-def _aarch64_targets(code: bytes, address: int) -> Iterator[int]:
-    for call in AARCH64_CALL.finditer(code[3::4]):
-        at = 4 * call.start()
-        distance = int.from_bytes(code[at : at + 4], "little") & 0x3FFFFFF
-        yield address + at + 4 * (distance - (distance << 1 & 0x4000000))

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
-from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
+from torchsmith.artifact.cpu import JUDGED
+from torchsmith.artifact.cpu_promise import LINKS_ALONE, cpu_promise, shared_copies
 from torchsmith.artifact.gpu import Service, gpu_code, launched, service_of, waste
 from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
@@ -20,6 +21,7 @@ from torchsmith.catalog import Catalog, Gpu
 from torchsmith.edge.problem import NotKnown, did_you_mean
 from torchsmith.matrix.variant import Cuda, Variant
 
+MOST_FAULTS = 20  # lines about what cannot be read; the rest is counted
 NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
 
 
@@ -60,17 +62,24 @@ def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[C
             text = f"whether its CPU code is {variant.isa} was not judged"
             unreadable = seen.machine == "x86_64" and not iced.INSTALLED
             checks.append(Check("cpu", "unjudged", text, iced.MISSING if unreadable else ""))
+        checks += _unjudged(seen)
     checks += shared_copies(seen, catalog.isas.get(variant.isa) if variant else None)
     return checks
 
 
 def _intact(seen: Inspection) -> Iterator[Check]:
-    for fault in seen.faults:
-        yield Check("intact", "wrong", fault)
+    faults: list[tuple[Status, str]] = [("wrong", text) for text in seen.faults]
     for library in seen.libraries:
         if library.fault:
-            status: Status = "wrong" if library.role == "own" else "note"
-            yield Check("intact", status, f"{library.name}: {library.fault}")
+            own = library.role == "own" or seen.kind == "wheel"
+            faults.append(("wrong" if own else "note", f"{library.name}: {library.fault}"))
+    faults.sort(key=lambda fault: fault[0] != "wrong")
+    for status, text in faults[:MOST_FAULTS]:
+        yield Check("intact", status, text)
+    if len(faults) > MOST_FAULTS:
+        yield Check("intact", faults[MOST_FAULTS][0], f"and {len(faults) - MOST_FAULTS} more")
+    for text in seen.remarks:
+        yield Check("contents", "note", text)
     machines = {library.machine for library in seen.own if library.machine}
     if len(machines) > 1:
         foreign = min(machines, key=lambda machine: sum(library.machine == machine for library in seen.own))
@@ -91,6 +100,18 @@ def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
     missing = [name for name in known().names.required if name not in files]
     if missing:
         yield Check("intact", "wrong", f"{torch.title} without {', '.join(missing)} cannot be imported")
+
+
+def _unjudged(seen: Inspection) -> Iterator[Check]:
+    """The package's libraries of whose code nothing was judged, by name: none of it is known for its own."""
+    for library in seen.own:
+        if library.cpu is None or library.containers or library.fault or library.code <= LINKS_ALONE:
+            continue
+        if not any(group in JUDGED and tally.functions for group, tally in library.cpu.groups.items()):
+            text = (
+                f"nothing of {library.name} was judged: none of its functions is named as the package's own"
+            )
+            yield Check("library", "unjudged", text)
 
 
 def _one_cuda(seen: Inspection) -> Iterator[Check]:

@@ -35,7 +35,7 @@ def run(
     The variant is read from the path where it is part of it. Nothing is run and no GPU is needed: libraries
     of either CPU architecture are read on any machine. The exit code is 1 when something is wrong.
     """
-    from torchsmith.api.by_name import build_and_name, build_named
+    from torchsmith.api.by_name import build_and_name, build_named, derivation_of
     from torchsmith.api.samples import or_sample
     from torchsmith.artifact.report import compare, verify
     from torchsmith.artifact.verdict import promised
@@ -50,8 +50,9 @@ def run(
     path, variant = build_and_name(named, variant, opened)
     against = build_named(or_sample(against, "build"), opened) if against else None
     promise = promised(variant, path, opened.catalog)
+    derivation = derivation_of(path, variant, opened) if variant else ""
     with reading_bar() as progress:
-        report = verify(path, promise, opened.catalog, progress, cpu=not no_cpu)
+        report = verify(path, promise, opened.catalog, progress, cpu=not no_cpu, derivation=derivation)
         other = verify(against, None, opened.catalog, progress, cpu=not no_cpu) if against else None
     comparison = compare(report, other) if other else None
     if json:

@@ -1,0 +1,101 @@
+"""Code that is chosen at run time: functions reached only through ones that ask the CPU what it has."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from torchsmith.artifact import iced
+from torchsmith.artifact.calls import (
+    addresses_in,
+    call_sites,
+    defined,
+    in_tables,
+    resolvers_of,
+    stand_ins,
+    targets_of,
+)
+from torchsmith.artifact.elf import Elf, Function, code_of
+
+LONGEST_FUNCTION = 256 << 10
+RARE = 64  # functions that need a feature; what more need was compiled so on purpose
+ANSWERS = ("__cpu_model", "__cpu_features2", "__aarch64_cpu_features")  # where gcc keeps what a CPU said
+ANSWER_SIZE = 16
+ASKED = ("getauxval", "__cpu_indicator_init", "__init_cpu_features_resolver")
+
+
+class _References:
+    """Who refers to which function: by calling it, by handing it on, or from a table."""
+
+    def __init__(self, elf: Elf, rows: Sequence[Function]) -> None:
+        self.elf, self.rows = elf, rows
+        self.resolvers = resolvers_of(elf)
+        self.asked = call_sites(elf, ASKED)
+        self.answers = {place + at for place in defined(elf, ANSWERS) for at in range(ANSWER_SIZE)}
+        self.judged: dict[int, bool] = {}
+
+    def to(self, wanted: set[int]) -> dict[int, set[int]]:
+        """For each of these functions, by their place among the rows, the functions that refer to it."""
+        index_of = {self.rows[index].address: index for index in wanted}
+        places = {place: index_of[target] for place, target in stand_ins(self.elf, index_of).items()}
+        found: dict[int, set[int]] = {index: set() for index in wanted}
+        for index, row in enumerate(self.rows):
+            code = code_of(self.elf, row, LONGEST_FUNCTION)
+            hits = places.keys() & {
+                *targets_of(self.elf, code, row.address),
+                *addresses_in(self.elf, code, row.address),
+            }
+            for place in hits:
+                if places[place] != index:
+                    found[places[place]].add(index)
+        for address in in_tables(self.elf, index_of):
+            found[index_of[address]].add(-1)  # whoever reads the table
+        return found
+
+    def chooses(self, index: int) -> bool:
+        """Whether a function asks the CPU, or calls one that does."""
+        if index < 0:
+            return False
+        if index not in self.judged:
+            self.judged[index] = self.asks(index) or self._calls_one_that_asks(index)
+        return self.judged[index]
+
+    def asks(self, index: int) -> bool:
+        """Whether a function asks the CPU itself, or the loader asks it."""
+        row = self.rows[index]
+        first = bisect_left(self.asked, row.address)
+        if row.address in self.resolvers or first < bisect_left(self.asked, row.address + row.size):
+            return True
+        if self.elf.machine != "x86_64":
+            return False
+        return iced.asks(code_of(self.elf, row, LONGEST_FUNCTION), row.address, self.answers)
+
+    def _calls_one_that_asks(self, index: int) -> bool:
+        row = self.rows[index]
+        called = set(targets_of(self.elf, code_of(self.elf, row, LONGEST_FUNCTION), row.address))
+        return any(other.address in called and self.asks(at) for at, other in enumerate(self.rows))
+
+
+def chosen_at_run_time(
+    elf: Elf, rows: Sequence[Function], needs: Mapping[int, tuple[str, ...]]
+) -> frozenset[int]:
+    """Of functions with what they need, by their place among the rows: those that need something rare and ask
+    the CPU first, or are reached only through functions that do."""
+    counts = Counter(feature for features in needs.values() for feature in features)
+    most = min(RARE, len(needs) // 2)
+    rare = {index for index, features in needs.items() if any(counts[name] <= most for name in features)}
+    if not rare:
+        return frozenset()
+    references = _References(elf, rows)
+    referring = references.to(rare)
+    chosen = {index for index in rare if references.asks(index)}
+    while True:
+        more = {
+            index
+            for index in rare - chosen
+            if referring[index] and all(at in chosen or references.chooses(at) for at in referring[index])
+        }
+        if not more:
+            return frozenset(chosen)
+        chosen |= more
