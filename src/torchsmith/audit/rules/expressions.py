@@ -229,7 +229,7 @@ def cuda_is_asked_of_the_set(subject: Subject, package_set: PackageSet) -> Itera
     beside it change nothing. `torch-bin` has CUDA in any case."""
     used = subject.body.syntax.identifiers
     asked = "cudaSupport" in used or "torch-bin" in used or "rocmSupport" in used or "pkgsCuda" in used
-    if not package_set.imported or asked or "torch" not in used or "overlays" in package_set.bound:
+    if not package_set.imported or asked or "torch" not in used:
         return
     if len(subject.body.imports) == 1 and any(name.startswith("cudaPackages") for name in used):
         words = "torch is built without CUDA: config.cudaSupport is not set, though CUDA packages are used"
@@ -390,7 +390,7 @@ def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) ->
 def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
     """`torchvision` brings `torch`, `torchvision-bin` brings `torch-bin`: an environment with both has two
     torches, whose files collide."""
-    if subject.bound("torch"):
+    if any("torch" in one.bound for one in subject.package_sets):
         return  # an overlay may have made them one
     names = [one.attr for one in subject.catalog.packages.values() if one.needs_torch]
     for listed, span in subject.body.lists:
@@ -430,7 +430,9 @@ def nixpkgs_is_locked(subject: Subject) -> Iterator[Defect]:
         yield Defect("the flake has no flake.lock", hint="nix flake lock", sure=sure)
 
 
-SOURCE = re.compile(r"(?:import\s+\(?|^)(?:inputs\.|sources\.)?([\w-]*nixpkgs[\w-]*)")
+SOURCE = re.compile(
+    r"import\s+\(?(?:inputs\.|sources\.)?([A-Za-z_][\w-]*)\)?\s*\{|^([\w.-]+)\.legacyPackages\b"
+)
 SHARED = ("torch", "cudaPackages", *MAGMA, "mpi", "nccl", "triton")
 
 
@@ -467,7 +469,7 @@ def _source(subject: Subject, text: str) -> str:
     name = text.split(".")[0]
     texts = subject.body.bound_texts(name) if re.fullmatch(r"[\w'-]+", name) else []
     found = [SOURCE.search(one) for one in texts]
-    return found[0][1] if len(found) == 1 and found[0] else ""
+    return found[0][1] or found[0][2] if len(found) == 1 and found[0] else ""
 
 
 X86 = re.compile(

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 CUDA_SET = re.compile(r"(?:^|\.)cudaPackages_(\d+)(?:_(\d+))?$")
-CMAKE_LIST = re.compile(r"\bCMAKE_CUDA_ARCHITECTURES=([\w.;+-]+)")
+CMAKE_LIST = re.compile(r"CMAKE_CUDA_ARCHITECTURES(?::STRING)?=([\w.;+-]+)")
 CONFIG = ("cudaSupport", "rocmSupport", "cudaCapabilities", "cudaForwardCompat")
 SYSTEMS = ("system", "hostPlatform", "localSystem")
 SYSTEM = re.compile(r"(?:x86_64|aarch64)-(?:linux|darwin)")
 # Names of bindings that are looked at: settings, targets, systems, and packages that others follow.
 TELLING = re.compile(
-    rf"(?i:(?:enable)?(?:cuda|rocm|cudnn)\w*)|{'|'.join((*SPELLINGS, *SYSTEMS))}|torch|magma|overlays"
+    rf"(?i:(?:enable)?(?:cuda|rocm|cudnn)\w*)|{'|'.join((*SPELLINGS, *SYSTEMS))}|torch|magma"
 )
 FLAG = re.compile(r"(?<![\w-])-m[a-z][\w.=+-]*")
 
@@ -174,7 +174,8 @@ class _ExpressionReader:
 
     def _note(self, draft: _Draft, name: str, value: Said[Value], node: Node) -> None:
         """Take down what a binding says of its package set."""
-        draft.bound[name] = value.span
+        if not self._is_argument(node):
+            draft.bound[name] = value.span
         owner = self.recipe.owner_of(node).split(".")[:-1]
         if (name in CONFIG and "config" in owner) or owner[-2:] == ["nixpkgs", "config"]:
             draft.config[name] = value
@@ -200,9 +201,12 @@ class _ExpressionReader:
         binding = node.parent
         body = binding.parent.parent if binding is not None and binding.parent is not None else None
         home = body.parent if body is not None else None
+        functions = 0
         while home is not None and home.type in ("parenthesized_expression", "function_expression"):
+            functions += home.type == "function_expression"
             home = home.parent
-        return home is not None and home.type in ("apply_expression", "formal")
+        # A function of two arguments is an overlay, as overrideScope takes it.
+        return home is not None and home.type in ("apply_expression", "formal") and functions < 2
 
     def _in_text(self) -> Iterator[GpuMention]:
         """Targets in shell code and CMake flags."""
