@@ -173,7 +173,8 @@ def discover(
     `search` other Nix files are enough, wherever they lie."""
     found = _checkout(paths, workspace, search=search)
     if search and not words and not any(one.recipes or one.elsewhere for one in found.repositories):
-        raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}")
+        hint = "recipes lie below .flox/pkgs; other Nix files may lie anywhere"
+        raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
     if not found.recipes and not (search and not words):
         word = words[0] if words else ""
         wrong = f"{word} is no recipe" if word and Path(word).exists() else f"there is no {word}"

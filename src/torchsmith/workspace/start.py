@@ -27,7 +27,8 @@ from torchsmith.edge.toml_write import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
-from torchsmith.workspace.checkout import RecipeFile, Repository, discover
+from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, discover
+from torchsmith.workspace.derive import cells_of_file, merged
 from torchsmith.workspace.load import FILE, default_profiles, read_as
 
 OLD = "plan"  # the name of a profile that still works and is no longer offered
@@ -128,12 +129,20 @@ class Derived:
     folders: dict[str, str] = field(default_factory=dict)  # of packages that do not lie where ours would
     pins: Mapping[LineCuda, str] = field(default_factory=dict)  # where all recipes are at another nixpkgs
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept, in words
+    assumed: tuple[str, ...] = ()  # what expressions do not tell, and what was taken
+    lost: tuple[str, ...] = ()  # what they say that recipes would not
 
 
 def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     """Read repositories; a Problem where they do not lie side by side, or hold nothing that can be read. The
-    folder that holds them, and is the workspace, may be named after them."""
-    repos = [repo for repo in repos if repo.resolve() != repos[0].resolve().parent]
+    folder that holds them, and is the workspace, may be named after them. Where no recipe is named after a
+    cell, flakes, overlays and modules are read, and the workspace is their own folder."""
+    repos = [repo for repo in repos if repo.is_file() or repo.resolve() != repos[0].resolve().parent]
+    found = discover(repos, search=True) if all(repo.exists() for repo in repos) else None
+    if found and not any(recipe.variant for recipe in found.recipes):
+        derived = _from_expressions(found, repos, line)
+        if derived is not None:
+            return derived
     root = _root(repos)
     catalog = load_catalog(root / "catalog")
     repositories = discover(repos).repositories
@@ -154,6 +163,23 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, repositories)
     return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
+
+
+def _from_expressions(found: Checkout, repos: Sequence[Path], line: str | None) -> Derived | None:
+    """The workspace that flakes, overlays and modules describe; None where none names a GPU target."""
+    root = repos[0] if repos[0].is_dir() else repos[0].parent
+    catalog = load_catalog(root / "catalog")
+    files = [path for one in found.repositories for path in one.elsewhere]
+    read = [told for path in files if (told := cells_of_file(path, catalog, line))]
+    told = merged(read)
+    if not read or not told.cells:
+        if told.refused:
+            raise Empty(f"no cell of {', '.join(map(str, repos))} can be", hint=told.refused[0])
+        return None
+    ordered = tuple(sorted(told.cells, key=lambda cell: cell.variant.sort_key))
+    left = [LeftBehind(words.partition(":")[0], "", words.partition(": ")[2], True) for words in told.refused]
+    text = _text(ordered, found.repositories)
+    return Derived(root / FILE, text, len(read), ordered, tuple(left), assumed=told.assumed, lost=told.lost)
 
 
 def _cells(

@@ -74,6 +74,11 @@ def _take_in(repos: list[Path], line: str | None, force: bool) -> None:
             write(f"left out, {title}: {len(left)}")
         for why, names in grouped((one.why, one.name) for one in left).items():
             write(f"  {some_of(names)}: {why}")
+    for title, rows in (("not told, and taken", derived.assumed), ("not kept", derived.lost)):
+        if rows:
+            write(f"{title}: {len(rows)}")
+        for row in rows:
+            write(f"  {row}")
     if derived.elsewhere:
         write("at another nixpkgs than their line, which --adopt moves them to:")
     for words, count in derived.elsewhere.items():
@@ -82,6 +87,7 @@ def _take_in(repos: list[Path], line: str | None, force: bool) -> None:
     aside = f", {warned} of them with a warning (torchsmith list)" if warned else ""
     for block, pin in derived.pins.items():
         warn(f"wrote catalog/lines.toml: {block_words(block)} at nixpkgs {pin}, as all of its recipes are")
-    cells, recipes = counted(len(derived.cells), "variant"), counted(derived.recipes, "recipe")
+    kind = "file" if derived.assumed or derived.lost else "recipe"
+    cells, recipes = counted(len(derived.cells), "variant"), counted(derived.recipes, kind)
     warn(f"wrote {derived.file}: {cells} from {recipes}{aside}")
     next_step("plan", workspace=derived.file.parent)

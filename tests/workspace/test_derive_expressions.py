@@ -1,0 +1,77 @@
+"""A workspace from a flake, an overlay or a module: its cells, what was taken, and what would be lost."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchsmith.edge.problem import Empty
+from torchsmith.edge.process import run
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.start import derive_workspace, write_derived
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+FLAKE = """{
+  outputs = { nixpkgs, ... }: {
+    packages.x86_64-linux.default = (import nixpkgs {
+      system = "x86_64-linux";
+      config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "8.9" ]; };
+      overlays = [ (final: prev: { cudaPackages = final.cudaPackages_12_9; }) ];
+    }).python313Packages.torch;
+  };
+}
+"""
+OVERLAY = """final: prev: {
+  cudaPackages = final.cudaPackages_13_0;
+  pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [ (pyFinal: pyPrev: {
+    torch = (pyPrev.torch.override { cudaSupport = true; gpuTargets = [ "9.0" "12.0+PTX" ]; })
+      .overrideAttrs (old: { patches = old.patches ++ [ ./ours.patch ]; });
+    torchvision = pyPrev.torchvision.override { torch = pyFinal.torch; };
+    numba = pyPrev.numba.overridePythonAttrs (old: { doCheck = false; });
+  }) ];
+}
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "mine").mkdir()
+    return tmp_path / "mine"
+
+
+def test_a_flake_for_one_gpu_is_one_cell_in_its_own_folder(checkout: Path) -> None:
+    (checkout / "flake.nix").write_text(FLAKE)
+    derived = derive_workspace([checkout])
+    assert [cell.name for cell in derived.cells] == ["pytorch-python313-cuda12_9-sm89-avx2"]
+    assert derived.lost == ()
+    assert len(derived.assumed) == 2  # the instruction set and the release
+    write_derived(derived)
+    assert derived.file == checkout / "torchsmith.toml"
+    assert [cell.name for cell in open_workspace(checkout).matrix.cells] == [
+        cell.name for cell in derived.cells
+    ]
+
+
+def test_what_a_recipe_would_not_hold_is_told_with_its_place(checkout: Path) -> None:
+    file = checkout / "overlay.nix"
+    file.write_text(OVERLAY)
+    derived = derive_workspace([file], line="2.10")
+    assert {cell.name.partition("-")[0] for cell in derived.cells} == {"pytorch", "torchvision"}
+    assert {str(cell.variant.sm) for cell in derived.cells} == {"sm90", "sm120"}
+    places = [words.partition(": ")[0].rpartition(":")[2] for words in derived.lost]
+    assert places == ["4", "4", "6", "7"]  # PTX, patches, the torch of torchvision, another package
+
+
+def test_a_cell_that_cannot_be_is_refused_with_its_reason(checkout: Path) -> None:
+    (checkout / "flake.nix").write_text(FLAKE.replace("12_9", "13_0").replace("8.9", "6.1"))
+    with pytest.raises(Empty) as refused:
+        derive_workspace([checkout])
+    assert "sm61" in refused.value.hint
+
+
+def test_the_verb_takes_a_flake_along_and_says_what_it_took(checkout: Path) -> None:
+    (checkout / "flake.nix").write_text(FLAKE)
+    done = run([PROGRAM, "init", "--from", "."], cwd=checkout)
+    assert (done.code, "avx2" in done.stdout, (checkout / "torchsmith.toml").is_file()) == (0, True, True)
