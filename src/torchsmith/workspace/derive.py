@@ -9,14 +9,17 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
+from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem
 from torchsmith.matrix import Accepted, Cell, Reason, Variant, assess
 from torchsmith.matrix.cells import newest_line
 from torchsmith.matrix.variant import Cuda
+from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import ChangedPackage, PackageSet, Recipe, expressions, read_recipe
 from torchsmith.workspace.lock import locked_nixpkgs
-from torchsmith.workspace.search import mentioned
+from torchsmith.workspace.search import mentioned, nix_files
 
+PKGS = ".flox/pkgs"
 # What an override of torch says that a cell says too; all else of it would be lost.
 OF_A_CELL = {"cudaSupport", "cudaPackages", "gpuTargets", "rocmSupport", "magma", "effectiveMagma", "pname"}
 
@@ -172,6 +175,26 @@ def _targets(package_set: PackageSet) -> Iterator[Sm]:
 
 def _words(reasons: Iterable[Reason]) -> str:
     return "; ".join(map(str, reasons))
+
+
+def torch_elsewhere(root: Path, catalog: Catalog) -> list[str]:
+    """Where other files of a checkout than its recipes set what torch is built for."""
+    words = mentioned(tuple(catalog.packages.values()))
+    found = []
+    for path in nix_files(root):
+        try:
+            text = read_text(path)
+            if PKGS in path.as_posix() or owner_of(text) != "foreign" or not words.search(text):
+                continue
+            sets = expressions(read_recipe(path))
+        except Problem:
+            continue
+        spans = [change.span for one in sets for change in one.of("torch")]
+        spans += [
+            said.span for one in sets for name, said in one.config.items() if name == "cudaCapabilities"
+        ]
+        found += [f"{path}:{min(spans).line}"] if spans else []
+    return found
 
 
 def merged(found: Sequence[ExpressionCells]) -> ExpressionCells:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from torchsmith.cli.console import exit_if, next_step
+from torchsmith.cli.console import exit_if, next_step, tell
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Option
+from torchsmith.edge.words import some_of
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 
@@ -25,12 +26,19 @@ def run(
     """
     from torchsmith.cli import plan_view as view
     from torchsmith.plan.plan import plan_workspace
+    from torchsmith.workspace.checkout import workspace_folder
+    from torchsmith.workspace.derive import torch_elsewhere
+    from torchsmith.workspace.load import open_workspace
 
     plan = plan_workspace(workspace, profile)
     if json:
         view.print_plan_json(plan)
     else:
         view.print_plan(plan, workspace, verbose=verbose)
+        folder = workspace_folder(workspace)
+        beside = torch_elsewhere(folder, open_workspace(folder).catalog)
+        if beside:
+            tell(f"torch is also set in {some_of(beside)}, which the plan leaves alone")
         if plan.pending and not check:
             next_step("apply", workspace=workspace)
     exit_if(check and plan.pending)
