@@ -123,6 +123,8 @@ class Pin(Entry, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()  # old attributes of its Python packages that still work there
     min_sm: Sm | None = None  # what its cuDNN accepts
     torch_switches: tuple[str, ...] = ()  # arguments of its torch that end in Support
+    # Where its torch has its variables: among its attributes, or in structured `env`; empty: not known.
+    torch_shape: Literal["", "attributes", "structured"] = ""
     limits: Mapping[str, Limit] = {}
 
 
