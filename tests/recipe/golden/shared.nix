@@ -1,4 +1,4 @@
-# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:7e50c70c39274850113268cfbb52733dca199eb9c64270cd2c51a66ea2d4abdf
+# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:823db72346fd116ad11a2fedd4568c57abde9d2207fff7eeea204acb772681d8
 # PyTorch 2.10.0, Python 3.13, CUDA 13.0: what the recipes of many GPUs and CPUs have in common.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -180,6 +180,10 @@ let
           if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
+        ''
+        # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+        + ''
+          export TERM=dumb
         ''
         # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:82ac016d90c52da972c278e124e0f96ca5bbfda8779ea14f0b55c5d0ea2a7424
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:b90f6e1c268e6a999636fd6907f594d328faf40e10461a3e8d81af0f064f7b16
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -70,6 +70,10 @@ let
           if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
+        ''
+        # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+        + ''
+          export TERM=dumb
         ''
         # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''

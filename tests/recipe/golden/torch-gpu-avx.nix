@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:5d7680863dfbabe72aa8ca2cc56d7f929175c181cf5b8406faadd0f668283378
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:60a8eb63147087a2ab199595b0a1a579db3e1e1d29cc0fe02b669943ec526620
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -131,6 +131,10 @@ let
           if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
+        ''
+        # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+        + ''
+          export TERM=dumb
         ''
         # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''

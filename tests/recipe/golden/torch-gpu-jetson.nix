@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:e94dfa5cba10d04a2c61fb25da2b74fe5282360efa2a5d031918d263d1c382e2
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:b75b596f3a71fdf9b7375d8a2dce6cae68c86720646801bf83f09ca4f9c85c61
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -119,6 +119,10 @@ let
           if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
+        ''
+        # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+        + ''
+          export TERM=dumb
         ''
         # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:a8b7646eb3231b00a1a90efd8d11b6391b79b1fd35307b8b950138e54976f577
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:d393e40a5c980e458faf6b54dbd6bcfc76b3e16d30398e3ac35c1fba5ed0a6d5
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -89,6 +89,10 @@ let
           if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
+        ''
+        # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+        + ''
+          export TERM=dumb
         ''
         # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:ad476bdea54380ec68029c7443d664fcc877ea59466da9102524fce30c593e6f
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:4f926ad59bede57a23e31269823815172d2f6dcc40cbd782fcd06797d7c3f14a
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -123,6 +123,10 @@ let
           if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
+        ''
+        # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+        + ''
+          export TERM=dumb
         ''
         # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:1ebffbbe46552e3c5c905f88b522275ce3900e3059d154415e97eae061c1ccc6
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:dc2bc33a2a152f5b0237c65ee697eeaf3778c5f454b9e21cb24fa6f5570ed7af
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -123,6 +123,10 @@ let
           if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
+        ''
+        # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+        + ''
+          export TERM=dumb
         ''
         # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''

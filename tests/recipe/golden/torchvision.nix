@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:55586d935e207e4ace8515da17be8d67b9dc3ba1dc75df92b470d0148dae08b8
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:58cf298a0811aaed453a2ffcfc66cb189a7334a2cd0016764bafe800a79a4cd4
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -123,6 +123,10 @@ let
           if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
             export NIX_BUILD_CORES=${toString maxJobs}
           fi
+        ''
+        # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+        + ''
+          export TERM=dumb
         ''
         # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
         + ''

@@ -86,6 +86,10 @@ customPytorch =
           export NIX_BUILD_CORES=${toString maxJobs}
         fi
       ''
+      # Nix gives builders a terminal, on which ninja writes each step over the last: hardly one would reach the log.
+      + ''
+        export TERM=dumb
+      ''
       # For a log read by itself. Each value reaches the build above too, so that no two derivations differ by this alone.
       + ''
         echo "========================================="
