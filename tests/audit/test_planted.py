@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from torchsmith.audit.finding import Severity
 from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.edge.process import run
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 
 FILES = {
     "overlay.nix": """final: prev: {
@@ -169,6 +174,19 @@ def test_a_planted_mistake_is_named_and_nothing_else(
     assert old in FILES[name]
     (checkout / name).write_text(FILES[name].replace(old, new))
     assert spoken(checkout) == ({(rule, name)} if rule else set())
+
+
+def test_a_hook_that_is_handed_files_passes_and_sarif_has_the_line(checkout: Path) -> None:
+    (checkout / "hello.nix").write_text("{ hello }: hello")
+    hook = [PROGRAM, "audit", *FILES, "hello.nix"]
+    assert run(hook, cwd=checkout).ok
+    text = FILES[MODULE].replace('"8.6"', '"sm_86"')
+    (checkout / MODULE).write_text(text)
+    done = run([*hook, "--format", "sarif"], cwd=checkout)
+    (result,) = json.loads(done.stdout)["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (done.code, place["artifactLocation"]["uri"]) == (1, MODULE)
+    assert "sm_86" in text.splitlines()[place["region"]["startLine"] - 1]
 
 
 def test_most_of_the_planted_mistakes_are_named() -> None:
