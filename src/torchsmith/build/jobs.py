@@ -15,7 +15,7 @@ from torchsmith.catalog import TORCH, Catalog
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.matrix import Variant
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.graph import Graph, kind_of
+from torchsmith.nix.graph import Graph, Members, kind_of
 from torchsmith.record.estimate import OTHER
 from torchsmith.workspace.checkout import RecipeFile
 
@@ -33,27 +33,33 @@ def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog) -> list[J
     return _distinct_names(_ordered(found))
 
 
-def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[str, frozenset[str]]:
+def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[str, tuple[str, ...]]:
     """For each build the explicit jobs that need it without another explicit job in between."""
-    users: dict[str, set[str]] = defaultdict(set)
-    for path in reversed(_dependencies_first(graph, wanted)):
-        passed_on = {path} if path in explicit else users[path]
+    order = list(reversed(_dependencies_first(graph, wanted)))
+    bits = {path: 1 << at for at, path in enumerate(one for one in order if one in explicit)}
+    masks: dict[str, int] = defaultdict(int)  # sets of jobs as numbers: what is low down is needed by all
+    for path in order:
+        passed_on = bits.get(path) or masks[path]
         for below in graph.derivations[path].inputs:
             if below in wanted:
-                users[below] |= passed_on
-    return {path: frozenset(found) for path, found in users.items()}
+                masks[below] |= passed_on
+    members = Members(list(bits))
+    return {path: members.of(mask) for path, mask in masks.items()}
 
 
-def _homes(explicit: set[str], wanted: set[str], above: Mapping[str, frozenset[str]]) -> dict[str, str]:
+def _homes(explicit: set[str], wanted: set[str], above: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """The job that each build belongs to: itself, the only job that needs it, or a bundle for several."""
     home = {path: path for path in explicit}
+    bundles: dict[int, str] = {}  # by the set of users, of which equal ones are one
     for path in wanted - explicit:
-        users = above.get(path, frozenset())
+        users = above.get(path, ())
         if len(users) == 1:
-            home[path] = next(iter(users))
+            home[path] = users[0]
         elif users:
-            digest = hashlib.sha256("\n".join(sorted(users)).encode()).hexdigest()[:12]
-            home[path] = f"shared-{digest}"
+            if id(users) not in bundles:
+                digest = hashlib.sha256("\n".join(sorted(users)).encode()).hexdigest()[:12]
+                bundles[id(users)] = f"shared-{digest}"
+            home[path] = bundles[id(users)]
     return home
 
 

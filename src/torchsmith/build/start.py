@@ -36,7 +36,7 @@ from torchsmith.edge.files import exclusive
 from torchsmith.edge.problem import Conflict, Empty, Invalid
 from torchsmith.nix.evaluate import Listener
 from torchsmith.nix.keeper import Keeper
-from torchsmith.nix.prepare import source_hash
+from torchsmith.nix.prepare import source_hashes
 from torchsmith.nix.readable import root_of
 from torchsmith.nix.store import StoreOptions, public_key
 from torchsmith.nix.tool import Nix, find_nix, nix_settings
@@ -117,7 +117,8 @@ class Prepared:
     nix: Nix | None = None
     options: StoreOptions = field(default_factory=StoreOptions)
     builders: Sequence[Builder] = field(default_factory=tuple)
-    sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they are now
+    recipes: Sequence[RecipeFile] = ()
+    sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they were when the run began
     look: LookAt | None = None  # looks at a build, where that was asked for
     rehearsals: Rehearsals | None = None
     keeper: Keeper | None = None  # holds on to derivations until they have roots
@@ -163,6 +164,7 @@ class Prepared:
         request, lock = self.request, self.folder / "build.lock"
         with exclusive(lock, what=f"building in {self.workspace.root}"):
             backend = self.backend()
+            self.sources = sources_now(self.recipes)
             copier = Copier(self.nix, request.cache, request.sign) if self.nix and request.cache else None
             after = After(self.look, copier)
             settled = self._settle(after, tell)
@@ -257,7 +259,7 @@ def prepare(
         require_flox("build with --backend nix")
         machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
         plan = plan_with_flox(recipes, workspace, past, machine, request.means)
-        return Prepared(request, workspace, record, plan, machine, sources=sources_now(recipes), look=look)
+        return Prepared(request, workspace, record, plan, machine, recipes=recipes, look=look)
     nix = find_nix()
     keeper = Keeper(nix)
     options = _store_options(nix, request)
@@ -271,9 +273,19 @@ def prepare(
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
     plan = as_rehearsals(plan) if request.rehearse else plan
     builders = _builders(request, workspace, nix, plan)
-    sources = sources_now(recipes)
     return Prepared(
-        request, workspace, record, plan, machine, nix, options, builders, sources, look, rehearsals, keeper
+        request=request,
+        workspace=workspace,
+        record=record,
+        plan=plan,
+        machine=machine,
+        nix=nix,
+        options=options,
+        builders=builders,
+        recipes=recipes,
+        look=look,
+        rehearsals=rehearsals,
+        keeper=keeper,
     )
 
 
@@ -309,9 +321,9 @@ def _with_isas(builder: Builder, catalog: Catalog, nix: Nix) -> Builder:
 
 def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
     """Recipes before they are built: what changes while they build was not built."""
-    revision = cache(head)
-    found = {}
-    for one in recipes:
-        source, rev = source_hash(one.path), revision(root_of(one.path))
-        found[one.name] = Built(name=one.name, source=source, revision=rev, outputs=())
-    return found
+    revision = cache(lambda folder: head(root_of(folder / "x.nix")))
+    hashes = source_hashes(one.path for one in recipes)
+    return {
+        one.name: Built(name=one.name, source=source, revision=revision(one.path.parent), outputs=())
+        for one, source in zip(recipes, hashes, strict=True)
+    }

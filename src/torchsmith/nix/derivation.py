@@ -152,11 +152,66 @@ def show_derivations(nix: Nix, paths: Sequence[str], *, recursive: bool = False)
     words = ["derivation", "show"] if nix.version >= RENAMED else ["show-derivation"]
     if recursive:
         words.append("--recursive")
-    found: dict[str, Derivation] = {}
+    found = _on_disk(nix, paths, recursive=recursive)
+    paths = [path for path in paths if path not in found]
     for start in range(0, len(paths), BUNCH):
         bunch = paths[start : start + BUNCH]
         found |= read_derivations(nix.ask(nix.nix(*words, *bunch), "cannot read derivations").stdout)
     return found
+
+
+def _on_disk(nix: Nix, paths: Sequence[str], *, recursive: bool) -> dict[str, Derivation]:
+    """Derivations read from their own files, each once: Nix would print all that paths share for each bunch
+    of them. Nothing where a file cannot be read, which is then for Nix to say."""
+    found: dict[str, Derivation] = {}
+    todo = list(dict.fromkeys(paths))
+    while todo:
+        path = todo.pop()
+        if path in found:
+            continue
+        try:
+            found[path] = read_drv(path, nix.store_file(path).read_text())
+        except (OSError, ValueError, msgspec.DecodeError):
+            return {}
+        if recursive:
+            todo += [one for one in found[path].inputs if one not in found]
+    return found
+
+
+STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[()]', re.DOTALL)
+BRACKETS = {"(": "[", ")": "]"}
+_DRV = msgspec.json.Decoder(
+    tuple[
+        list[tuple[str, str, str, str]],
+        list[tuple[str, list[str]]],
+        list[str],
+        str,
+        str,
+        list[str],
+        list[tuple[str, str]],
+    ]
+)
+
+
+def read_drv(path: str, text: str) -> Derivation:
+    """A derivation's own file: a term whose strings are JSON's, and whose tuples are its lists."""
+    if not text.startswith("Derive("):
+        raise ValueError(f"{path} is not a derivation as it is known")
+    term = STRINGS.sub(lambda word: BRACKETS.get(word[0], word[0]), text.removeprefix("Derive"))
+    outputs, drvs, sources, system, builder, args, variables = _DRV.decode(term)
+    env = dict(variables)
+    env |= _structured(env.pop("__json", ""), None)
+    return Derivation(
+        path=path,
+        name=env.get("name") or name_of(path),
+        system=system,
+        builder=builder,
+        args=tuple(args),
+        env=env,
+        inputs={drv: tuple(used) for drv, used in drvs},
+        sources=tuple(sources),
+        outputs={name: Output(place or None, digest or None) for name, place, _, digest in outputs},
+    )
 
 
 @dataclass(frozen=True, slots=True)

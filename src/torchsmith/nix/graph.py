@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import TopologicalSorter
 
-from torchsmith.edge.words import grouped
 from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.nix.store import valid_paths
@@ -38,6 +38,21 @@ class Heavy:
         return len(self.users) > 1
 
 
+class Members:
+    """Sets that are written as numbers, a bit for each of some names; equal sets are one value."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.known: dict[int, tuple[str, ...]] = {}
+
+    def of(self, mask: int) -> tuple[str, ...]:
+        """The names of a set, in their order."""
+        if mask not in self.known:
+            bits = reversed(f"{mask:b}")
+            self.known[mask] = tuple(name for name, bit in zip(self.names, bits, strict=False) if bit == "1")
+        return self.known[mask]
+
+
 @dataclass(frozen=True)
 class Graph:
     """Derivations by path, and the recipes on top of them."""
@@ -53,8 +68,21 @@ class Graph:
     @cached_property
     def users(self) -> Mapping[str, tuple[str, ...]]:
         """The recipes above each derivation."""
-        found = grouped((path, name) for name, paths in self.below.items() for path in paths)
-        return {path: tuple(names) for path, names in found.items()}
+        masks: dict[str, int] = dict.fromkeys(self.derivations, 0)
+        for at, path in enumerate(self.recipes.values()):
+            masks[path] = masks.get(path, 0) | 1 << at
+        inputs = {
+            path: [one for one in known.inputs if one in masks] for path, known in self.derivations.items()
+        }
+        above: dict[str, list[str]] = {path: [] for path in masks}
+        for path, below in inputs.items():
+            for one in below:
+                above[one].append(path)
+        for path in TopologicalSorter(above).static_order():  # whoever needs it before what is needed
+            for one in inputs.get(path, ()):
+                masks[one] |= masks[path]
+        members = Members(list(self.recipes))
+        return {path: members.of(mask) for path, mask in masks.items() if mask}
 
     @cached_property
     def heavy(self) -> tuple[Heavy, ...]:

@@ -8,7 +8,7 @@ of these changes a value, because Nix is pure; what cannot be prepared is evalua
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -254,13 +254,19 @@ def original(preparation: Preparation, where: Where, folder: Path) -> Where | No
 
 def source_hash(recipe: Path) -> str:
     """One hash for all of it, by which a recipe that Nix cannot evaluate alone is known again."""
-    preparation = Preparation()
-    preparation.add(recipe.name, recipe)
-    root, prints = root_of(recipe), Fingerprints()
-    digest = hashlib.sha256()
-    reads = {path.resolve() for path in preparation.jobs[0].reads}
-    for path in sorted(path for path in reads if path.is_relative_to(root)):
-        if path.is_dir() and not path.is_relative_to(root / ".flox/pkgs"):
-            continue  # such as the repository itself, which changes with every log in it
-        digest.update(f"{path.relative_to(root)}\0{prints.of(path)}\n".encode())
-    return digest.hexdigest()
+    return next(source_hashes([recipe]))
+
+
+def source_hashes(recipes: Iterable[Path]) -> Iterator[str]:
+    """The same of many, whose repositories are looked at once."""
+    preparation, prints = Preparation(), Fingerprints()
+    for recipe in recipes:
+        preparation.add(recipe.name, recipe)
+        root = root_of(recipe)
+        digest = hashlib.sha256()
+        reads = {path.resolve() for path in preparation.jobs.pop().reads}
+        for path in sorted(path for path in reads if path.is_relative_to(root)):
+            if path.is_dir() and not path.is_relative_to(root / ".flox/pkgs"):
+                continue  # such as the repository itself, which changes with every log in it
+            digest.update(f"{path.relative_to(root)}\0{prints.of(path)}\n".encode())
+        yield digest.hexdigest()

@@ -54,6 +54,7 @@ class Readable:
 
     roots: dict[Path, Root] = field(default_factory=dict)
     seen: set[Path] = field(default_factory=set)  # folders whose files, links apart, have a root here
+    _whole: dict[Path, list[Path]] = field(default_factory=dict)  # what of a tracked root may be read
 
     def add(self, recipe: Path) -> None:
         """Take in the root of a recipe."""
@@ -78,10 +79,12 @@ class Readable:
         found: dict[Path, None] = {}
         named = {path.resolve() for path in reads}
         for root in self.roots.values():
-            wanted = [path for path in named if path.is_relative_to(root.folder)]
             if root.tracked is not None:
-                wanted = [root.folder]
-            for path in wanted:
+                if root.folder not in self._whole:
+                    self._whole[root.folder] = list(_parts(root, root.folder))
+                found |= dict.fromkeys(self._whole[root.folder])
+                continue
+            for path in (path for path in named if path.is_relative_to(root.folder)):
                 found |= dict.fromkeys(_parts(root, path))
         return list(found)
 
