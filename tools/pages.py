@@ -13,6 +13,7 @@ import msgspec
 from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
 from tools.verb_pages import overview, verbs_page
+from torchsmith.api import recording
 from torchsmith.artifact.trial import Trial
 from torchsmith.audit.reports import AuditDocument
 from torchsmith.audit.rule import Rule, all_rules
@@ -38,12 +39,10 @@ from torchsmith.cli.verbs import (
     farm,
     generate,
     graph,
-    history,
     impact,
     pick,
     pin,
     publish,
-    status,
 )
 from torchsmith.cli.verbs.doctor import DoctorDocument
 from torchsmith.cli.verbs.list import CellDocument, LeftOutDocument
@@ -107,8 +106,8 @@ DOCUMENTS: dict[str, Any] = {
     "build --dry-run": build_run.BuildPlanDocument,
     "build --simulate": build_run.SimulationDocument,
     "build": Event,
-    "status": status.StatusDocument,
-    "history": history.HistoryDocument,
+    "status": recording.StatusDocument,
+    "history": recording.HistoryDocument,
     "diagnose": Diagnosis,
     "fix-hashes": hash_run.HashDocument,
     "farm check": farm.FarmDocument,

@@ -38,7 +38,8 @@ def test_verify_takes_the_name_of_what_was_built(place: Path, call: Call) -> Non
 
 
 def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
-    log = place / "job.log"
+    log = place / ".torchsmith/logs/job.log"
+    log.parent.mkdir(parents=True)
     log.write_text("c++: fatal error: Killed signal terminated program cc1plus\n")
     words = ("diagnose", NAME, "--json", "-w", str(place))
     assert call(*words).code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from torchsmith.api.by_name import build_and_name, derivation_of
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import VariantOption, WorkspaceOption
 from torchsmith.api.samples import or_sample
+from torchsmith.api.verified import keep
 from torchsmith.artifact import report as artifact
 from torchsmith.artifact.inspect import Progress, silent
 from torchsmith.artifact.interpreter import interpreter_for
@@ -36,14 +38,26 @@ class VerifyRequest:
     workspace: WorkspaceOption = None
 
 
-def verify(request: VerifyRequest, progress: Progress = silent) -> artifact.Report:
-    """Which GPUs and CPUs a build serves, and whether it is what its variant's name promises."""
+def verify(
+    request: VerifyRequest, progress: Progress = silent, unwritten: Callable[[str], None] = lambda why: None
+) -> artifact.Report:
+    """Which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
+
+    What was found of a cell's last build is written down for `publish` and the page; `unwritten` is told why
+    that could not be.
+    """
     opened = open_workspace(request.workspace)
-    path, variant = build_and_name(or_sample(request.path, "build"), request.variant, opened)
+    named = or_sample(request.path, "build")
+    path, variant = build_and_name(named, request.variant, opened)
     promise = promised(variant, path, opened.catalog)
     derivation = derivation_of(path, variant, opened) if variant else ""
     cpu = not request.no_cpu
-    return artifact.verify(path, promise, opened.catalog, progress, cpu=cpu, derivation=derivation)
+    report = artifact.verify(path, promise, opened.catalog, progress, cpu=cpu, derivation=derivation)
+    # All that a cell's name promises was judged.
+    whole = path != named and not request.variant and not request.no_cpu
+    if whole and opened.root is not None and (why := keep(report, named.name, opened.root, opened.catalog)):
+        unwritten(why)
+    return report
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import msgspec
 
+from torchsmith.api.choosing import PickRequest, pick
+from torchsmith.api.fields import Option
+from torchsmith.api.options import JsonOption
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import columns, exit_if, paint, print_json, warn, write
-from torchsmith.cli.host_options import MachineOptions, PackagesOption, WorkloadOption
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
-from torchsmith.cli.params import Option
 from torchsmith.edge.problem import Conflict, Incomplete
 from torchsmith.edge.words import grouped, some_of
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command, stand_here
@@ -31,11 +31,8 @@ EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 
 
 def run(
-    selectors: Selectors = None,
     *,
-    machine: MachineOptions,
-    workload: WorkloadOption = "general",
-    package: PackagesOption = None,
+    request: PickRequest,
     org: Annotated[str, Option("The Flox organisation that publishes; else `org` of torchsmith.toml.")] = "",
     manifest: Annotated[
         bool, Option("Print the manifest.toml of a Flox environment that installs it.")
@@ -45,8 +42,6 @@ def run(
     create: Annotated[
         Path | None, Option("Write what is missing as a torchsmith.toml.", metavar="FILE")
     ] = None,
-    workspace: WorkspaceOption = None,
-    profile: ProfileOption = None,
     json: JsonOption = False,
 ) -> None:
     """Pick the variant that runs best on this machine, or on one that reports or options describe.
@@ -54,21 +49,15 @@ def run(
     The candidates are the workspace's variants, and without a workspace all that can be built. The exit code
     is 1 where no variant runs, or none uses a GPU that is there.
     """
-    from torchsmith.api.choosing import PickRequest, pick
-    from torchsmith.workspace.load import open_workspace
-
     if manifest + names + json > 1:
         raise Conflict("--manifest, --names and --json each print something else", hint="give one of them")
     if create is not None:
         from torchsmith.host.matrix_file import check_free
 
         check_free(create)
-    opened = open_workspace(workspace, profile, alone="wide")
+    opened = request.opened()
     catalog = opened.catalog
-    asked = PickRequest(
-        selectors=tuple(selectors or ()), machine=machine, workload=workload, package=tuple(package or ())
-    )
-    answer = pick(asked, opened)
+    answer = pick(request, opened)
     here = stand_here(opened.root, org or opened.settings.org)
     if manifest:
         print_manifest(answer, catalog, here.org)

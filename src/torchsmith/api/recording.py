@@ -1,0 +1,91 @@
+"""What a workspace remembers: its last run, and builds that ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import WorkspaceOption
+from torchsmith.edge.problem import Problem
+from torchsmith.record import JobRow, RunRow
+
+STANDING = {
+    "running": "is running",
+    "done": "is done",
+    "failed": "ended with failures",
+    "stopped": "was stopped",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusRequest:
+    """Whose last run."""
+
+    workspace: WorkspaceOption = None
+
+
+class StatusDocument(msgspec.Struct, frozen=True):
+    """The last run, how it stands in words, its jobs, and results of them that the store no longer has."""
+
+    run: RunRow | None
+    standing: str
+    jobs: Sequence[JobRow]
+    missing: Sequence[str] = ()
+
+
+def status(request: StatusRequest) -> StatusDocument:
+    """How the last run stands."""
+    from torchsmith.build.start import workspace_record
+
+    with workspace_record(request.workspace, read_only=True) as (_, record):
+        last = next(iter(record.runs(1)), None)
+        jobs = record.jobs(last.id) if last else []
+    return StatusDocument(last, _standing(last) if last else "", jobs, _missing(jobs))
+
+
+def _standing(run: RunRow) -> str:
+    """How a run stands, in words."""
+    return "was killed" if run.state == "running" and not run.alive else STANDING[run.state]
+
+
+def _missing(jobs: Sequence[JobRow]) -> list[str]:
+    """Results that are no longer there: collected as garbage, or deleted."""
+    from torchsmith.nix.tool import find_nix
+
+    outputs = [path for job in jobs if job.state == "done" for path in job.outputs[:1]]
+    absent = [path for path in outputs if not os.path.lexists(path)]
+    if not absent:
+        return []
+    try:
+        nix = find_nix()
+    except Problem:
+        return absent
+    return [path for path in absent if not os.path.lexists(nix.store_file(path))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryRequest:
+    """Which builds that ended."""
+
+    name: Annotated[str, Argument("A job's name; without it, all jobs.", metavar="[NAME]")] = ""
+    limit: Annotated[int, Option("--limit", "-n", "At most so many.", min=1)] = 20
+    workspace: WorkspaceOption = None
+
+
+class HistoryDocument(msgspec.Struct, frozen=True):
+    """Builds that ended, the latest first."""
+
+    builds: Sequence[JobRow]
+
+
+def history(request: HistoryRequest) -> HistoryDocument:
+    """Builds that ended: how long they took, where, and why they failed."""
+    from torchsmith.build.start import workspace_record
+
+    with workspace_record(request.workspace, read_only=True) as (_, record):
+        return HistoryDocument(record.history(request.name, request.limit))
