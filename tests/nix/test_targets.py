@@ -10,11 +10,13 @@ from tests.nix.conftest import MINI
 from tests.nix.test_graph import drv
 from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
 from torchsmith.catalog import Sm
+from torchsmith.cli.verbs.generate import narrowing
 from torchsmith.nix.derivation import read_derivation
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.targets import gpu_targets, strangers
 from torchsmith.nix.tool import Nix
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import recipes_in
 
 GENCODE = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_121,code=compute_121"
@@ -92,3 +94,27 @@ def test_of_the_seed_plan_all_but_x86_builds_for_jetson_hold_code_for_one_gpu(
         assert {one.recipe.split("-")[3] for one in others} == {"sm110"}
         assert not any("arm" in one.recipe for one in others)
     assert len([one for one in graph.heavy if one.kind == "torch"]) == 40
+
+
+def test_what_is_built_with_nvidias_archives_or_is_a_recipe_is_the_workspaces_own() -> None:
+    glibc = drv("glibc-2.40")
+    cudart = drv("cuda13.0-cuda_cudart-13.0.96", glibc)
+    magma = drv("magma-2.9.0", cudart, glibc)
+    source = drv("source", digest="sha256-x")
+    torch = drv("pytorch210", magma, glibc, source)
+    graph = Graph({one.path: one for one in (glibc, cudart, magma, source, torch)}, {"torch": torch.path})
+    assert graph.own == {cudart.path, magma.path, torch.path}
+
+
+def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs() -> None:
+    line = '      cudaCapabilities = [ "9.0" ]; # MAGMA, NCCL and all else below torch for this GPU alone\n'
+    ours = [
+        Change("rewrite", f"a{at}.nix", before="{ }\n", after=text, recipe=True)
+        for at, text in enumerate([line, line, line.replace("9.0", "12.0")])
+    ]
+    first, second = narrowing(ours)
+    assert "3 recipes" in first
+    assert "2 times" in first
+    assert 'narrow = "torch"' in second
+    assert not list(narrowing([Change("rewrite", "b.nix", before=line, after=line, recipe=True)]))
+    assert not list(narrowing([Change("create", "b.nix", after=line, recipe=True)]))

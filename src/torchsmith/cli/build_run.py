@@ -228,6 +228,10 @@ def _print_sums(plan: BuildPlan, line: Printer) -> None:
     print_broken(plan, line)
     if not plan.jobs:
         return
+    if plan.graph is not None:
+        builds = sum(not one.fixed for path in plan.graph.users if (one := plan.graph.derivations.get(path)))
+        counts = f"{len(plan.graph.own)} of {counted(builds, 'build')}"
+        line(f"{counts} below are this workspace's own; the public cache of nixpkgs can have the others")
     store = sum(one.store_gb for one in plan.expected.values())
     largest = sorted((one.build_gb for one in plan.expected.values()), reverse=True)[: plan.share.jobs]
     guessed = sum(bool(one.guesses) for one in plan.expected.values())

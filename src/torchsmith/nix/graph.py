@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
 
+from torchsmith.edge.words import grouped
 from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.nix.store import valid_paths
@@ -23,6 +24,8 @@ HEAVY = {
     "nccl": re.compile(r"(?:cuda[\d.]+-)?nccl"),
     "opencv": re.compile(r"opencv\d?"),
 }
+
+CUDA = re.compile(r"cuda[\d.]+-")  # what nixpkgs calls what it makes of NVIDIA's archives
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,21 @@ class Graph:
         return tuple(
             sorted(found, key=lambda one: (order.index(one.kind), -len(one.users), one.derivation.name))
         )
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """Builds that the public cache of nixpkgs does not hold: the recipes, NVIDIA's archives, which may
+        not be passed on, and whatever is built with either of them."""
+        seeds = {path for path, one in self.derivations.items() if not one.fixed and CUDA.match(one.name)}
+        todo = [*seeds, *self.recipes.values()]
+        above = grouped((below, path) for path, one in self.derivations.items() for below in one.inputs)
+        found = set(todo)
+        while todo:
+            for path in above.get(todo.pop(), ()):
+                if path not in found and not self.derivations[path].fixed:
+                    found.add(path)
+                    todo.append(path)
+        return frozenset(found & self.users.keys())
 
     @property
     def downloads(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +45,7 @@ def run(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
 
 Health = Literal["works", "could be better", "does not work", "not here"]
 SECONDS = 10.0
+CUDA_CACHES = ("cache.nixos-cuda.org", "cache.flox.dev")
 NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
 
 
@@ -68,7 +69,7 @@ def examine(workspace: Workspace, seconds: float = SECONDS) -> Iterator[HealthCh
     checks: tuple[tuple[str, Callable[[float], Iterator[HealthCheck]]], ...] = (
         ("Python", _python),
         ("git", _git),
-        ("Nix", _nix),
+        ("Nix", lambda limit: _nix(workspace, limit)),
         ("Flox", _flox),
         ("disk and memory", lambda _: _room(workspace)),
         ("builders", lambda _: _builders(workspace)),
@@ -126,7 +127,7 @@ def _git(seconds: float) -> Iterator[HealthCheck]:
     yield _good("git identity", known, name if known else "none is set", todo)
 
 
-def _nix(seconds: float) -> Iterator[HealthCheck]:
+def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     from torchsmith.nix.tool import find_nix
 
     if find("nix-instantiate") is None:
@@ -145,10 +146,10 @@ def _nix(seconds: float) -> Iterator[HealthCheck]:
     else:
         daemon = socket.exists() and os.access(socket, os.W_OK)
         yield HealthCheck("Nix store", "works", f"/nix/store, {'by its' if daemon else 'without a'} daemon")
-    yield from _nix_settings(nix.show_config(seconds))
+    yield from _nix_settings(workspace, nix.show_config(seconds))
 
 
-def _nix_settings(done: Finished) -> Iterator[HealthCheck]:
+def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]:
     try:
         told = msgspec.json.decode(done.stdout)
     except msgspec.DecodeError:
@@ -166,6 +167,17 @@ def _nix_settings(done: Finished) -> Iterator[HealthCheck]:
     good = os.getuid() == 0 or me in trusted or "*" in trusted
     todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
     yield _good("Nix trust", good, f"{me} is trusted" if good else f"{me} is not trusted", todo)
+    yield from _cuda_caches(workspace, [str(one) for one in value.get("substituters") or ()])
+
+
+def _cuda_caches(workspace: Workspace, substituters: Sequence[str]) -> Iterator[HealthCheck]:
+    """The public caches of nixpkgs with CUDA hold builds for its default GPUs, and serve where recipes take
+    those."""
+    if workspace.settings.narrow == "all":
+        return
+    there = [host for host in CUDA_CACHES if any(host in one for one in substituters)]
+    todo = f"extra-substituters = https://{CUDA_CACHES[0]} in nix.conf, with the key that its page states"
+    yield _good("CUDA cache", bool(there), ", ".join(there) or "none is set up", todo)
 
 
 def _user() -> str:
