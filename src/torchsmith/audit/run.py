@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.audit.context import Context, Judged
-from torchsmith.audit.finding import Finding, Severity, SortKey
+from torchsmith.audit.finding import Finding, Severity, SortKey, Sure
 from torchsmith.audit.form import MOST, NormalizedText
 from torchsmith.audit.repo import RecipeFacts, Repo, facts_of
 from torchsmith.audit.rule import LARGEST
@@ -19,7 +19,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.edge.files import read_text
 from torchsmith.edge.problem import Problem, Where
-from torchsmith.edge.process import worker_pool
+from torchsmith.edge.process import find, worker_pool
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.tool import canonical_text
@@ -30,6 +30,7 @@ from torchsmith.workspace.git import seen_files
 
 WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
 CHUNK, MOST_CHUNK = 24, 500
+PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar here does not know
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,9 @@ def judge_expressions(path: Path, shown: str, context: Context) -> Judged:
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
-        return Judged(tuple(_unread(problem, shown, context)), concerns=True)
+        sure = Sure.GUESS if PIPES in read_text(path) else None if find("nix-instantiate") else Sure.LIKELY
+        unread = _unread(problem, shown, context)
+        return Judged(tuple(_less_sure(one, sure) for one in unread), concerns=True)
     if not context.concerns(recipe):
         return Judged(())
     subject = context.subject(shown, recipe)
@@ -231,6 +234,14 @@ def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[F
     told = [*found, *context.of_recipe(subject)]
     told += context.of_expressions(subject) if subject.variant is None and context.concerns(recipe) else ()
     return Judged.of(told, recipe.text, facts)
+
+
+def _less_sure(finding: Finding, sure: Sure | None) -> Finding:
+    """A finding that may be the fault of our reader, as grave as that allows."""
+    if sure is None:
+        return finding
+    severity = max(finding.severity, sure.most, key=lambda one: one.rank)
+    return replace(finding, sure=sure, severity=severity)
 
 
 def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:

@@ -204,6 +204,13 @@ def test_an_attribute_that_is_set_twice_is_refused_as_nix_does() -> None:
     assert read("{ a.b = 1; a.c = 2; }").text
 
 
+def test_a_set_that_is_bound_twice_is_merged_as_nix_does() -> None:
+    text = b"{ env = { A = 1; }; meta = { }; env = { B = 2; }; }"
+    assert read_text_as_recipe(text, Path("x.nix")).bound("A")[0].value == 1
+    with pytest.raises(Unreadable):
+        read_text_as_recipe(b"{ env = { A = 1; }; env = 2; }", Path("x.nix"))
+
+
 def test_an_unread_file_is_asked_of_nix_and_then_has_no_positions(tmp_path: Path) -> None:
     file = tmp_path / "x.nix"
     file.write_text("x |> y")

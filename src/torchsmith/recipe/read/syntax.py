@@ -27,6 +27,7 @@ CAPTURES = """
 (if_expression) @if
 """
 
+MERGED = ("attrset_expression", "rec_attrset_expression")
 START = attrgetter("start_byte")
 BLANK = rb"(?:\s|#[^\n]*\n|/\*.*?\*/)*"
 END_OF_FORMALS = re.compile(BLANK + rb"\}" + BLANK + rb"[:@]", re.DOTALL)
@@ -263,11 +264,12 @@ def _fault(data: bytes, tree: Tree, file: str) -> Unreadable:
 
 
 def _duplicates(syntax: Syntax) -> Iterator[Node]:
-    """Attributes that one set holds twice, which this grammar takes and Nix does not."""
+    """Attributes that one set holds twice, which this grammar takes and Nix does not; sets it merges."""
     named = ((syntax.data[pair[1].start_byte : pair[1].end_byte], pair) for pair in syntax.bindings)
     for text, same in grouped(named).items():
-        homes: set[Node | None] = set()
+        homes: dict[Node | None, bool] = {}  # whether what was bound there is a set
         for binding, path in same if len(same) > 1 and b"$" not in text else ():
-            if binding.parent in homes:
+            is_set = part(binding, "expression").type in MERGED
+            if binding.parent in homes and not (is_set and homes[binding.parent]):
                 yield path
-            homes.add(binding.parent)
+            homes[binding.parent] = is_set
