@@ -86,6 +86,7 @@ def code_library(
     units: dict[str, str] | None = None,
     machine: int = X86_64,
     text: str = "",
+    gpu: bytes = b"",
 ) -> bytes:
     """A library with functions; local ones come after the name of their source file."""
     units = units or {}
@@ -104,5 +105,6 @@ def code_library(
         Part(".symtab", symbols, kind=2, link=3),
         Part(".strtab", strings, kind=3),
         Part(".rodata", b"\0" + text.encode() + b"\0"),
+        *([Part(".nv_fatbin", gpu)] if gpu else []),
     ]
     return Library(parts, machine).build()

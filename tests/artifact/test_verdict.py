@@ -229,6 +229,18 @@ def test_flags_that_reached_a_few_units_did_not_reach_all(
     assert check(judged(path, "pytorch-python313-cpu-avx512"), "flags").status == status
 
 
+# As nvcc names what stands in an anonymous namespace of a .cu file.
+OF_CUDA = "_ZN6vision3ops62_GLOBAL__N__1199d963_23_deform_conv2d_kernel_cu_bd8b7f9e_221151f"
+
+
+@pytest.mark.parametrize(("prefix", "status"), [(OF_CUDA, "right"), ("_ZN6vision3ops1f", "unjudged")])
+def test_without_units_names_tell_host_halves_from_the_rest(prefix: str, status: str, tmp_path: Path) -> None:
+    code = functions(aligned(AVX512), 60, "_ZN6vision12_GLOBAL__N_11f") | functions(aligned(SSE), 60, prefix)
+    library = elves.code_library(code, gpu=elves.container(elves.entry(90)))
+    path = site(tmp_path, {"torchvision/_C.so": library})
+    assert check(judged(path, "torchvision-python313-cuda13_0-sm90-avx512"), "flags").status == status
+
+
 @pytest.mark.parametrize(("few", "status"), [(1, "wrong"), (40, "right")])
 def test_without_units_the_share_of_functions_decides(few: int, status: str, tmp_path: Path) -> None:
     code = functions(aligned(AVX512), 50 * few, "_ZN2at6native1a")

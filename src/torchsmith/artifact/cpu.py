@@ -17,7 +17,7 @@ from torchsmith.artifact.choosers import chosen_at_run_time
 from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of
 from torchsmith.artifact.features import Scan, facts, outline_atomics, scan_aarch64
 from torchsmith.artifact.tables import Table, read_table
-from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
+from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, of_nvcc, spans_of, stands_apart
 
 LONGEST_FUNCTION = 256 << 10
 WINDOW = 60  # functions with vector code that stand for a unit where none is named
@@ -318,7 +318,14 @@ class _Reading:
         Whether host halves could be told from the rest."""
         if not self.cuda or "unplaced" not in self.group:
             return True
-        placed = [row.address for row, group in zip(self.rows, self.group, strict=True) if group == "cuda"]
+        for index, row in enumerate(self.rows):
+            if self.group[index] == "unplaced" and of_nvcc(self.functions.raw_name(row)):
+                self.group[index] = "cuda"
+        placed = [
+            row.address
+            for row, group, told in zip(self.rows, self.group, self.told, strict=True)
+            if group == "cuda" and not told.apart
+        ]
         marks = sorted([*placed, *call_sites(self.elf, LAUNCHES)])
         run: list[int] = []  # functions without the flags since the last one of a C++ unit
         begin = 0

@@ -43,12 +43,19 @@ def kind_of(unit: str) -> UnitKind:
 
 
 # Linkers gather cold code and code of the start apart.
-ELSEWHERE = re.compile(rb"\.cold(\.\d+)?$|_GLOBAL__|__sti____cudaRegisterAll")
+ELSEWHERE = re.compile(rb"\.cold(\.\d+)?$|^_GLOBAL__(sub_)?[ID]_|__sti____cudaRegisterAll")
+# What nvcc names itself: its stubs, and anonymous namespaces by their .cu file.
+OF_NVCC = re.compile(rb"__device_stub__|_GLOBAL__N__[0-9a-f]{8}_\d+_\w*_cu_[0-9a-f]{8}")
 
 
 def stands_apart(name: bytes) -> bool:
     """Whether a function does not stand where the rest of its unit does."""
     return bool(ELSEWHERE.search(name))
+
+
+def of_nvcc(name: bytes) -> bool:
+    """Whether a function's name says that it is of the host half of a CUDA unit."""
+    return bool(OF_NVCC.search(name))
 
 
 def spans_of(rows: list[Function], apart: Sequence[bool], units: int) -> list[tuple[int, int]]:
