@@ -19,10 +19,12 @@ from torchsmith.artifact.elf import ElfMachine, read_elf
 from torchsmith.artifact.features import LEGACY_SSE
 from torchsmith.artifact.identity import compile_flags, stated
 from torchsmith.artifact.inspect import inspect
+from torchsmith.artifact.report import verify
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of
 from torchsmith.catalog import Isa, Package, builtin_catalog
 from torchsmith.edge.process import find, run
+from torchsmith.matrix import Variant
 
 TRIPLES: dict[ElfMachine, str] = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 CATALOG = builtin_catalog()
@@ -305,6 +307,26 @@ def test_code_that_is_reached_only_where_the_cpu_has_it_is_dispatch(way: str, fo
     checks = cpu_promise(inspect(library), CATALOG.isas["avx2"], CATALOG)
     within = next(check for check in checks if check.id == "within")
     assert within.status == ("wrong" if way == "ALWAYS" else "right"), within.text
+
+
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("form", ["as built", "strip -S"])
+def test_gpu_code_of_a_library_that_is_linked_in_is_named_and_counted(form: str, work: Path) -> None:
+    """Units like MAGMA's, told by the names of their functions, beside the package's own."""
+    own, theirs = compiled_by_nvcc("x86_64", (), work), work / f"magma{form}.cu.o"
+    names = checked("x86_64-linux-gnu-nm", "--format=just-symbols", own).split()
+    table = work / f"{form}.names"
+    new = {
+        name: name.replace("6vision3ops", "5magma3ops").replace("2at6Tensor", "5magma6Tensor")
+        for name in names
+    }
+    table.write_text("".join(f"{name} {other}\n" for name, other in new.items() if name != other))
+    checked("x86_64-linux-gnu-objcopy", f"--redefine-syms={table}", own, theirs)
+    path = linked("x86_64", [compiled("x86_64", (), work), own, theirs], form=form)
+    variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx2", CATALOG)
+    waste = next(check for check in verify(path, variant, CATALOG).checks if check.id == "waste")
+    assert re.search(r"MAGMA \d+ \w+ in 1 containers", waste.text), waste.text
+    assert re.search(r"its own code \d+ \w+ in 1 containers", waste.text)
 
 
 @pytest.mark.needs("cross-gcc")

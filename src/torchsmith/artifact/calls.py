@@ -109,6 +109,12 @@ def in_tables(elf: Elf, addresses: Collection[int]) -> set[int]:
     }
 
 
+def loaded_addresses(elf: Elf) -> dict[int, int]:
+    """What the loader writes where: addresses of the library itself, in its data."""
+    kind = LOADED_AT[elf.machine]
+    return {offset: addend for offset, info, addend in _relocations(elf) if info & 0xFFFFFFFF == kind}
+
+
 def stand_ins(elf: Elf, addresses: Collection[int]) -> dict[int, int]:
     """Every place that stands for a function of these addresses: itself, slots, and PLT entries."""
     places = {address: address for address in addresses}

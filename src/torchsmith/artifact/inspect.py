@@ -26,6 +26,7 @@ from torchsmith.artifact.identity import (
     versions_of,
 )
 from torchsmith.artifact.known import Owners, Role, came_along, known
+from torchsmith.artifact.origin import origins_of
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.edge.problem import Exit, Invalid, Problem
@@ -57,6 +58,7 @@ class Library:
     flags: str = ""
     blas: str = ""
     magma: str = ""
+    origins: dict[int, str] = field(default_factory=dict)  # containers of libraries that are linked in
     code: int = 0  # bytes of machine code
     fault: str = ""
 
@@ -257,6 +259,7 @@ def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
         library.blas = blas_of(elf, library.links)
     if names.gpu_code in library.name:
         library.magma = provided(elf, library.links, known().magma)
+    library.origins = origins_of(elf, library.containers) if library.containers else {}
     if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
         library.cpu = cpu_code(elf, library.name, spaces, cuda=bool(library.containers))
 

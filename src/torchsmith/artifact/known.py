@@ -40,6 +40,7 @@ class Known(Table, frozen=True):
     names: LibraryNames
     blas: dict[str, Provider]
     magma: Provider
+    linked_in: dict[str, Provider]
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from torchsmith.artifact.gpu import Service, gpu_code, launched, service_of, was
 from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
-from torchsmith.catalog import Catalog, Gpu
+from torchsmith.catalog import Catalog, Gpu, Sm
 from torchsmith.edge.problem import NotKnown, did_you_mean
 from torchsmith.matrix.variant import Cuda, Variant
 
@@ -196,7 +197,24 @@ def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
         others = [str(target) for target in sorted({row.target for row in code.rows}) if target.sm != gpu.sm]
         amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
         hint = f"a build for {gpu.name} alone leaves them out"
-        yield Check("waste", "note", f"{amount}: {', '.join(others)}", hint)
+        yield Check("waste", "note", f"{amount}: {', '.join(others)}{_whose(seen, gpu.sm)}", hint)
+
+
+def _whose(seen: Inspection, sm: Sm) -> str:
+    """Which libraries that are linked in the code for other GPUs comes from, with bytes and containers."""
+    sizes: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for library in seen.own:
+        for container in library.containers:
+            spare = sum(entry.size for entry in container.entries if entry.target.sm != sm)
+            if spare:
+                origin = library.origins.get(container.offset, "its own code")
+                sizes[origin] += spare
+                counts[origin] += 1
+    if sizes.keys() <= {"its own code"}:
+        return ""
+    parts = [f"{name} {megabytes(size)} in {counts[name]} containers" for name, size in sizes.most_common()]
+    return f" ({', '.join(parts)})"
 
 
 def _by_library(seen: Inspection, gpu: Gpu, catalog: Catalog) -> Iterator[Check]:
