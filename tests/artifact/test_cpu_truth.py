@@ -226,7 +226,7 @@ def faults(found: dict[str, Outcome], built: str, form: str = "as built") -> dic
         for name, outcome in found.items()
         if outcome
         not in (
-            ("untold", *(("accepted", "alike") if name == built else ()))
+            ("untold", "alike", *(("accepted",) if name == built else ()))
             if (built, name) in untold
             else ("accepted", "alike")
             if name == built
