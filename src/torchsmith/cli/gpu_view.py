@@ -52,7 +52,8 @@ def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
             for python in catalog.pythons
             for isa in isas
         ]
-        decisions = [assess(variant, catalog) for variant in variants]
+        lines = [None, *(name for name, line in catalog.lines.items() if line.torch and not line.flavor)]
+        decisions = [assess(variant, catalog, line) for line in lines for variant in variants]
         able = next((one.line for one in decisions if isinstance(one, Accepted) and one.usable), None)
         build = able.build_for(cuda) if able else None
         if able and build and build.style != "catalog":

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, product
 
 import msgspec
+from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
+from torchsmith.catalog.ranges import version_key
 from torchsmith.edge.problem import by_name
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Fits, Ranking, rank
@@ -216,14 +218,23 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
     """Every cell that the catalog can build and that may concern a machine, in a matrix or not."""
     targets: list[Target] = [CpuOnly()]
     targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
+    older = [
+        line
+        for line in sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
+        if line.torch and not line.flavor
+    ]
     for target, isa in product(targets, catalog.isas):
         variant = Variant(stack.lead, python, target, isa)
-        decision = assess(variant, catalog)
-        if not isinstance(decision, Accepted) or not stack.exists(variant, catalog, decision.line.name):
-            continue
-        build = decision.line.build_for(variant.cuda)
-        if build is not None and build.style != "catalog":  # which nothing here can build
-            yield Cell(variant, decision.line.name, decision.warnings)
+        # An older line may build for a GPU that the newest has left behind; the name then states it.
+        stated = (replace(variant, release=line.release) for line in older)
+        for one in (variant, *stated):
+            decision = assess(one, catalog)
+            if not isinstance(decision, Accepted) or not stack.exists(one, catalog, decision.line.name):
+                continue
+            build = decision.line.build_for(one.cuda)
+            if build is not None and build.style != "catalog":  # which nothing here can build
+                yield Cell(one, decision.line.name, decision.warnings)
+                break
 
 
 def _barred(
