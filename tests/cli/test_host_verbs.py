@@ -165,13 +165,16 @@ def test_no_command_is_printed_for_a_cell_that_no_nixpkgs_can_build(call: Call) 
     assert "cuda12_4" not in json.dumps(json.loads(call("pick", "--json", *v100).out)["create"])
 
 
-def test_a_workspace_is_not_told_to_add_what_its_line_does_not_build(call: Call) -> None:
+def test_what_a_workspace_is_told_to_add_can_be_generated(call: Call) -> None:
     call("init", ".", "--profile", "plan")
     file = Path("torchsmith.toml")
     file.write_text(file.read_text().replace("format = 1", 'format = 1\nline = "2.10"', 1))
-    out = call("pick", "--cpu", "zen4", "--gpu", "V100", "--driver", "550").out
-    assert "sm70" in out
-    assert "to include" not in out
+    v100 = ("pick", "--cpu", "zen4", "--gpu", "V100", "--driver", "550")
+    assert "to include" in call(*v100).out
+    name = json.loads(call(*v100, "--json").out)["create"][0]["name"]
+    file.write_text(file.read_text().replace("include = []", f'include = ["{name}"]'))
+    assert call("generate").code == 0
+    assert list(Path().rglob(f"{name}.nix"))
 
 
 def test_an_lscpu_alone_leaves_the_gpus_unknown_and_says_so(call: Call) -> None:

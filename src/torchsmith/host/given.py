@@ -169,8 +169,9 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
         pass
     rented = instance_of(name)
     name = rented.gpu if rented else name
-    if gpu_of_name(name, catalog) is None and gpu_of_name(site_name(name), catalog) is not None:
-        name = site_name(name)
+    site = site_name(name)
+    if gpu_of_name(name, catalog) is None and (gpu_of_name(site, catalog) or retired_of_name(site)):
+        name = site
     if gpu_of_name(name, catalog) is None and retired_of_name(name) is None:
         raise NotKnown(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
     return GpuFacts(name=Fact(name, source))

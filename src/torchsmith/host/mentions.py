@@ -30,12 +30,13 @@ _SOFTWARE = re.compile(
 )
 # What shows an NVIDIA GPU without saying which.
 _TRACES = (
-    r"\bnvidia-(drm|modeset|nvlink|uvm)\b|\bNVRM\b|/dev/nvidia\d|nvidia\.com/(gpu|cuda|mig)"
+    r"\bnvidia-(drm|modeset|nvlink|uvm)\b|^nvidia\s+\d{6,}|\blibnvidia-[\w-]+\.so\.\d{3}|\bNVRM\b|/dev/nvidia\d|nvidia\.com/(gpu|cuda|mig)"
     r"|CUDA available\S*\s*:\s*True|CUDA-capable device|\bgpu:\w+|(?i:geforce|nvidia gpus?\b)"
     r"|couldn't communicate with the NVIDIA driver|Failed to initialize NVML|nvidia-smi: Permission denied"
     r"|Unable to determine the device handle|\bNVIDIA-SMI\b.*\d|NVIDIA System Management Interface"
 )
 _DRIVERS = (
+    r"\blib(?:cuda|nvidia-[\w-]+|vdpau_nvidia)\.so\.(\d{3}\.\d+(?:\.\d+)?)",
     r"NVIDIA System Management Interface -+\s?v(\d{3}\.\d+(?:\.\d+)?)",
     r"NVRM version:.*?\s(\d{3}\.\d+(?:\.\d+)?)\s",
     r"NVIDIA UNIX .*?Kernel Module.*?\s(\d{3}\.\d+(?:\.\d+)?)\b",
@@ -54,7 +55,7 @@ def mentioned(text: str, facts: HostFacts, name: str) -> HostFacts:
         notes: list[Note] = []
         driver = driver_said(found, f"{name}, {SENTENCE}", notes)
         facts = replace(facts, driver=driver, notes=(*facts.notes, *notes))
-    if facts.gpus is not None and facts.gpus.value:
+    if facts.gpus is not None and any(gpu.name or gpu.sm for gpu in facts.gpus.value):
         return facts
     if facts.system is not None and facts.system.value.endswith("-darwin"):
         return facts
@@ -63,7 +64,9 @@ def mentioned(text: str, facts: HostFacts, name: str) -> HostFacts:
         words = list(dict.fromkeys(word for word, _ in named))
         line = named[0][1][:100]
         source = f"{name}, {SENTENCE}"
-        known = replace(facts, gpus=Fact((GpuFacts(name=Fact(" or ".join(words), source)),), source))
+        gpu = GpuFacts(name=Fact(" or ".join(words), source))
+        count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
+        known = replace(facts, gpus=Fact((gpu,) * count, source))
         return known.noting(source, f"no tool's line names the GPU: it is taken from {line!r}")
     if facts.gpus is not None or facts.others is not None:
         return facts

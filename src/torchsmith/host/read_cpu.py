@@ -199,6 +199,15 @@ def _json_rows(text: str) -> list[tuple[str, str]]:
     return rows
 
 
+UNAME = r"^Linux \S+ \d+\.\S+ .*\b(x86_64|aarch64|i686|armv7l)\b.*GNU/Linux"
+
+
+def read_uname(text: str, source: str = "uname -a") -> HostFacts:
+    """The machine of `uname -a`."""
+    found = re.search(UNAME, text, re.MULTILINE)
+    return HostFacts(system=said(system_of_machine(found[1]) if found else "", source))
+
+
 COREINFO = {"SSE4.2": "sse4_2", "FMA": "fma", "FMA3": "fma", "AVX-512-F": "avx512f"}
 
 

@@ -11,12 +11,13 @@ from torchsmith.host.read_cpu import system_of_machine
 ENVIRONMENT = (
     r"^\s*(Collecting environment information|(PyTorch|torch) version\s*:|Nvidia driver version\s*:"
     r"|CUDA Driver Version\s*:|Python platform\s*:|GPU models and configuration\s*:|CUDA available\s*:"
-    r"|Is CUDA available\b.*:|sys\.platform\s*:"
+    r"|Is CUDA available\b.*:|sys\.platform\s*:|OS\s*:\s*(nt|posix)\s*$|Platform\s*:\s*(Windows|Linux)\s*$"
     r"|OS\s*:\s*\w+.*\((x86_64|aarch64|arm64)\))"
 )
 DEVICES = (
-    r"CUDA Capability Major/Minor version number|with CUDA capability sm_\d+"
-    r"|which is of cuda capability \d|compute capability:? \(?\d+[.,] ?\d|computeCapability: \d"
+    r"CUDA Capability Major/Minor version number|with CUDA capability sm_\d+|computeCapability: \d"
+    r"|which is of cuda capability \d|[Hh]ighest compute capability among GPUs"
+    r"|compute capability:? \(?\d+[.,] ?\d"
 )
 _NOTHING = re.compile(r"(?i)^(no cuda|could not collect|n/a|none|null|false|unknown|not found)?\W*$")
 _OTHERS = r"(?i)\b(AMD|Radeon|Instinct|gfx\d+\w*|Intel|Arc|Ascend)\b|^Device [0-9a-f]{4}$"
@@ -61,11 +62,12 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 def _system(first: dict[str, str]) -> str:
     """Linux, macOS or Windows on a machine, by what names both; else nothing."""
-    told = f"{first.get('os', '')} {first.get('python platform', '')} {first.get('sys.platform', '')}"
+    keys = ("os", "python platform", "sys.platform", "platform")
+    told = " ".join(first[key] for key in keys if key in first)
     machine = re.search(_MACHINE, told)
     if re.search(r"\b(mac ?os|Mac OSX|darwin|macOS)", told, re.IGNORECASE):
         return f"{'aarch64' if machine and machine[1] in ('arm64', 'aarch64') else 'x86_64'}-darwin"
-    if re.search(r"\bWindows\b|\bwin32\b", told) and "microsoft-standard" not in told:
+    if re.search(r"\bWindows\b|\bwin32\b|^nt\b", told) and "microsoft-standard" not in told:
         return "x86_64-windows"
     return system_of_machine(machine[1]) if machine else ""
 
@@ -102,6 +104,9 @@ _IN_A_LINE = (
 )
 
 
+_ALONE = r"(?:CUDA Capability Major/Minor version number|compute capability among GPUs detected):\s*(\d+\.\d)"
+
+
 def read_devices(text: str, source: str = "torch") -> HostFacts:
     """GPUs with their capability: CUDA's deviceQuery, torch's warnings, ggml's and TensorFlow's logs."""
     gpus: dict[str, GpuFacts] = {}
@@ -117,6 +122,6 @@ def read_devices(text: str, source: str = "torch") -> HostFacts:
         found_ = re.search(r"CUDA Capability Major/Minor version number:\s*(\d+\.\d)", section)
         sm = sm_said(found_[1], source, []) if found_ else None
         gpus[str(len(gpus))] = GpuFacts(name=said(name, source), sm=sm)
-    if not gpus and (alone := re.search(r"CUDA Capability Major/Minor version number:\s*(\d+\.\d)", text)):
+    if not gpus and (alone := re.search(_ALONE, text)):
         gpus[""] = GpuFacts(sm=sm_said(alone[1], source, []))
     return HostFacts(gpus=said(tuple(gpus.values()), source))

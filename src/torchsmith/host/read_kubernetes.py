@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.edge.toml import read_kept
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
+from torchsmith.host.mentions import mentioned
 from torchsmith.host.node import MOST_GPUS, Node
-from torchsmith.host.products import instance_of
+from torchsmith.host.products import instance_of, site_name
 from torchsmith.host.read_cpu import system_of_machine
 
 LABELS = (
@@ -41,7 +42,10 @@ def read_kubernetes_text(text: str, source: str) -> Iterator[Node]:
         node = kubernetes_node(item, source)
         cut = bool(cpuid) and not re.search(_AFTER_CPUID, section[cpuid[-1].end() :])
         facts = replace(node.facts, cut_features=Fact(True, source)) if cut else node.facts
-        yield Node(node.name, facts)
+        models = re.findall(r"gpu\.vendor\.nvidia\.model\.(\w+)=", section)
+        if facts.gpus is None and models:  # as Akash labels its providers
+            facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(site_name(models[0]), source)),), source))
+        yield Node(node.name, mentioned(section, facts, source))
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ FAILURES = (
 )
 # How shells say that there is no such program: bash, dash and zsh, fish, cmd.
 ABSENT_TOOL = (
-    r"nvidia-smi['’]?: (command )?not found|command not found: nvidia-smi|[Uu]nknown command:? nvidia-smi"
+    r"nvidia-smi['’]?:? (command )?not found|command not found: nvidia-smi|[Uu]nknown command:? nvidia-smi"
     r"|'nvidia-smi' is not recognized"
 )
 ABSENT = r"^\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?$"

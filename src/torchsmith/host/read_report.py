@@ -16,11 +16,12 @@ from torchsmith.host.node import Node
 from torchsmith.host.normalise import decode, normalise
 from torchsmith.host.read_apple import read_sysctl, read_system_profiler
 from torchsmith.host.read_cluster import read_nodes
-from torchsmith.host.read_cpu import read_coreinfo, read_cpuinfo, read_lscpu
+from torchsmith.host.read_cpu import UNAME, read_coreinfo, read_cpuinfo, read_lscpu, read_uname
 from torchsmith.host.read_env import DEVICES, ENVIRONMENT, read_devices, read_environment
 from torchsmith.host.read_jetson import JETSON, read_jetson
 from torchsmith.host.read_nvidia import ABSENT_TOOL, LIST, read_driver_file, read_nvidia_smi
 from torchsmith.host.read_pci import AMD_TOOLS, ANY_LSPCI, LSPCI, read_amd_tool, read_lspci
+from torchsmith.host.read_slurm import SLURMD, read_slurmd
 
 KNOWN = (
     "lscpu, /proc/cpuinfo, nvidia-smi in any form, collect_env, deviceQuery, lspci, rocminfo, jetson_release,"
@@ -69,6 +70,8 @@ PASTED = (
     ReportFormat("nvidia-smi", LIST, read_nvidia_smi),
     ReportFormat("collect_env", ENVIRONMENT, read_environment),
     ReportFormat("deviceQuery", DEVICES, read_devices),
+    ReportFormat("slurmd", SLURMD, read_slurmd),
+    ReportFormat("uname", UNAME, read_uname),
     ReportFormat("lspci", ANY_LSPCI, read_lspci),
     ReportFormat("jetson_release", JETSON, read_jetson),
     ReportFormat(

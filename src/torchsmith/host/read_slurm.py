@@ -93,6 +93,18 @@ def _host(words: list[str]) -> str:
     return (likely or words)[-1]
 
 
+SLURMD = r"Gres Name=gpu Type=(\S+) Count=(\d+)"
+
+
+def read_slurmd(text: str, source: str = "slurmd -G") -> HostFacts:
+    """`slurmd -G`: a line for each GPU that a node's daemon found."""
+    gpus: list[GpuFacts] = []
+    for kind, count in re.findall(SLURMD, text):
+        name = "" if kind == "(null)" else site_name(kind)
+        gpus += [GpuFacts(name=said(name, source))] * min(int(count), MOST_GPUS)
+    return HostFacts(gpus=said(tuple(gpus), source))
+
+
 def expand_hosts(word: str) -> list[str]:
     """`node[01-03,07]` as names, at most a thousand."""
     found = re.fullmatch(r"([\w.-]*)\[([\d,-]+)\]([\w.-]*)", word)

@@ -14,7 +14,7 @@ from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.runs import isa_runs
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
-from torchsmith.host.products import name_words, retired_of_name
+from torchsmith.host.products import name_words, retired_gpus, retired_of_name
 
 CATALOG = "the catalog"
 CONFLICT = "a contradiction"
@@ -298,6 +298,9 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """A product that is found in one system alone says which; another one, or another CPU, contradicts it."""
     for gpu in facts.gpus.value if facts.gpus else ():
         known = catalog.gpus.get(gpu.sm.value) if gpu.sm else None
+        old = retired_gpus().get(gpu.sm.value) if gpu.sm else None
+        if old and old.tegra and facts.system is None:
+            facts = replace(facts, system=Fact("aarch64-linux", f"{CATALOG}, by {gpu.label}"))
         if known is None:
             continue
         cpu = catalog.cpus.get(host_of_name(gpu.name.value, catalog)) if gpu.name else None
@@ -305,7 +308,7 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
         title = gpu.label if gpu.name else f"{known.name} ({known.title})"
         if facts.system is None and len(platforms) == 1:
             facts = replace(facts, system=Fact(platforms[0], f"{CATALOG}, by {title}"))
-        elif facts.system is not None and facts.system.value not in platforms:
+        elif facts.system is not None and facts.system.value in KINDS and facts.system.value not in platforms:
             only = " and ".join(platforms)
             text = f"{facts.system.source} says {facts.system.value}, but {title} is found on {only} alone"
             facts = facts.noting(CONFLICT, text)

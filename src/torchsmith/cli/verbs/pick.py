@@ -171,7 +171,11 @@ def _print_missing(pick: Pick, catalog: Catalog) -> None:
     host = pick.host
     systems = sorted({isa.platform for isa in catalog.isas.values()})
     if host.system is not None and host.system not in systems:
-        wsl = "; Windows runs them in WSL2" if host.system.endswith("-windows") else ""
+        wsl = (
+            "; Windows runs them in WSL2, for which --system x86_64 picks"
+            if host.system.endswith("-windows")
+            else ""
+        )
         write(f"no variant runs on {host.system}: all of them are for {' or '.join(systems)}{wsl}")
         return
     if pick.found and not pick.choice.unserved and not host.unknown_gpus:

@@ -1,0 +1,76 @@
+"""Reports that strangers pasted into public trackers, cut to the lines that matter, read as they stand."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.host.pick import pick
+from torchsmith.host.read_report import read_report
+from torchsmith.host.resolve import capability_of, resolve
+from torchsmith.host.stock import stock_wheel
+from torchsmith.workspace.load import open_workspace
+
+CATALOG = builtin_catalog()
+WIDE = open_workspace(None, "wide")
+
+
+class Public(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A report, where it was found, and what a person reads in it."""
+
+    address: str
+    text: str
+    system: str = ""
+    gpus: tuple[str, ...] | None = None  # architectures; None: it says nothing of GPUs
+    unknown: bool = False  # there is a GPU, and it does not say which
+    driver: str = ""
+    others: bool = False  # GPUs of another maker
+    cut: bool = False  # its list of CPU features breaks off
+
+
+REPORTS = {
+    report["address"].removeprefix("https://github.com/"): msgspec.convert(report, Public)
+    for report in tomllib.loads((Path(__file__).parent / "public.toml").read_text())["reports"]
+}
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(REPORTS) >= 70
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_public_report_is_read_as_a_person_reads_it(name: str) -> None:
+    report = REPORTS[name]
+    host = capability_of(resolve(read_report(report.text, "report.txt"), CATALOG))
+    assert (host.system or "") == report.system
+    assert (None if host.sms is None else tuple(map(str, host.sms))) == report.gpus
+    assert bool(host.unknown_gpus) is report.unknown
+    assert str(host.driver or "") == report.driver
+    assert bool(host.others) is report.others
+    assert host.cut is report.cut
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_public_report_gets_an_unsafe_answer(name: str) -> None:
+    """A build that needs what a report does not tell says so; a GPU is never served by a CPU build."""
+    report = REPORTS[name]
+    facts = read_report(report.text, "report.txt")
+    answer = pick(facts, WIDE.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+    if report.gpus or report.unknown or report.others:
+        assert not answer.served or answer.choice.variants[0].gpus
+    wheel = stock_wheel(answer.host, CATALOG)
+    for chosen in answer.choice.variants:
+        fit = chosen.fit
+        assert fit.assumes("system") or report.system
+        if chosen.gpus and not report.driver:
+            floor = max(CATALOG.gpus[sm].min_driver for sm in chosen.gpus)
+            assert fit.variant.cuda is not None
+            assert fit.assumes("driver") or floor >= CATALOG.cuda[fit.variant.cuda].min_driver
+    if wheel is not None and wheel.wheel.cuda and not report.driver:
+        needs = CATALOG.cuda[wheel.wheel.cuda].min_driver
+        floors = [CATALOG.gpus[sm].min_driver for sm in answer.host.sms or () if sm in CATALOG.gpus]
+        assert any(floor >= needs for floor in floors) or any("driver" in text for text in wheel.provided)
