@@ -13,7 +13,8 @@ import msgspec
 from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
 from tools.verb_pages import overview, verbs_page
-from torchsmith.api import recording
+from torchsmith.api import proving, recording
+from torchsmith.api.listing import CellDocument, LeftOutDocument
 from torchsmith.artifact.trial import Trial
 from torchsmith.audit.reports import AuditDocument
 from torchsmith.audit.rule import Rule, all_rules
@@ -35,7 +36,6 @@ from torchsmith.cli import (
 from torchsmith.cli.verbs import (
     align,
     diff_drv,
-    facts,
     farm,
     generate,
     graph,
@@ -45,7 +45,6 @@ from torchsmith.cli.verbs import (
     publish,
 )
 from torchsmith.cli.verbs.doctor import DoctorDocument
-from torchsmith.cli.verbs.list import CellDocument, LeftOutDocument
 from torchsmith.edge.words import grouped
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
@@ -117,7 +116,7 @@ DOCUMENTS: dict[str, Any] = {
     "rehearse": rehearse_run.RehearseDocument,
     "sbom": Bom,
     "publish": publish.PublishDocument,
-    "facts": facts.FactsDocument,
+    "facts": proving.FactsDocument,
     "doctor": DoctorDocument,
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -89,3 +90,39 @@ def history(request: HistoryRequest) -> HistoryDocument:
 
     with workspace_record(request.workspace, read_only=True) as (_, record):
         return HistoryDocument(record.history(request.name, request.limit))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogRequest:
+    """Whose log; without a name, which there are."""
+
+    name: Annotated[
+        str, Argument("A job's name; without it, the names that have a log.", metavar="[NAME]")
+    ] = ""
+    workspace: WorkspaceOption = None
+
+
+class LogReport(msgspec.Struct, frozen=True):
+    """Where the log of a job's last build is, or the names of all jobs that have one."""
+
+    path: Path | None
+    names: Sequence[str] = ()
+
+    def text(self) -> str:
+        """The log without terminal escapes; empty where no job was named."""
+        from torchsmith.edge.files import read_text
+        from torchsmith.edge.words import printable
+        from torchsmith.nix.errors import plain
+
+        return printable(plain(read_text(self.path, lenient=True)), "\n\t") if self.path else ""
+
+
+def log(request: LogRequest) -> LogReport:
+    """The log of a job's last build."""
+    from torchsmith.api.by_name import last_log
+    from torchsmith.build.start import workspace_record
+
+    with workspace_record(request.workspace, read_only=True) as (opened, record):
+        if not request.name:
+            return LogReport(None, record.logged_names())
+        return LogReport(last_log(record, request.name, opened))

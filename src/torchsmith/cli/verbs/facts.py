@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
-
-import msgspec
-
-from torchsmith.catalog.proof.checks import FactCheck, check_catalog, not_looked_at
+from torchsmith.api.options import JsonOption
+from torchsmith.api.proving import FactsDocument, FactsRequest, facts
 from torchsmith.cli.console import answer, err, exit_if, out, write
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith facts --offline"
 STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
 
 
-class FactsDocument(msgspec.Struct, frozen=True):
-    """Every fact that a tool can see, and how many of each kind no tool was asked about."""
-
-    checks: Sequence[FactCheck]
-    not_looked_at: Mapping[str, int]
-
-
-def run(
-    cuda: Annotated[list[str] | None, Option("Check this CUDA release; may be given again.")] = None,
-    offline: Annotated[bool, Option("Download nothing; use what is cached.")] = False,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-) -> None:
+def run(*, request: FactsRequest, json: JsonOption = False) -> None:
     """Prove the catalog: GPU targets against ptxas, flags against gcc, CPUs against archspec and LLVM.
 
     Each toolkit's ptxas comes from PyPI (some 35 MB) and is kept in the cache, and so does LLVM as the zig
     compiler has it (100 MB). What no tool was asked about is counted at the end. The exit code is 1 when a
     fact is wrong.
     """
-    from torchsmith.catalog.proof.readings import chosen_toolkits, read_tools
-    from torchsmith.workspace.load import open_workspace
-
-    catalog = open_workspace(workspace).catalog
-    toolkits = chosen_toolkits(catalog, cuda)
     with err().status("reading tools") as status:
-        readings = read_tools(
-            toolkits, download=not offline, watch=lambda what: status.update(f"asking {what}")
-        )
-        proved = FactsDocument(check_catalog(catalog, readings), not_looked_at(catalog))
+        proved = facts(request, lambda tool: status.update(f"asking {tool}"))
     answer(proved, _print_checks, as_json=json)
     exit_if(any(check.outcome == "wrong" for check in proved.checks))
 

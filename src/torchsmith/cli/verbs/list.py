@@ -7,24 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
-import msgspec
-
-from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm
+from torchsmith.api.fields import Option
+from torchsmith.api.listing import LeftOutDocument, LeftOutRow, ListRequest, cells_document, left_out_of
+from torchsmith.api.options import JsonOption
+from torchsmith.catalog import Catalog, Package
 from torchsmith.cli.console import Painted, columns, next_step, print_json, warn, write
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
-from torchsmith.cli.params import Option
 from torchsmith.edge.problem import Conflict
 from torchsmith.edge.words import counted, grouped
-from torchsmith.matrix import Cell, LeftOut, Matrix, pname
-from torchsmith.workspace.load import open_workspace
+from torchsmith.matrix import Cell, LeftOut, Matrix
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
 
 
 def run(
-    selectors: Selectors = None,
-    workspace: WorkspaceOption = None,
-    profile: ProfileOption = None,
+    *,
+    request: ListRequest,
     names: Annotated[bool, Option("Print one name a line.")] = False,
     left_out: Annotated[bool, Option("Print the cells that are left out, each with its reason.")] = False,
     json: JsonOption = False,
@@ -36,68 +33,22 @@ def run(
     """
     if names and (json or left_out):
         raise Conflict("--names prints names alone", hint="leave --json and --left-out out")
-    opened = open_workspace(workspace, profile)
-    matrix = opened.select(selectors or [])
+    opened, matrix = request.opened()
     if left_out:
-        packages = {cell.variant.package for cell in matrix.cells}
-        rows = [left for left in opened.matrix.left_out if left.variant.package in packages]
-        _print_left_out(rows, as_json=json)
+        _print_left_out(left_out_of(opened, matrix), as_json=json)
     elif names:
         sys.stdout.write("".join(f"{cell.name}\n" for cell in matrix.cells))
     elif json:
-        print_json(CellDocument([_row(cell, opened.catalog) for cell in matrix.cells]))
+        print_json(cells_document(matrix, opened.catalog))
     else:
         _print_grid(matrix, opened.catalog)
         if matrix.cells and opened.root is None:
             next_step("init", "builds", why="a workspace of your own, to change")
         elif matrix.cells and opened.root and not any(opened.root.glob("build-*")):
-            next_step("generate", workspace=workspace)
+            next_step("generate", workspace=request.workspace)
     if not matrix.cells and not left_out:
         warn("every cell is left out; torchsmith list --left-out says why")
         raise SystemExit(1)
-
-
-class CellRow(msgspec.Struct, frozen=True):
-    """A cell of the matrix."""
-
-    name: str
-    package: str
-    version: str
-    pname: str
-    python: PythonVersion
-    cuda: CudaVersion | None
-    sm: Sm | None
-    isa: str
-    system: str
-    line: str
-    warnings: list[str]
-
-
-class CellDocument(msgspec.Struct, frozen=True):
-    """The cells that were asked for."""
-
-    cells: list[CellRow]
-
-
-class LeftOutRow(msgspec.Struct, frozen=True):
-    """A cell that the matrix leaves out, and why."""
-
-    name: str
-    reasons: list[str]
-
-
-class LeftOutDocument(msgspec.Struct, frozen=True):
-    """The cells that were left out."""
-
-    left_out: list[LeftOutRow]
-
-
-def _row(cell: Cell, catalog: Catalog) -> CellRow:
-    variant, line = cell.variant, catalog.lines[cell.line]
-    package, version = variant.package.name, line.version_of(variant.package.name)
-    axes = (variant.python, variant.cuda, variant.sm, variant.isa, catalog.isas[variant.isa].platform)
-    warnings = [str(warning) for warning in cell.warnings]
-    return CellRow(cell.name, package, version, pname(variant, line), *axes, cell.line, warnings)
 
 
 def _print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:

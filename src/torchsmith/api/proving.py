@@ -1,0 +1,40 @@
+"""The catalog proved against tools that nobody here wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from torchsmith.api.fields import Option
+from torchsmith.api.options import WorkspaceOption
+from torchsmith.catalog.proof.checks import FactCheck, check_catalog, not_looked_at
+from torchsmith.workspace.load import open_workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactsRequest:
+    """Which toolkits' facts to prove."""
+
+    cuda: Annotated[tuple[str, ...], Option("Check this CUDA release.")] = ()
+    offline: Annotated[bool, Option("Download nothing; use what is cached.")] = False
+    workspace: WorkspaceOption = None
+
+
+class FactsDocument(msgspec.Struct, frozen=True):
+    """Every fact that a tool can see, and how many of each kind no tool was asked about."""
+
+    checks: Sequence[FactCheck]
+    not_looked_at: Mapping[str, int]
+
+
+def facts(request: FactsRequest, watch: Callable[[str], None] = lambda tool: None) -> FactsDocument:
+    """Ask ptxas, gcc, archspec and LLVM; `watch` is told which."""
+    from torchsmith.catalog.proof.readings import chosen_toolkits, read_tools
+
+    catalog = open_workspace(request.workspace).catalog
+    toolkits = chosen_toolkits(catalog, list(request.cuda) or None)
+    readings = read_tools(toolkits, download=not request.offline, watch=watch)
+    return FactsDocument(check_catalog(catalog, readings), not_looked_at(catalog))
