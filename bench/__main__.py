@@ -15,7 +15,18 @@ from rich.table import Table
 from bench.measure import Row, Timing
 
 # One module a capability; each has `rows()`.
-MODULES = ("startup", "generate", "evaluate", "host", "artifact", "auditing", "farm", "load", "page")
+MODULES = (
+    "startup",
+    "generate",
+    "evaluate",
+    "host",
+    "artifact",
+    "auditing",
+    "farm",
+    "load",
+    "page",
+    "growth",
+)
 FILE = Path("bench.json")
 
 
