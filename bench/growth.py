@@ -1,5 +1,5 @@
-"""What a recipe costs when there are many: CPU time of each verb at 105, 1,260 and some 4,500 recipes. The ratio
-of a row is what a recipe costs at the largest size against what it costs at the middle one."""
+"""What a recipe costs when there are many: CPU time of each verb at 105, 1,260 and some 4,500 recipes.
+The ratio of a row is what a recipe costs at the largest size against what it costs at the middle one."""
 
 from __future__ import annotations
 

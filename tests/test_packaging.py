@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
@@ -26,6 +27,18 @@ def test_no_folder_of_tests_is_passed_over(pytestconfig: pytest.Config) -> None:
     assert not [name for name in folders if any(fnmatch(name, pattern) for pattern in skipped)]
 
 
+def test_every_dependency_has_its_reason_on_the_page() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"]
+    asked = [
+        *project["dependencies"],
+        *(one for part in ("facts", "values", "host", "fleet", "docs") for one in optional[part]),
+    ]
+    names = {re.split(r"[<>=;\[ ]", one)[0] for one in asked}
+    page = (ROOT / "docs/dependencies.md").read_text()
+    assert names == set(re.findall(r"^\| ([a-z][a-z0-9-]+) \| (?!why)", page, re.MULTILINE))
+
+
 @pytest.mark.long
 def test_the_sdist_builds_the_wheel_and_the_wheel_has_every_file(tmp_path: Path) -> None:
     subprocess.run(
@@ -33,6 +46,9 @@ def test_the_sdist_builds_the_wheel_and_the_wheel_has_every_file(tmp_path: Path)
     )
     (wheel,) = tmp_path.glob("*.whl")
     (sdist,) = tmp_path.glob("*.tar.gz")
+    again = tmp_path / "again"
+    subprocess.run([sys.executable, "-m", "build", "--outdir", again, ROOT], check=True, capture_output=True)
+    assert [(again / one.name).read_bytes() == one.read_bytes() for one in (wheel, sdist)] == [True, True]
     assert wheel.name == f"torchsmith-{__version__}-py3-none-any.whl"
     held = set(zipfile.ZipFile(wheel).namelist())
     src = ROOT / "src"
