@@ -209,6 +209,8 @@ def summary(report: AuditReport) -> str:
     silenced = f" ({report.silenced} silenced)" if report.silenced else ""
     fixable = sum(one.fix is not None for one in report.findings)
     mend = f", {fixable} fixable with --fix" if fixable else ""
+    if report.searched and not report.concerned and not report.findings:
+        return _looked_at(report)
     said = ", ".join(parts) or "no problems found"
     return f"{_looked_at(report)}: {said}{mend}{silenced}"
 

@@ -583,6 +583,10 @@ def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect
     WARNING,
     sure=LIKELY,
     over="expression",
+    bad="""# pkgs/torchvision/default.nix
+{ buildPythonPackage, torch }: buildPythonPackage { pname = "torchaudio"; dependencies = [ torch ]; }""",
+    good="""# pkgs/torchvision/default.nix
+{ buildPythonPackage, torch }: buildPythonPackage { pname = "torchvision"; dependencies = [ torch ]; }""",
 )
 def folder_is_the_packages(subject: Subject) -> Iterator[Defect]:
     """A package function lies in a folder, or a file, of its own name: `pkgs/torchvision/default.nix` builds
