@@ -22,6 +22,7 @@ from torchsmith.edge.words import some_of
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.fetch import nixpkgs_address, tarball_hash
+from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.plan.impact import Effect, effects, write_recipes
 from torchsmith.plan.proposal import Proposal
@@ -51,6 +52,7 @@ class Move:
     torch: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
     hashes: Mapping[str, str] = field(default_factory=dict)  # of the nixpkgs that it has, by the pin's name
+    probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of the revision was asked
 
 
 def pairs_of(words: Sequence[str], **named: str) -> dict[str, str]:
@@ -102,6 +104,15 @@ def learnt(workspace: Path | None, move: Move, tarball: str = "") -> Move:
     return replace(move, sha256=told[""]) if move.rev else replace(move, hashes=told)
 
 
+def probed(move: Move, trees: Mapping[str, Path], catalog: Catalog) -> Move:
+    """The move with what a tree of its revision has, where one is given and the catalog does not know it."""
+    known = any(move.rev in (pin.rev, pin.name) for pin in catalog.pins.values())
+    tree = trees.get(move.rev) or trees.get("default")
+    if not move.rev or known or tree is None:
+        return move
+    return replace(move, probed=probe(find_nix(), tree, catalog))
+
+
 def _without_hash(workspace: Path | None, line: str) -> dict[str, str]:
     """The nixpkgs that cells of a line import and whose hash nobody states: revisions by the pin's name."""
     opened = open_workspace(workspace)
@@ -129,6 +140,15 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         builds = {name: _build(build, pin, catalog, shipped.get(name)) for name, build in moved.items()}
         if made:
             facts["pins"] = {pin: made}
+        if pin not in catalog.pins and move.probed:
+            native = move.probed.get("torch") == (move.torch or line.torch)
+            builds = {
+                name: one | {"fixes": _needed_fixes(moved[name], move.probed, catalog, native=native)}
+                for name, one in builds.items()
+                if name == "cpu" or name in move.probed.get("cudas", ())
+            }
+            if lacking := sorted(used - builds.keys()):
+                raise CannotBuild(f"nixpkgs {pin} has no CUDA {', '.join(lacking)}")
         if pin not in catalog.pins:
             facts |= fixes_follow(old, pin, catalog)
         elif lacking := [name for name in builds if name in used and not _has(catalog.pins[pin], name)]:
@@ -160,6 +180,17 @@ def _build(build: LineBuild, pin: str, catalog: Catalog, shipped: LineBuild | No
     return {"pin": pin, "fixes": fixes} if fixes != list(build.fixes) else {"pin": pin}
 
 
+def _needed_fixes(
+    build: LineBuild, probed: Mapping[str, Any], catalog: Catalog, *, native: bool
+) -> list[str]:
+    """Fixes at a nixpkgs that was asked: where its own torch is the release, none that replace its source,
+    and in its present shape none of torch's at all."""
+    gone = {*FROM_SOURCE, "find-cuda-toolkit-stub"} if native else set()
+    if native and probed.get("torch_shape") == "structured":
+        gone |= {name for name in build.fixes if catalog.fixes[name].packages}
+    return [name for name in build.fixes if name not in gone]
+
+
 def fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, FactTable]:
     """A pin that nobody looked at is taken to need what the old one needs."""
     bound = {fix.name: fix for fix in catalog.fixes.values() if old & set(fix.pins)}
@@ -176,6 +207,8 @@ def pin_of(old: str, move: Move, catalog: Catalog) -> tuple[str, FactTable]:
     if not REVISION.fullmatch(move.rev):
         hint = f"give 40 digits, or one of {', '.join(catalog.pins)}"
         raise Invalid(f"{move.rev!r} is no revision", hint=hint)
+    if move.probed:
+        return move.rev[:7], {"rev": move.rev, "sha256": move.sha256, **move.probed}
     return move.rev[:7], _new_pin(catalog.pins[old], move)
 
 

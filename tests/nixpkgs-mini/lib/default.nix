@@ -142,7 +142,7 @@ rec {
       in
       if isAttrs result then
         result
-        // { override = new: makeOverridable f (changed new); }
+        // { override = mirror (new: makeOverridable f (changed new)); }
         // optionalAttrs (result ? overrideAttrs) { overrideAttrs = g: overrideResult (x: x.overrideAttrs g); }
         // optionalAttrs (result ? overridePythonAttrs) { overridePythonAttrs = g: overrideResult (x: x.overridePythonAttrs g); }
       else if isFunction result then

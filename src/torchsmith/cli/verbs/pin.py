@@ -9,12 +9,12 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.cli.console import exit_if, next_step, print_json, say_recovered, tell, write
-from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation
+from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation, read_trees
 from torchsmith.cli.options import JsonOption, PairOptions, TarballHashOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.params import Argument, Option
 from torchsmith.edge.words import counted
 from torchsmith.plan.impact import Effect, summary
-from torchsmith.plan.pin import Move, carry_out, evaluated, learnt, propose
+from torchsmith.plan.pin import Move, carry_out, evaluated, learnt, probed, propose
 from torchsmith.plan.proposal import Proposal
 from torchsmith.workspace.change import Change
 
@@ -53,7 +53,9 @@ def run(
     The move is written into the workspace's own catalog, pairs and hashes that are known with it; hashes
     that are not known are left empty and listed, for the first build to tell. With [bold]--learn[/bold] the
     hash of the nixpkgs tarball is learnt from a download, of the new revision or of those that the line has;
-    with [bold]--eval[/bold] Nix says what changes, derivation by derivation.
+    with [bold]--eval[/bold] Nix says what changes, derivation by derivation. A tree given with
+    [bold]--nixpkgs[/bold] is asked for its releases, CUDA sets, Pythons and the shape of its torch; without
+    one a new revision is taken to be as the old, and marked so.
     """
     from torchsmith.workspace.load import open_workspace
 
@@ -61,6 +63,10 @@ def run(
     if learn:
         move = learnt(workspace, move, tarball)
     asked = NixOptions(nixpkgs)
+    if nixpkgs:
+        move = probed(move, read_trees(nixpkgs), open_workspace(workspace).catalog)
+        if move.probed:
+            tell(_learnt_words(move.probed))
     ask = evaluation(asked, workspace=open_workspace(workspace))[1] if evaluate else None
     if writing.dry_run:
         proposal = propose(workspace, move, adopt=writing.adopt)
@@ -85,6 +91,12 @@ def run(
     if not writing.dry_run:
         unknown = proposal.to_learn and not learn
         next_step("fix-hashes" if unknown else "eval", workspace=workspace, nixpkgs=nixpkgs)
+
+
+def _learnt_words(facts: Mapping[str, object]) -> str:
+    """What a tree told, in a line."""
+    cudas, pythons = (", ".join(map(str, facts.get(name) or ())) for name in ("cudas", "pythons"))  # type: ignore[call-overload]
+    return f"{facts['source']}: torch {facts.get('torch')}, CUDA {cudas}, Python {pythons}"
 
 
 def _blocked(proposal: Proposal) -> list[Change]:
