@@ -1,4 +1,4 @@
-"""The rooms of the house import only what the plan lets them (docs/design.md)."""
+"""Packages import only what the table in docs/design.md lets them."""
 
 from __future__ import annotations
 
