@@ -259,7 +259,8 @@ def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
         library.blas = blas_of(elf, library.links)
     if names.gpu_code in library.name:
         library.magma = provided(elf, library.links, known().magma)
-    library.origins = origins_of(elf, library.containers) if library.containers else {}
+    if spaces is not None and library.containers:
+        library.origins = origins_of(elf, library.containers)
     if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
         library.cpu = cpu_code(elf, library.name, spaces, cuda=bool(library.containers))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable
+from functools import cache
+from itertools import accumulate
 
 from torchsmith.artifact.calls import loaded_addresses
 from torchsmith.artifact.elf import FILE, FUNCTION, SYMBOL, SYMTAB, Elf
@@ -27,23 +28,36 @@ def origins_of(elf: Elf, containers: Iterable[Container]) -> dict[int, str]:
     if table is None or section is None:
         return {}
     strings = elf.strings_of(table)
-    if not any(re.search(provider.symbol.encode(), strings) for provider in known().linked_in.values()):
-        return {}
     data = elf.bytes_of(table)
     wrappers, functions = _units(data[: len(data) - len(data) % SYMBOL.size], strings)
     functions.sort()
     addresses = [address for address, _ in functions]
+    sums = {
+        title: list(accumulate((bool(pattern.search(name)) for _, name in functions), initial=0))
+        for title, pattern in _patterns().items()
+    }
+    if not any(sums[title][-1] for title in known().linked_in):
+        return {}
     holds = loaded_addresses(elf)
     offsets = {container.offset for container in containers if container.section == LAUNCHED}
     found: dict[int, str] = {}
     for wrapper, places in wrappers:
         offset = holds.get(wrapper + DATA_AT, -1) - section.address
-        if offset in offsets and places:
-            first, last = bisect_left(addresses, min(places)), bisect_left(addresses, max(places) + 1)
-            origin = _origin(name for _, name in functions[max(first - BESIDE, 0) : last + BESIDE])
-            if origin:
-                found[offset] = origin
+        if offset not in offsets or not places:
+            continue
+        first = max(bisect_left(addresses, min(places)) - BESIDE, 0)
+        last = min(bisect_left(addresses, max(places) + 1) + BESIDE, len(addresses))
+        counts = {title: totals[last] - totals[first] for title, totals in sums.items()}
+        title = max(known().linked_in, key=counts.__getitem__)
+        if counts[title] > counts[""]:  # more than torch's own
+            found[offset] = title
     return found
+
+
+@cache
+def _patterns() -> dict[str, re.Pattern[bytes]]:
+    """Names of functions by the library that they are of; torch itself has none."""
+    return {"": OWN} | {title: re.compile(it.symbol.encode()) for title, it in known().linked_in.items()}
 
 
 def _units(table: bytes, strings: bytes) -> tuple[list[tuple[int, list[int]]], list[tuple[int, bytes]]]:
@@ -68,15 +82,3 @@ def _units(table: bytes, strings: bytes) -> tuple[list[tuple[int, list[int]]], l
     if wrapper >= 0:
         wrappers.append((wrapper, places))
     return wrappers, functions
-
-
-def _origin(names: Iterable[bytes]) -> str:
-    """The linked-in library that functions are of; empty where more are torch's own, or none tells."""
-    counts: Counter[str] = Counter()
-    for name in names:
-        if OWN.search(name):
-            counts[""] += 1
-        for title, provider in known().linked_in.items():
-            counts[title] += bool(re.search(provider.symbol.encode(), name))
-    title = max(known().linked_in, key=counts.__getitem__)
-    return title if counts[title] > counts[""] else ""
