@@ -47,7 +47,7 @@ def read_environment(text: str, source: str = "collect_env") -> HostFacts:
         glibc=said(first.get("libc version", "").removeprefix("glibc-").replace("N/A", ""), source),
         driver=driver_said(re.split(r"[\s,;]", drivers[0])[0], source, notes) if drivers else None,
         others=said((others,) if others else ("an AMD GPU",) if rocm else (), source),
-        gpus=_gpus(first, text, models, source),
+        gpus=_gpus(models, source),
         cpu_name=said(_windows_cpu(pairs), source),
         notes=tuple(notes),
     )
@@ -72,18 +72,11 @@ def _system(first: dict[str, str]) -> str:
     return system_of_machine(machine[1]) if machine else ""
 
 
-def _gpus(first: dict[str, str], text: str, models: str, source: str) -> Fact[tuple[GpuFacts, ...]] | None:
-    """A GPU in the form without a number, or one that works and is not named."""
-    if (
-        models
-        and not _NOTHING.match(models)
-        and not re.match(r"GPU ?\d", models)
-        and not re.search(_OTHERS, models)
-    ):
-        return Fact((GpuFacts(name=Fact(models, source)),), source)
-    if models.lower() == "no cuda" and first.get("is cuda available", "").lower() == "false":
-        return None  # a torch without CUDA says nothing of the machine
-    return None
+def _gpus(models: str, source: str) -> Fact[tuple[GpuFacts, ...]] | None:
+    """A GPU in the form without a number."""
+    if not models or _NOTHING.match(models) or re.match(r"GPU ?\d", models) or re.search(_OTHERS, models):
+        return None
+    return Fact((GpuFacts(name=Fact(models, source)),), source)
 
 
 def _windows_cpu(pairs: list[tuple[str, str]]) -> str:

@@ -120,6 +120,8 @@ def _machine(pick: Pick, catalog: Catalog) -> str:
     isas = known_isas(host.features, host.system, catalog)
     if host.features is None:
         words.append("CPU unknown")
+    elif not isas and (host.cut or host.system is None):
+        words.append("CPU known in part")
     else:
         words.append(f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here")
     words.append(", ".join(counted) or ("no NVIDIA GPU" if facts.gpus else "GPUs unknown"))
