@@ -10,6 +10,7 @@ from tests.nix.conftest import MINI
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import Nix
+from torchsmith.plan.line import NewLine, propose_line
 from torchsmith.plan.pin import Move, propose
 from torchsmith.workspace.run import GenerateRequest, generate
 
@@ -59,3 +60,15 @@ def test_a_line_moves_to_what_a_tree_has_and_needs_no_fix_of_its_own_release(
     assert "torch-source" in build.fixes
     native = propose(tmp_path, Move("2.10", REV, probed=facts | {"torch": "2.10.0"})).after.catalog
     assert native.lines["2.10"].cuda["13.0"].fixes == ("cuda-package-set",)
+
+
+def test_a_line_is_added_from_what_a_tree_has(tmp_path: Path, nix: Nix) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    facts = probe(nix, MINI / "at-2026-11", builtin_catalog())
+    pairs = {name: facts[name] for name in ("torchvision", "torchaudio")}
+    new = NewLine("2.14", "2.10", "2.14.1", REV, versions=pairs, probed=facts)
+    line = propose_line(tmp_path, new).after.catalog.lines["2.14"]
+    assert (line.torch, line.versions["torchaudio"]) == ("2.14.1", "2.11.0")
+    assert line.cuda["13.0"].fixes == ("cuda-package-set",)
+    assert line.cpu is not None
+    assert line.cpu.fixes == ()

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Line, LineBuild, builtin_catalog
 from torchsmith.catalog.facts import CLAIM
@@ -20,6 +22,7 @@ from torchsmith.plan.pin import (
     bring_source,
     fixes_follow,
     laid_over,
+    needed_fixes,
     pin_of,
     release_of,
     to_learn,
@@ -42,6 +45,7 @@ class NewLine:
     rev: str = ""
     sha256: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
+    probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of `rev` was asked
 
 
 class LineRow(msgspec.Struct, frozen=True):
@@ -103,7 +107,7 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
     like = find_line(catalog, new.like)
     if not like.torch or like.flavor:
         raise Invalid(f"line {like.name} is no torch release that another could be built like")
-    move = Move(like.name, new.rev, new.sha256, new.torch, new.versions)
+    move = Move(like.name, new.rev, new.sha256, new.torch, new.versions, probed=new.probed)
     known = next((one for one in catalog.lines.values() if one.torch == new.torch), None)
     entry: FactTable = {
         **release_of(like, move, catalog),
@@ -123,6 +127,14 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
         facts |= {"pins": {pin: made}} if made else {}
         if pin not in catalog.pins:
             facts |= fixes_follow({old}, pin, catalog)
+    if new.probed:
+        has = ("cpu", *new.probed.get("cudas", ()))
+        native = new.probed.get("torch") == new.torch
+        builds = {
+            name: replace(build, fixes=tuple(needed_fixes(build, new.probed, catalog, native=native)))
+            for name, build in builds.items()
+            if name in has
+        }
     told = {name: _build(build, pin) for name, build in builds.items()}
     entry |= {"cpu": told.pop("cpu")} if "cpu" in told else {}
     entry |= {"cuda": told}

@@ -143,7 +143,7 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         if pin not in catalog.pins and move.probed:
             native = move.probed.get("torch") == (move.torch or line.torch)
             builds = {
-                name: one | {"fixes": _needed_fixes(moved[name], move.probed, catalog, native=native)}
+                name: one | {"fixes": needed_fixes(moved[name], move.probed, catalog, native=native)}
                 for name, one in builds.items()
                 if name == "cpu" or name in move.probed.get("cudas", ())
             }
@@ -180,9 +180,7 @@ def _build(build: LineBuild, pin: str, catalog: Catalog, shipped: LineBuild | No
     return {"pin": pin, "fixes": fixes} if fixes != list(build.fixes) else {"pin": pin}
 
 
-def _needed_fixes(
-    build: LineBuild, probed: Mapping[str, Any], catalog: Catalog, *, native: bool
-) -> list[str]:
+def needed_fixes(build: LineBuild, probed: Mapping[str, Any], catalog: Catalog, *, native: bool) -> list[str]:
     """Fixes at a nixpkgs that was asked: where its own torch is the release, none that replace its source,
     and in its present shape none of torch's at all."""
     gone = {*FROM_SOURCE, "find-cuda-toolkit-stub"} if native else set()
