@@ -8,7 +8,7 @@ import pytest
 
 from tests.artifact import toolkit
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.fatbin import Container, containers_of
+from torchsmith.artifact.fatbin import Container, containers_of, containers_of_file
 from torchsmith.artifact.source import open_file
 from torchsmith.catalog import GpuTarget
 
@@ -49,6 +49,17 @@ def test_every_target_and_form_is_read_as_cuobjdump_lists_it(
     asked = [("cubin" if image.kind == "elf" else "ptx", image.target) for image in images]
     assert [(entry.kind, entry.target) for entry in found[0].entries] == asked
     assert toolkit.listed(found) == toolkit.cuobjdump(tmp_path / "all.so")
+
+
+def test_a_cubin_in_a_file_of_its_own_is_read_for_what_ptxas_was_told(images: list[toolkit.Image]) -> None:
+    found = {}
+    for image in images:
+        if image.kind == "elf":
+            with open_file(image.file) as source:
+                (container,) = containers_of_file(source, "kernel.cubin")
+            found[image.target] = container.entries[0].target
+    assert len(found) > 20
+    assert {target: read for target, read in found.items() if read != target} == {}
 
 
 def test_several_containers_in_both_sections_are_told_apart(

@@ -44,8 +44,8 @@ def archive_of(*members: bytes) -> bytes:
     return data
 
 
-def cubin(layout: int, flags: int) -> bytes:
-    head = bytearray(elves.Library(machine=190).build())
+def cubin(layout: int, flags: int, note: bytes = b"") -> bytes:
+    head = bytearray(elves.Library([elves.Part(".note.nv.tkinfo", note)], machine=190).build())
     head[8] = layout
     struct.pack_into("<I", head, 48, flags)
     return bytes(head)
@@ -63,7 +63,7 @@ def test_a_package_s_own_libraries_are_listed_where_auditwheel_moved_them(tmp_pa
 def test_gpu_code_in_static_libraries_and_files_of_its_own_is_listed(tmp_path: Path) -> None:
     members: dict[str, bytes | str] = {
         "lib/libcudadevrt.a": archive_of(b"/ symbols", GPU, GPU),
-        "cubins/new.cubin": cubin(8, 100 << 8 | 0x8),
+        "cubins/new.cubin": cubin(8, 100 << 8 | 2, b"-arch sm_100a -m 64"),
         "cubins/old.cubin": cubin(7, 0x500 | 86),
         "lib/libscript.a": "INPUT(other.a)",
     }

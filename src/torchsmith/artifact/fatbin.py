@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -76,6 +77,8 @@ AR_MAGIC, AR_HEADER = b"!<arch>\n", 60
 CUBIN_MACHINE = 190
 CUBIN_FLAGS = 48  # where an ELF header keeps them
 MOST_MEMBERS = 100_000
+COMPILED_FOR = re.compile(rb"-arch[ =]sm_(\d{2,3})([af]?)")  # how ptxas was called
+MOST_CUBIN = 16 << 20
 
 
 def containers_of_file(source: FileSlice, name: str) -> Iterator[Container]:
@@ -110,16 +113,17 @@ def _members(source: FileSlice) -> Iterator[FileSlice]:
 
 
 def _cubin(source: FileSlice) -> Container:
-    """A file that is one cubin: its ELF header names the target, in another place since CUDA 13."""
+    """A file that is one cubin: its header names the target, in another place since CUDA 13, and a note how
+    ptxas was called, so its form."""
     head = source.read(0, min(64, source.size))
     if len(head) < 64 or head[:4] != b"\x7fELF" or int.from_bytes(head[18:20], "little") != CUBIN_MACHINE:
         raise Damaged("not a cubin")
     flags = int.from_bytes(head[CUBIN_FLAGS : CUBIN_FLAGS + 4], "little")
-    newer = head[8] >= 8  # the version of its layout
-    arch = flags >> 8 & 0xFF if newer else flags & 0xFF
-    exact = flags & (0x8 if newer else 0x800)
-    entry = FatbinEntry(CodeKind.CUBIN, _target(arch, EXACT if exact else 0), source.size)
-    return Container(UNNAMED, 0, (entry,))
+    arch = flags >> 8 & 0xFF if head[8] >= 8 else flags & 0xFF  # by the version of its layout
+    stated = COMPILED_FOR.search(source.read(0, min(source.size, MOST_CUBIN)))
+    form = stated[2] if stated and int(stated[1]) == arch else b""
+    target = _target(arch, {b"a": EXACT, b"f": FAMILY}.get(form, 0))
+    return Container(UNNAMED, 0, (FatbinEntry(CodeKind.CUBIN, target, source.size),))
 
 
 def _names_its_parts(elf: Elf) -> bool:
