@@ -111,6 +111,14 @@ def test_jobs_run_side_by_side_within_memory_and_after_what_they_need(tmp_path: 
     assert {row.state for row in record.jobs(1)} == {"done"}
 
 
+def test_a_mistake_of_ours_in_a_look_at_a_build_ends_the_run_and_does_not_hang_it(tmp_path: Path) -> None:
+    def look(name: str, path: str) -> None:
+        raise ValueError(f"cannot read {path}")
+
+    with pytest.raises(ValueError, match="cannot read"):
+        go([job("a")], tmp_path, Scripted(), look=look)
+
+
 def test_a_compiler_out_of_memory_is_tried_again_with_half_the_cores(tmp_path: Path) -> None:
     backend = Scripted(lambda job, attempt, cores: OOM if cores > 2 else "")
     finished, _, events = go([job("a")], tmp_path, backend)

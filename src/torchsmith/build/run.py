@@ -108,7 +108,9 @@ class Run:
         self.wrong: dict[str, str] = {}
         self.following = 0
         self.builds: queue.SimpleQueue[tuple[Job, Sequence[str]] | None] = queue.SimpleQueue()
-        self.events: queue.SimpleQueue[Event | Tick | Afterwards | tuple[Job, Outcome | BaseException]]
+        self.events: queue.SimpleQueue[
+            Event | Tick | Afterwards | Exception | tuple[Job, Outcome | BaseException]
+        ]
         self.events = queue.SimpleQueue()
 
     def go(self) -> RunSummary:
@@ -185,6 +187,8 @@ class Run:
             if isinstance(item, Afterwards):
                 self.following -= 1
                 self._followed(item)
+            elif isinstance(item, Exception):
+                raise item
             elif isinstance(item, tuple):
                 self._ended(*item)
             else:
@@ -272,7 +276,10 @@ class Run:
 
     def _follow(self) -> None:
         while self.after is not None and (built := self.builds.get()) is not None:
-            self.events.put(self.after.of(*built))
+            try:
+                self.events.put(self.after.of(*built))
+            except Exception as error:  # else the run would wait for this look for ever
+                self.events.put(error)
 
     def _followed(self, done: Afterwards) -> None:
         for verdict in done.verdicts:
