@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.audit import run as audit_run
 from torchsmith.audit.finding import Finding, Severity, fixed
 from torchsmith.audit.rule import Rule, all_rules, wanted_by
 from torchsmith.audit.run import AuditReport, AuditRequest, audit
@@ -190,3 +191,18 @@ def test_rules_ask_for_what_a_recipe_can_tell() -> None:
     for one in all_rules():
         if one.over in ("recipe", "expression") or one.depth == "values":
             assert set(wanted_by(one.check)) <= more | FACTS.keys(), one.id
+
+
+def test_only_files_with_a_word_of_torch_or_cuda_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        (tmp_path / f"hello{number}.nix").write_text(HELLO)
+    (tmp_path / "overlay.nix").write_text("final: prev: { torch = prev.torch; }")
+    parsed: list[Path] = []
+    real = audit_run.read_recipe
+    monkeypatch.setattr(
+        audit_run, "read_recipe", lambda path, **more: parsed.append(path) or real(path, **more)
+    )
+    assert audit(AuditRequest((tmp_path,), jobs=1)).searched == 41
+    assert [path.name for path in parsed] == ["overlay.nix"]

@@ -248,7 +248,11 @@ class _Reader:
         read = [(path, self.recipe(path, root)) for path in files]
         if not self.search:
             return tuple(recipe for _, recipe in read), ()
-        named = {path: one for path, one in read if PKGS in path.absolute().as_posix() or one.variant}
+        named = {
+            path: one
+            for path, one in read
+            if PKGS in path.absolute().as_posix() or ("-python" in one.name and one.variant)
+        }
         return tuple(named.values()), tuple(path for path in files if path not in named)
 
     def recipe(self, path: Path, root: Path, known: bool = True) -> RecipeFile:

@@ -254,7 +254,8 @@ def one_vendor_at_a_time(subject: Subject, package_set: PackageSet) -> Iterator[
     if all((said := config.get(name)) and said.value is True for name in ("cudaSupport", "rocmSupport")):
         words = "config asks for cudaSupport and rocmSupport: torch is broken"
         yield Defect(words, config["rocmSupport"].span, severity=WARNING)
-    for change in package_set.changes:
+    vendors = {"cudaSupport", "rocmSupport"}
+    for change in (one for one in package_set.changes if vendors & one.texts.keys()):
         told = {name: said.value for name, said in change.arguments.items()}
         targets = change.arguments.get("gpuTargets")
         listed = targets.value if targets and isinstance(targets.value, list) else []

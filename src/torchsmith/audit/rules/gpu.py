@@ -267,7 +267,8 @@ def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
     pins = [subject.said_pin] if subject.said_pin else list(subject.catalog.pins.values())
     known = {name for pin in pins for name in pin.torch_switches}
     sure = None if subject.said_pin else LIKELY
-    for told in subject.passed_to("torch", "pytorch") if known else ():
+    used = {name for name in subject.body.syntax.identifiers if name.endswith("Support")} - known
+    for told in subject.passed_to("torch", "pytorch") if known and used else ():
         for name, said in told.arguments.items():
             if name.endswith("Support") and name not in known:
                 hint = f"it takes {', '.join(sorted(known))}"

@@ -7,9 +7,9 @@ nixpkgs that it stands in, else its overlay, else the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from torchsmith.catalog.axes import CudaVersion
@@ -55,11 +55,16 @@ class ChangedPackage:
     package: str
     root: str  # where the package is taken from: `prev`, `pkgs`
     kind: OverrideKind
-    arguments: Mapping[str, Said[Value]]
+    read: Callable[[], Mapping[str, Said[Value]]]
     texts: Mapping[str, str]
     old: str  # the name of what was there before, where its function has one
     span: Span
     node: Node
+
+    @cached_property
+    def arguments(self) -> Mapping[str, Said[Value]]:
+        """What it passes, read when somebody asks: a file may override hundreds of other packages."""
+        return self.read()
 
     @cached_property
     def cuda(self) -> CudaSet | None:
@@ -238,7 +243,7 @@ class _ExpressionReader:
                 package=package,
                 root=root,
                 kind=kind,
-                arguments=self.recipe.fields(body),
+                read=partial(self.recipe.fields, body),
                 texts=dict(self._texts(body)),
                 old=self._old(argument),
                 span=self.syntax.span(node),
