@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.audit import run as audit_run
 from torchsmith.audit.finding import Finding, Severity, fixed
 from torchsmith.audit.rule import Rule, all_rules, wanted_by
 from torchsmith.audit.run import AuditReport, AuditRequest, audit
 from torchsmith.audit.subject import FACTS, Subject
 from torchsmith.edge.process import find, run
 from torchsmith.nix.embedded import NoValues, Values
-from torchsmith.recipe.read import PackageSet
+from torchsmith.recipe.read import PackageSet, Recipe, read_recipe
+from torchsmith.recipe.read.open import Asker
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 HELLO = '{ stdenv }: stdenv.mkDerivation { name = "hello"; }\n'
@@ -199,10 +199,12 @@ def test_only_files_with_a_word_of_torch_or_cuda_are_parsed(
     for number in range(40):
         (tmp_path / f"hello{number}.nix").write_text(HELLO)
     (tmp_path / "overlay.nix").write_text("final: prev: { torch = prev.torch; }")
-    parsed: list[Path] = []
-    real = audit_run.read_recipe
-    monkeypatch.setattr(
-        audit_run, "read_recipe", lambda path, **more: parsed.append(path) or real(path, **more)
-    )
+    parsed: list[str] = []
+
+    def read(path: Path, **more: Asker) -> Recipe:
+        parsed.append(path.name)
+        return read_recipe(path, **more)
+
+    monkeypatch.setattr("torchsmith.audit.run.read_recipe", read)
     assert audit(AuditRequest((tmp_path,), jobs=1)).searched == 41
-    assert [path.name for path in parsed] == ["overlay.nix"]
+    assert parsed == ["overlay.nix"]
