@@ -92,7 +92,8 @@ def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
     """That no part is missing without which the package cannot be imported; and what it is, if not ours."""
     if not seen.known:
         names = " and ".join(f"{name} {release}" for name, release in seen.foreign.items()) or "this"
-        yield Check("package", "note", f"{names} is listed, not judged: no package of the catalog")
+        what = "" if seen.libraries else ", and it holds no compiled code"
+        yield Check("package", "note", f"{names} is listed, not judged: no package of the catalog{what}")
         return
     torch = next((package for package in seen.versions if package.is_torch), None)
     if seen.kind == "library" or torch is None or (variant and not variant.package.is_torch):

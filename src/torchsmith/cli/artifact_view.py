@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 import msgspec
 from rich.table import Table
@@ -13,6 +14,7 @@ from torchsmith.artifact.report import Comparison, KindRow, Report
 from torchsmith.cli.console import columns, out, paint, plain_table, write
 from torchsmith.edge.process import find, run
 
+MOST_LIBRARIES = 40  # rows; JSON has all
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}
 WAYS = {
     "native": "run natively",
@@ -38,8 +40,10 @@ def print_report(report: Report) -> None:
         console.print(_gpu_table(report))
     if len(report.gpu_by_library) > 1:
         libraries = plain_table("library", "GPU code", wrapped=("GPU code",))
-        for name, words in report.gpu_by_library.items():
+        for name, words in islice(report.gpu_by_library.items(), MOST_LIBRARIES):
             libraries.add_row(name, ", ".join(words))
+        if (more := len(report.gpu_by_library) - MOST_LIBRARIES) > 0:
+            libraries.add_row(f"and {more} more", "")
         console.print(libraries)
     print_checks(_demangled(report.checks))
     write(*_verdict(report))
