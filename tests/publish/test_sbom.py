@@ -9,6 +9,7 @@ import pytest
 
 from tests.build.conftest import Place, nix_variables
 from tests.cli.conftest import Call
+from torchsmith.publish.sbom import CUDA_TERMS
 
 pytestmark = pytest.mark.needs("nix")
 EULA = "CUDA Toolkit End User License Agreement (EULA)"
@@ -60,6 +61,9 @@ def test_people_read_the_terms_that_are_not_free_first(place: Place, call: Call)
     assert "redistributed" in lines[0]
     assert lines[1].strip().startswith("https://docs.nvidia.com/cuda/eula")
     assert any("cudnn 9.13.0" in line for line in lines)
+    assert CUDA_TERMS in " ".join(said.err.split())
+    told = bill(call, place, place.torch)["metadata"]["properties"]  # type: ignore[index]
+    assert {"name": "torchsmith:cuda_terms", "value": CUDA_TERMS} in told
 
 
 @pytest.mark.usefixtures("nix_here")

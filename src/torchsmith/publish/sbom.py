@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
@@ -15,6 +16,11 @@ from torchsmith.nix.graph import Inventory
 from torchsmith.nix.worker import Component, License
 
 UNKNOWN = License(full_name="no licence stated")
+# NVIDIA's CUDA EULA, section 1.1 and Attachment A; cuDNN's and others of its libraries have their own.
+CUDA_TERMS = (
+    "CUDA's EULA lets you hand on the runtime and math libraries that its Attachment A names, as part of an"
+    " application and under its terms; not the compiler, the driver or the toolkit as such"
+)
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -116,6 +122,11 @@ def terms(inventory: Inventory) -> list[Terms]:
     return sorted(listed, key=lambda one: (not one.bound, -len(one.packages), one.license.title))
 
 
+def holds_cuda(listed: Sequence[Terms]) -> bool:
+    """Whether NVIDIA's terms are among them."""
+    return any("cuda" in one.license.title.lower() for one in listed)
+
+
 def cyclonedx(inventory: Inventory, title: str) -> Bom:
     """The document. It holds no clock: the same derivations give the same bytes."""
     roots = dict(inventory.roots)
@@ -132,7 +143,10 @@ def cyclonedx(inventory: Inventory, title: str) -> Bom:
         metadata=Metadata(
             Tools([BomComponent("application", "torchsmith", "torchsmith", __version__)]),
             about,
-            [Named("torchsmith:basis", basis)],
+            [
+                Named("torchsmith:basis", basis),
+                *([Named("torchsmith:cuda_terms", CUDA_TERMS)] if holds_cuda(terms(inventory)) else []),
+            ],
         ),
         components=packages,
         dependencies=[

@@ -11,6 +11,7 @@ from torchsmith.api.building import PublishRequest, publish
 from torchsmith.cli.console import answer, exit_if, next_step, paint, say_recovered, tell, write
 from torchsmith.cli.options import JsonOption
 from torchsmith.publish.publish import PublishedRow
+from torchsmith.publish.sbom import CUDA_TERMS
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
@@ -49,6 +50,8 @@ def _print_rows(document: PublishDocument) -> None:
         write(f"{standing}{row.org}/{row.name}{paint(words, 'dim')}")
     counts = Counter(row.standing for row in document.packages)
     write(", ".join(f"{count} {standing}" for standing, count in counts.items()) or "nothing to publish")
+    if any("-cuda" in row.name for row in document.packages if row.standing.endswith("published")):
+        tell(CUDA_TERMS)
     if counts["published"]:
         tell(
             "builds stay in the store while .torchsmith/results links them, and in a cache (build --cache)"

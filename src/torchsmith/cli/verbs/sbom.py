@@ -7,7 +7,7 @@ from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_rec
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.edge.words import counted, some_of
 from torchsmith.nix.graph import Inventory, take_stock
-from torchsmith.publish.sbom import Terms, cyclonedx, terms
+from torchsmith.publish.sbom import CUDA_TERMS, Terms, cyclonedx, holds_cuda, terms
 
 NAMED = 6  # packages under a free licence that are named; the rest is counted
 EXAMPLE = (
@@ -51,6 +51,8 @@ def _print_terms(inventory: Inventory, title: str) -> None:
     basis = "what the results in the store hold" if inventory.built else "inputs by evaluation, nothing built"
     sums = f"{counted(packages, 'package')}, {counted(len(listed), 'licence')}"
     tell(f"{title}: {sums}, {bound} of them not free ({basis})")
+    if holds_cuda(listed):
+        warn(CUDA_TERMS)
     if bound:
         warn("read terms that are not free before you hand on a result or an image; --json has every package")
 
