@@ -170,7 +170,7 @@ class Tally:
 
 
 @dataclass
-class Block:
+class CodeBlock:
     """Functions that were compiled together: a unit, or where no unit is named, neighbours."""
 
     unit: str
@@ -185,7 +185,7 @@ class CpuCode:
     stripped: bool
     complete: bool  # every function was looked at
     groups: dict[CodeGroup, Tally]
-    blocks: list[Block]  # of the groups that should have the flags
+    blocks: list[CodeBlock]  # of the groups that should have the flags
     halves_told: bool  # host halves of CUDA units, where there are any, are told from the rest
     for_size: bool  # compiled to be small, which shows few instructions of any set
     dispatched: tuple[str, ...]  # capabilities seen
@@ -372,19 +372,19 @@ class _Reading:
         where = (self.library, self.functions.name(row), self.unit(index), use.offset)
         return Sighting(feature, self.elf.machine, *where, use.code.hex(" "), row.address)
 
-    def _blocks(self) -> list[Block]:
-        by_unit: dict[int, Block] = {}
-        windows = [Block("")]
+    def _blocks(self) -> list[CodeBlock]:
+        by_unit: dict[int, CodeBlock] = {}
+        windows = [CodeBlock("")]
         for index, needs in enumerate(self.needs):
             if self.group[index] not in FLAGGED or not needs:
                 continue
             first, last = self.spans[index]
             if first == last >= 0:
-                by_unit.setdefault(first, Block(self.functions.units[first])).having.update(needs)
+                by_unit.setdefault(first, CodeBlock(self.functions.units[first])).having.update(needs)
             else:
                 windows[-1].having.update(needs)
                 if windows[-1].having[self.facts.modern] >= WINDOW:
-                    windows.append(Block(""))
+                    windows.append(CodeBlock(""))
         return [block for block in (*by_unit.values(), *windows) if block.having]
 
     def _for_size(self) -> bool:

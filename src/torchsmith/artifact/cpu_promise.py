@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status
-from torchsmith.artifact.cpu import FLAGGED, JUDGED, Block, CodeGroup, CpuCode, Sighting, Tally
+from torchsmith.artifact.cpu import FLAGGED, JUDGED, CodeBlock, CodeGroup, CpuCode, Sighting, Tally
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import InstructionFacts, Level, closure, facts
 from torchsmith.artifact.identity import StatedFlags, stated
@@ -45,7 +45,7 @@ class Combined:
     libraries: dict[str, CpuCode]
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[CodeBlock]:
         return [block for cpu in self.libraries.values() for block in cpu.blocks]
 
     @property
@@ -189,17 +189,17 @@ def _status(
     return ("wrong" if silent > most else "unjudged"), text
 
 
-def _named(blocks: Sequence[Block], modern: str) -> bool:
+def _named(blocks: Sequence[CodeBlock], modern: str) -> bool:
     """Whether most functions stand in units that have a name."""
     named = sum(block.having[modern] for block in blocks if block.unit)
     return 2 * named > sum(block.having[modern] for block in blocks)
 
 
-def _lacks_flags(block: Block, known: InstructionFacts) -> bool:
+def _lacks_flags(block: CodeBlock, known: InstructionFacts) -> bool:
     return bool(block.unit) and not block.having[known.modern] and block.having[known.legacy] >= A_UNIT
 
 
-def silent_share(blocks: Sequence[Block], level: Level, modern: str) -> float:
+def silent_share(blocks: Sequence[CodeBlock], level: Level, modern: str) -> float:
     """The share of functions with vector code in units that show nothing of a level, less what is expected:
     of units in which each function shows it with the usual frequency, small ones may show nothing."""
     total = sum(block.having[modern] for block in blocks)

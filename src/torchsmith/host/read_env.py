@@ -55,7 +55,7 @@ def read_environment(text: str, source: str = "collect_env") -> HostFacts:
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
-        found = re.match(r"\s*([A-Za-z][\w /.()-]{1,50}?)\s*[:：=](?!//)\s*(.*?)\s*$", line)
+        found = re.fullmatch(r"\s*([A-Za-z][\w /.()-]{1,50}?)\s*[:：=](?!//)\s*(.*?)\s*", line)
         if found:
             yield found[1].lower(), found[2]
 
