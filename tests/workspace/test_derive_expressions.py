@@ -70,6 +70,13 @@ def test_a_cell_that_cannot_be_is_refused_with_its_reason(checkout: Path) -> Non
     assert "sm61" in refused.value.hint
 
 
+def test_a_flake_without_a_target_is_told_what_is_missing(checkout: Path) -> None:
+    (checkout / "flake.nix").write_text(FLAKE.replace('cudaCapabilities = [ "8.9" ]; ', ""))
+    with pytest.raises(Empty) as refused:
+        derive_workspace([checkout])
+    assert "cudaCapabilities" in refused.value.hint
+
+
 def test_plan_names_what_sets_torch_beside_the_recipes(checkout: Path) -> None:
     (checkout / "flake.nix").write_text(FLAKE)
     (checkout / "hello.nix").write_text("{ hello }: hello")

@@ -175,6 +175,9 @@ def _from_expressions(found: Checkout, repos: Sequence[Path], line: str | None) 
     if not read or not told.cells:
         if told.refused:
             raise Empty(f"no cell of {', '.join(map(str, repos))} can be", hint=told.refused[0])
+        if not found.recipes:
+            words = f"no Nix file in {', '.join(map(str, repos))} names a GPU target"
+            raise Empty(words, hint="set cudaCapabilities or gpuTargets, or use torchsmith init --cell")
         return None
     ordered = tuple(sorted(told.cells, key=lambda cell: cell.variant.sort_key))
     left = [LeftBehind(words.partition(":")[0], "", words.partition(": ")[2], True) for words in told.refused]
