@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.auditing.run import AuditRequest, audit
 from torchsmith.workspace.run import GenerateRequest, generate
 
 RECIPES = 1000

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.edge.process import find
+from torchsmith.core.process import find
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix, find_nix

@@ -30,7 +30,7 @@ ONE_CELL = [  # in a Nix store and with a nixpkgs of its own
 ]
 PREPARED = {  # what a reader of a guide has
     "adopt": [
-        "mkdir -p build-pytorch/.flox/pkgs && cp ../tests/plan/by-hand/*.nix build-pytorch/.flox/pkgs",
+        "mkdir -p build-pytorch/.flox/pkgs && cp ../tests/edit/by-hand/*.nix build-pytorch/.flox/pkgs",
         "git config --global user.name x && git config --global user.email x@example.invalid",
         "git init -q build-pytorch && git -C build-pytorch add . && git -C build-pytorch commit -qm recipes",
     ],

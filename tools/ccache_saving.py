@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from torchsmith.edge.files import cache_dir
+from torchsmith.core.files import cache_dir
 
 WHEELS = ("nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-nvvm")
 ISAS = {

@@ -16,11 +16,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from torchsmith.benchmark.compare import rows_of
+from torchsmith.benchmark.cores import busy_shares, choose
+from torchsmith.benchmark.measure import Measurements, MeasuringPlan, Turns, measure, settled
+from torchsmith.benchmark.subject import PROBE, BuildSubject, subject
 from torchsmith.catalog import builtin_catalog
-from torchsmith.worth.compare import rows_of
-from torchsmith.worth.cores import busy_shares, choose
-from torchsmith.worth.measure import Measurements, MeasuringPlan, Turns, measure, settled
-from torchsmith.worth.subject import PROBE, BuildSubject, subject
 
 PLANTED = ("exp", "softmax", "sort", "GEMM 256", "layer norm", "gelu")
 PLANT = """

@@ -21,7 +21,7 @@ from torchsmith.catalog.check import check
 from torchsmith.catalog.load import DATA, KINDS, Layer
 from torchsmith.catalog.proof.checks import check_catalog
 from torchsmith.catalog.proof.readings import Readings, read_tools
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 
 # Words for people, and the wheel that a reading was taken from, which is a source.
 PROSE = {

@@ -11,7 +11,7 @@ import torchsmith
 from tools.verb_pages import module_of
 from torchsmith.catalog import Catalog
 from torchsmith.cli.panels import VERBS
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.repair.diagnose import diagnose
 from torchsmith.workspace.pages import table
 

@@ -20,7 +20,7 @@ from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import CHUNK, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.proof.readings import download_wheel
-from torchsmith.edge.files import cache_dir
+from torchsmith.core.files import cache_dir
 
 X86_313 = ("--platform", "manylinux_2_28_x86_64", "--python-version", "3.13")
 X86_CUDA = (

@@ -1,3 +1,107 @@
-"""torchsmith: from one file that says which PyTorch builds you ship to builds that are proved."""
+"""torchsmith: from one file that says which PyTorch builds you ship to builds that are proved.
+
+What is in `__all__` is public; the rest may change. Importing torchsmith starts nothing and reads nothing:
+a name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as type checkers know it; typing is slow to load
+if TYPE_CHECKING:
+    from torchsmith.api.artifact import TestRequest as TestRequest
+    from torchsmith.api.artifact import VerifyRequest as VerifyRequest
+    from torchsmith.api.artifact import test as test
+    from torchsmith.api.artifact import verify as verify
+    from torchsmith.api.building import PublishRequest as PublishRequest
+    from torchsmith.api.building import build as build
+    from torchsmith.api.building import plan_build as plan_build
+    from torchsmith.api.building import publish as publish
+    from torchsmith.api.choosing import CoverRequest as CoverRequest
+    from torchsmith.api.choosing import PickRequest as PickRequest
+    from torchsmith.api.choosing import cover as cover
+    from torchsmith.api.choosing import pick as pick
+    from torchsmith.api.evaluating import EvaluateRequest as EvaluateRequest
+    from torchsmith.api.evaluating import evaluate as evaluate
+    from torchsmith.api.host_options import MachineOptions as MachineOptions
+    from torchsmith.api.nix_options import NixOptions as NixOptions
+    from torchsmith.api.nix_options import read_trees as read_trees
+    from torchsmith.artifact.report import Report as VerifyReport
+    from torchsmith.artifact.trial import Trial as TestReport
+    from torchsmith.auditing.run import AuditReport as AuditReport
+    from torchsmith.auditing.run import AuditRequest as AuditRequest
+    from torchsmith.auditing.run import audit as audit
+    from torchsmith.building.plan import BuildPlan as BuildPlan
+    from torchsmith.building.run import RunSummary as BuildReport
+    from torchsmith.building.start import BuildRequest as BuildRequest
+    from torchsmith.core.problem import Problem as Problem
+    from torchsmith.edit.plan import WorkspacePlan as PlanReport
+    from torchsmith.edit.plan import plan_workspace as plan
+    from torchsmith.host.cover import FleetPlan as CoverReport
+    from torchsmith.host.pick import Pick as PickReport
+    from torchsmith.nix.evaluate import EvalResult as EvaluateReport
+    from torchsmith.publishing.publish import PublishedRow as PublishReport
+    from torchsmith.workspace.load import Workspace as Workspace
+    from torchsmith.workspace.load import open_workspace as open_workspace
+    from torchsmith.workspace.run import GenerateReport as GenerateReport
+    from torchsmith.workspace.run import GenerateRequest as GenerateRequest
+    from torchsmith.workspace.run import generate as generate
 
 __version__ = "0.1.0"
+
+# Each public name, and where it is: a module, or a module and the name that it has there.
+_PLACES = {
+    "AuditReport": "auditing.run",
+    "AuditRequest": "auditing.run",
+    "BuildPlan": "building.plan",
+    "BuildReport": "building.run:RunSummary",
+    "BuildRequest": "building.start",
+    "CoverReport": "host.cover:FleetPlan",
+    "CoverRequest": "api.choosing",
+    "EvaluateReport": "nix.evaluate:EvalResult",
+    "EvaluateRequest": "api.evaluating",
+    "GenerateReport": "workspace.run",
+    "GenerateRequest": "workspace.run",
+    "MachineOptions": "api.host_options",
+    "NixOptions": "api.nix_options",
+    "PickReport": "host.pick:Pick",
+    "PickRequest": "api.choosing",
+    "PlanReport": "edit.plan:WorkspacePlan",
+    "Problem": "core.problem",
+    "PublishReport": "publishing.publish:PublishedRow",
+    "PublishRequest": "api.building",
+    "TestReport": "artifact.trial:Trial",
+    "TestRequest": "api.artifact",
+    "VerifyReport": "artifact.report:Report",
+    "VerifyRequest": "api.artifact",
+    "Workspace": "workspace.load",
+    "audit": "auditing.run",
+    "build": "api.building",
+    "cover": "api.choosing",
+    "evaluate": "api.evaluating",
+    "generate": "workspace.run",
+    "open_workspace": "workspace.load",
+    "pick": "api.choosing",
+    "plan": "edit.plan:plan_workspace",
+    "plan_build": "api.building",
+    "publish": "api.building",
+    "read_trees": "api.nix_options",
+    "test": "api.artifact",
+    "verify": "api.artifact",
+}
+__all__ = list(_PLACES)
+
+
+def __getattr__(name: str) -> object:
+    """A public name, loaded now."""
+    from importlib import import_module
+
+    try:
+        module, _, own = _PLACES[name].partition(":")
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    value: object = getattr(import_module(f"torchsmith.{module}"), own or name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from torchsmith import api
+import torchsmith
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/python.md").read_text()
@@ -32,9 +32,8 @@ def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch, *, nix: bool) ->
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names, printed = run_examples(tmp_path, monkeypatch, nix=False)
-    assert (
-        printed.splitlines()[0] == "['pytorch-python313-cuda12_9-sm89-avx512bf16']" or names["picked"].found
-    )
+    assert names["picked"].found
+    assert re.match(r"\['pytorch-python313-cuda12_\d-sm89-avx512", printed)
     assert len(names["fleet"].cells) == 3
     assert names["written"].written
     assert names["todo"].pending == []
@@ -54,12 +53,12 @@ def test_the_examples_that_ask_nix_run(
 
 
 def test_everything_public_is_there_and_on_the_page() -> None:
-    for name in api.__all__:
-        assert getattr(api, name) is not None
+    for name in torchsmith.__all__:
+        assert getattr(torchsmith, name) is not None
         assert f"`{name}" in PAGE, name
-    assert sorted(api.__all__) == dir(api)
+    assert sorted(torchsmith.__all__) == dir(torchsmith)
     with pytest.raises(AttributeError):
-        api.nonsense  # noqa: B018
+        torchsmith.nonsense  # noqa: B018
 
 
 def test_importing_starts_nothing_and_reads_nothing(tmp_path: Path) -> None:
@@ -69,9 +68,9 @@ def test_importing_starts_nothing_and_reads_nothing(tmp_path: Path) -> None:
         "    if event == 'open' and not str(args[0]).endswith(('.py', '.pyc')): opened.append(args[0])\n"
         "    assert event not in ('subprocess.Popen', 'os.exec', 'socket.connect'), event\n"
         "sys.addaudithook(told)\n"
-        "import torchsmith, torchsmith.api\n"
+        "import torchsmith\n"
         "loaded = [name for name in sys.modules if name.startswith('torchsmith.')]\n"
-        "assert loaded == ['torchsmith.api'], loaded\n"
+        "assert not loaded, loaded\n"
         "assert not opened, opened\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)

@@ -11,7 +11,7 @@ from tests.artifact import elves
 from tests.artifact.test_verdict import CATALOG, check, gpu, judged
 from torchsmith.artifact.inspect import EXPECTED
 from torchsmith.artifact.report import verify
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from torchsmith.artifact.inspect import EXPECTED, inspect
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Invalid, Problem
+from torchsmith.core.problem import Invalid, Problem
 
 GOOD = elves.gpu_library(
     elves.container(elves.entry(90), elves.entry(120)), elves.container(elves.entry(120))

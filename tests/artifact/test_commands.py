@@ -10,7 +10,7 @@ import pytest
 from torchsmith.artifact.commands import CompileCommand, object_command, read_commands, uses
 from torchsmith.artifact.objects import check_objects
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.core.problem import Problem, Where
 from torchsmith.matrix import Variant
 
 CATALOG = builtin_catalog()

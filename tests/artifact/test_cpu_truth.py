@@ -23,7 +23,7 @@ from torchsmith.artifact.report import verify
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of
 from torchsmith.catalog import Isa, Package, builtin_catalog
-from torchsmith.edge.process import find, run
+from torchsmith.core.process import find, run
 from torchsmith.matrix import Variant
 
 TRIPLES: dict[ElfMachine, str] = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}

@@ -17,8 +17,8 @@ from tests.artifact import standin
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for, propagated
 from torchsmith.artifact.trial import StepResult, Trial, explain, interpret, junit, try_out
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Exit, Problem
-from torchsmith.edge.process import Finished, run
+from torchsmith.core.problem import Exit, Problem
+from torchsmith.core.process import Finished, run
 from torchsmith.matrix import Variant
 
 CATALOG = builtin_catalog()
@@ -476,12 +476,12 @@ def test_a_driver_that_a_build_does_not_find_fails_with_the_command_that_helps(
     library = tmp_path / "driver/libcuda.so.trial"
     library.parent.mkdir()
     source = standin.TORCH.replace("cuda = None", "cuda = '13.0'") + LOADING
-    monkeypatch.setattr("torchsmith.edge.driver.DRIVER_LIBRARIES", ())  # whatever this machine has
+    monkeypatch.setattr("torchsmith.core.driver.DRIVER_LIBRARIES", ())  # whatever this machine has
     absent = tried(tmp_path / "absent", source)
     assert step(absent, "libcuda").outcome == "skipped"
 
     subprocess.run(["cc", "-shared", "-o", library, "-x", "c", "/dev/null"], check=True)
-    monkeypatch.setattr("torchsmith.edge.driver.DRIVER_LIBRARIES", (str(library),))
+    monkeypatch.setattr("torchsmith.core.driver.DRIVER_LIBRARIES", (str(library),))
     hidden = tried(tmp_path / "hidden", source)
     assert not hidden.ok
     assert step(hidden, "libcuda").outcome == "failed"

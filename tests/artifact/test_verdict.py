@@ -19,7 +19,7 @@ from torchsmith.artifact.inspect import Library, needs_of
 from torchsmith.artifact.report import Report, compare, verify
 from torchsmith.artifact.verdict import variant_in
 from torchsmith.catalog import Sm, builtin_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.matrix import Variant
 
 CATALOG = builtin_catalog()

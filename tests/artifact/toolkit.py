@@ -16,9 +16,9 @@ import pytest
 from torchsmith.artifact.fatbin import Container
 from torchsmith.catalog import CudaToolkit, GpuTarget, builtin_catalog
 from torchsmith.catalog.proof.readings import download_wheel
-from torchsmith.edge.files import cache_dir, exclusive
-from torchsmith.edge.problem import Problem
-from torchsmith.edge.process import run
+from torchsmith.core.files import cache_dir, exclusive
+from torchsmith.core.problem import Problem
+from torchsmith.core.process import run
 
 NVCC = "nvidia-cuda-nvcc==13.4.92"
 COMPILER = (NVCC, "nvidia-nvvm==13.4.92", "nvidia-cuda-crt==13.4.92", "nvidia-cuda-runtime==13.4.92")

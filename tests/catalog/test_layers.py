@@ -6,7 +6,7 @@ import pytest
 
 from torchsmith.catalog import Sm, load_catalog
 from torchsmith.catalog.check import Contradiction
-from torchsmith.edge.problem import Invalid, NotKnown, Problem
+from torchsmith.core.problem import Invalid, NotKnown, Problem
 from torchsmith.workspace.load import open_workspace
 
 NEW_CATALOG = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog, load_catalog
-from torchsmith.edge.problem import Invalid, NotKnown, Problem
+from torchsmith.core.problem import Invalid, NotKnown, Problem
 
 GOOD = """\
 [mix]

@@ -11,7 +11,7 @@ import pytest
 import torchsmith.cli.console
 import torchsmith.cli.main
 from torchsmith.__main__ import main
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 
 
 @dataclass(frozen=True)

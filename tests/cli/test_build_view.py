@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from torchsmith.build.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps
-from torchsmith.build.farm import Builder, require_able
-from torchsmith.build.job import Job
-from torchsmith.build.plan import BuildPlan, Share
+from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps
+from torchsmith.building.farm import Builder, require_able
+from torchsmith.building.job import Job
+from torchsmith.building.plan import BuildPlan, Share
 from torchsmith.cli.build_run import print_plan
 from torchsmith.cli.build_view import LiveView
 from torchsmith.cli.console import write
 from torchsmith.cli.remaining import Remaining, cut, moment
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.record import Expected
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512vnni"

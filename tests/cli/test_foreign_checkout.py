@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.build.conftest import Place
-from tests.build.conftest import _pattern as _pattern
-from tests.build.conftest import _store as _store
-from tests.build.conftest import nix_here as nix_here
-from tests.build.conftest import place as place
-from tests.build.test_flox import STAND_IN
+from tests.building.conftest import Place
+from tests.building.conftest import _pattern as _pattern
+from tests.building.conftest import _store as _store
+from tests.building.conftest import nix_here as nix_here
+from tests.building.conftest import place as place
+from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call
 from torchsmith.record import JobRow, open_record
 

@@ -20,7 +20,7 @@ from tests.cli.conftest import Call
 from tools.pages import DOCUMENTS
 from tools.reference import kinds
 from torchsmith.cli.panels import VERBS
-from torchsmith.edge.problem import CannotWrite
+from torchsmith.core.problem import CannotWrite
 
 BY_HAND = Path(__file__).parents[1] / "plan/by-hand/pytorch-python313-cuda13_0-sm110-armv9.nix"
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.anybody import ordinary
-from tests.build.conftest import MINI, TOML
+from tests.building.conftest import MINI, TOML
 from torchsmith.workspace.run import GenerateRequest, generate
 
 REVISION = "0" * 39 + "1"

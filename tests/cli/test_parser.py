@@ -23,7 +23,7 @@ from torchsmith.cli.completion import SCRIPTS, candidates
 from torchsmith.cli.panels import PAGE, PANELS, VERBS
 from torchsmith.cli.params import Group
 from torchsmith.cli.parser import Command, call, find_command, parse
-from torchsmith.edge.problem import Usage
+from torchsmith.core.problem import Usage
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.build.conftest import Place
-from tests.build.conftest import _pattern as _pattern
-from tests.build.conftest import place as place
+from tests.building.conftest import Place
+from tests.building.conftest import _pattern as _pattern
+from tests.building.conftest import place as place
 from tests.cli.conftest import Call
 from torchsmith.record import JobRow, open_record
 

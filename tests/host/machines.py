@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.process import Finished
+from torchsmith.core.process import Finished
 from torchsmith.host.detect import ThisMachine, detect
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_report import read_report

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.host.fleet import Fleet, read_fleet
 from torchsmith.host.read_cluster import read_nodes
 from torchsmith.host.read_nvidia import read_nvidia_smi

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchsmith.edge.problem import Conflict, NotKnown, Problem
+from torchsmith.core.problem import Conflict, NotKnown, Problem
 from torchsmith.host.cover import Cover, FleetPlan
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import Fleet, MachineKind, read_fleet

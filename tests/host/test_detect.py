@@ -11,7 +11,7 @@ import pytest
 
 from tests.host.machines import Recorded, answer, corpus
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.process import Finished
+from torchsmith.core.process import Finished
 from torchsmith.host.detect import ThisMachine, detect
 from torchsmith.host.nvml import read_nvml
 from torchsmith.host.resolve import capability_of, resolve

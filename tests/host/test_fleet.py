@@ -9,7 +9,7 @@ import pytest
 
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Empty, Invalid, Problem
+from torchsmith.core.problem import Empty, Invalid, Problem
 from torchsmith.host.document import to_document
 from torchsmith.host.fleet import SAMPLE, Fleet, read_fleet
 from torchsmith.host.resolve import capability_of, resolve

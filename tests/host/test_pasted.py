@@ -9,7 +9,7 @@ import pytest
 
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.axes import DriverVersion
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import read_fleet
 from torchsmith.host.given import Given, gather

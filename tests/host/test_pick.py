@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import DriverVersion, GpuTarget, Sm
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs
-from torchsmith.edge.problem import Invalid, NotKnown, Problem
+from torchsmith.core.problem import Invalid, NotKnown, Problem
 from torchsmith.host.commands import Surroundings, build_commands, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.given import Given, find_cpu_name

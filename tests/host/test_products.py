@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.host.cover import Cover
 from torchsmith.host.fleet import read_fleet
 from torchsmith.host.given import Given, gather

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.catalog.axes import DriverVersion, Sm
-from torchsmith.edge.problem import Empty, Invalid, Problem
+from torchsmith.core.problem import Empty, Invalid, Problem
 from torchsmith.host.document import read_document, to_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import PythonVersion, builtin_catalog, load_catalog
-from torchsmith.edge.problem import CannotBuild
+from torchsmith.core.problem import CannotBuild
 from torchsmith.matrix import Accepted, CpuOnly, Cuda, Decision, Flavor, Rejected, Target, Variant, assess
 from torchsmith.matrix.cells import _decisions, nearest_allowed
 from torchsmith.matrix.describe import describe, explain

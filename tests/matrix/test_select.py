@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.edge.problem import Empty, Invalid, NotKnown, Problem
+from torchsmith.core.problem import Empty, Invalid, NotKnown, Problem
 from torchsmith.matrix.cells import nearest_allowed
 from torchsmith.matrix.variant import Variant
 from torchsmith.workspace.load import DEFAULT, open_workspace

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.nix.conftest import MINI, Write, torch_recipe
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.nix.derivation import Derivation, Output, name_of, read_derivations, show_derivations
 from torchsmith.nix.evaluate import evaluate
 from torchsmith.nix.tool import Nix

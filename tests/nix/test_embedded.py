@@ -13,7 +13,7 @@ import pytest
 
 from tests.nix.conftest import MINI
 from tests.recipe.conftest import Make, make  # noqa: F401
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.nix import embedded
 from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, ask_all
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate

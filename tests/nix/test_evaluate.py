@@ -12,7 +12,7 @@ import pytest
 from tests.nix.conftest import MINI, PIN, Ask, Write, torch_recipe
 from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate, plan_batches
 from torchsmith.nix.prepare import Preparation, PreparedRecipe

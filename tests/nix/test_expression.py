@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
-from torchsmith.edge.problem import Invalid, Lacking, Problem, Where
+from torchsmith.core.nixtext import nix_path, nix_string, nix_value
+from torchsmith.core.problem import Invalid, Lacking, Problem, Where
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix, _usable_store, canonical_text, find_nix, parse_version
 from torchsmith.recipe.read import read_text_as_recipe

@@ -10,7 +10,7 @@ import pytest
 
 from tests.nix.conftest import MINI, native_system
 from tests.recipe.conftest import Make, make  # noqa: F401
-from torchsmith.edge.process import Finished
+from torchsmith.core.process import Finished
 from torchsmith.nix.tool import Nix
 
 pytestmark = pytest.mark.needs("nix")

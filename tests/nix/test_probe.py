@@ -8,10 +8,10 @@ import pytest
 
 from tests.nix.conftest import MINI
 from torchsmith.catalog import builtin_catalog
+from torchsmith.edit.line import NewLine, propose_line
+from torchsmith.edit.pin import Move, propose
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import Nix
-from torchsmith.plan.line import NewLine, propose_line
-from torchsmith.plan.pin import Move, propose
 from torchsmith.workspace.run import GenerateRequest, generate
 
 pytestmark = pytest.mark.needs("nix")

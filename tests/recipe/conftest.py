@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from torchsmith.edge.process import run
+from torchsmith.core.process import run
 from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchsmith.edge.nixtext import in_indented, in_quotes, nix_value
-from torchsmith.edge.process import run
+from torchsmith.core.nixtext import in_indented, in_quotes, nix_value
+from torchsmith.core.process import run
 from torchsmith.recipe.template import (
     FOLDER,
     Expression,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.clock import Clock
-from torchsmith.edge.problem import Exit, Problem
+from torchsmith.core.clock import Clock
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
 from torchsmith.record.database import FIRST, trouble
 

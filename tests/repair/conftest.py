@@ -1,7 +1,7 @@
 """The workspace and the store of the build tests."""
 
-from tests.build.conftest import _pattern as _pattern
-from tests.build.conftest import _store as _store
-from tests.build.conftest import call as call
-from tests.build.conftest import nix_here as nix_here
-from tests.build.conftest import place as place
+from tests.building.conftest import _pattern as _pattern
+from tests.building.conftest import _store as _store
+from tests.building.conftest import call as call
+from tests.building.conftest import nix_here as nix_here
+from tests.building.conftest import place as place

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.conftest import MINI, Place
+from tests.building.conftest import MINI, Place
 from tests.cli.conftest import Call
 from torchsmith.nix.hashes import PLACEHOLDER, to_sri
 from torchsmith.repair.holders import Holder, best

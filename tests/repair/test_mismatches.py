@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.edge.process import run
-from torchsmith.edge.toml_edit import set_string
+from torchsmith.core.process import run
+from torchsmith.core.toml_edit import set_string
 from torchsmith.nix.hashes import PLACEHOLDER, is_placeholder, read_mismatches, respell, spelling, to_sri
 from torchsmith.repair.fix_hashes import suspicion
 

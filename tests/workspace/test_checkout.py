@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.audit.run import AuditRequest, audit
-from torchsmith.audit.subject import Subject
+from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Empty, NotFound, NotKnown, Problem
-from torchsmith.edge.process import run
-from torchsmith.plan.plan import plan_workspace
+from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem
+from torchsmith.core.process import run
+from torchsmith.edit.plan import plan_workspace
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import choose, recipes_in
 from torchsmith.workspace.load import open_workspace

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.edge.problem import Empty
-from torchsmith.edge.process import run
+from torchsmith.core.problem import Empty
+from torchsmith.core.process import run
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import derive_workspace, write_derived
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.edge.files import exclusive
-from torchsmith.edge.problem import Exit, NotFound, Problem
+from torchsmith.core.files import exclusive
+from torchsmith.core.problem import Exit, NotFound, Problem
 from torchsmith.recipe.header import owner_of
 from torchsmith.workspace.run import GenerateReport, GenerateRequest, generate
 

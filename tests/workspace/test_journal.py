@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from torchsmith.edge.problem import Problem
-from torchsmith.plan.pin import Move, carry_out
-from torchsmith.plan.plan import ApplyRequest, apply_plan
+from torchsmith.core.problem import Problem
+from torchsmith.edit.pin import Move, carry_out
+from torchsmith.edit.plan import ApplyRequest, apply_plan
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Journal, stopped_halfway, writing
 from torchsmith.workspace.load import open_workspace

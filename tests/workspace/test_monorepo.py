@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.edge.process import run
-from torchsmith.plan.plan import ApplyRequest, apply_plan
+from torchsmith.core.process import run
+from torchsmith.edit.plan import ApplyRequest, apply_plan
 from torchsmith.workspace.run import GenerateRequest, generate
 
 TOML = """format = 1

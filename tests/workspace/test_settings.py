@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import (
+from torchsmith.core.problem import (
     CannotBuild,
     Conflict,
     Empty,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.wanted import wanted_repos
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.build.conftest import CELL, CONF, MINI, SMALL, TOML, nix_variables
+from tests.building.conftest import CELL, CONF, MINI, SMALL, TOML, nix_variables
 from torchsmith.nix.hashes import PLACEHOLDER
 
-RECIPES = Path(__file__).parents[2] / "tests/plan/by-hand"
+RECIPES = Path(__file__).parents[2] / "tests/edit/by-hand"
 BY_HAND = ("pytorch-python313-cuda13_0-sm120-avx512.nix",)
 LINES = f'["2.10".hashes]\npytorch = "{PLACEHOLDER}"\ntorchvision = ""\n'
 

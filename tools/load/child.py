@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.build.events import Event, Tick
-from torchsmith.build.plan import Means
-from torchsmith.build.start import BuildRequest, prepare, workspace_record
+from torchsmith.building.events import Event, Tick
+from torchsmith.building.plan import Means
+from torchsmith.building.start import BuildRequest, prepare, workspace_record
 
 
 class Cost(msgspec.Struct, frozen=True):

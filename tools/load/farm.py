@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.build.conftest import CONF, MINI, nix_variables
-from tests.build.farm import LoopbackBuilder, loopback
+from tests.building.conftest import CONF, MINI, nix_variables
+from tests.building.farm import LoopbackBuilder, loopback
 from tools.load.reckon import Load, Result, reckon
 
 SYSTEM = f"{os.uname().machine}-linux"

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tools.load.child import Cost
-from torchsmith.build.events import Event, JobEnded, JobStarted
+from torchsmith.building.events import Event, JobEnded, JobStarted
 from torchsmith.record import Record, open_record
 
 

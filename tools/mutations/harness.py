@@ -13,12 +13,12 @@ from pathlib import Path
 from tools.mutations.generic import generic
 from tools.mutations.mistake import Mistake, Right
 from tools.mutations.realistic import realistic
-from torchsmith.audit.context import Context
-from torchsmith.audit.finding import Finding, Severity
-from torchsmith.audit.run import judge_recipe
-from torchsmith.audit.suppress import RuleSelection
+from torchsmith.auditing.context import Context
+from torchsmith.auditing.finding import Finding, Severity
+from torchsmith.auditing.run import judge_recipe
+from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import read_text_as_recipe
 from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
@@ -71,7 +71,7 @@ cuda = ["12.8", "cpu"]
 sm = ["sm80"]
 isa = ["avx2"]
 """
-OTHER_HANDS = Path(__file__).parents[2] / "tests/audit/other-hands"
+OTHER_HANDS = Path(__file__).parents[2] / "tests/auditing/other-hands"
 PACKAGES = Path(".flox/pkgs")  # where Flox would have them
 NO_CHANGE = re.compile(r"\s+")
 

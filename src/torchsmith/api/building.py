@@ -11,14 +11,14 @@ from torchsmith.api.fields import Option
 from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.api.options import WorkspaceOption
 from torchsmith.api.verified import look_at, why_unverified
-from torchsmith.build.backends import require_flox
-from torchsmith.build.job import Tell
-from torchsmith.build.plan import BuildPlan
-from torchsmith.build.run import RunSummary
-from torchsmith.build.start import BuildRequest, prepare, state_folder, workspace_record
-from torchsmith.edge.problem import Incomplete
-from torchsmith.publish.committed import differences
-from torchsmith.publish.publish import PublishedRow, Publisher
+from torchsmith.building.backends import require_flox
+from torchsmith.building.job import Tell
+from torchsmith.building.plan import BuildPlan
+from torchsmith.building.run import RunSummary
+from torchsmith.building.start import BuildRequest, prepare, state_folder, workspace_record
+from torchsmith.core.problem import Incomplete
+from torchsmith.publishing.committed import differences
+from torchsmith.publishing.publish import PublishedRow, Publisher
 from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.journal import finish_stopped
 

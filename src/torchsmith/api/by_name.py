@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from torchsmith.build.start import state_folder
-from torchsmith.edge.problem import Exit, NotFound, Refused, did_you_mean
-from torchsmith.edge.words import shell_word
+from torchsmith.building.start import state_folder
+from torchsmith.core.problem import Exit, NotFound, Refused, did_you_mean
+from torchsmith.core.words import shell_word
 from torchsmith.record import Record, open_record
 from torchsmith.workspace.load import Workspace
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
-from torchsmith.edge.problem import Conflict, by_name
+from torchsmith.core.problem import Conflict, by_name
 from torchsmith.host import pick as host
 from torchsmith.workspace.load import Workspace, open_workspace
 

@@ -12,7 +12,7 @@ import msgspec
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import complete_selectors
 from torchsmith.api.samples import or_sample
-from torchsmith.edge.problem import Invalid
+from torchsmith.core.problem import Invalid
 
 if TYPE_CHECKING:
     from torchsmith.nix.evaluate import EvalResult, Evaluable

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.api.fields import Argument, Option
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 
 
 def complete_names(incomplete: str) -> list[str]:
@@ -139,6 +139,6 @@ class PairOptions(msgspec.Struct, frozen=True):
 
     def releases(self) -> dict[str, str]:
         """Those that were named, by package."""
-        from torchsmith.plan.pin import pairs_of
+        from torchsmith.edit.pin import pairs_of
 
         return pairs_of(self.pair or [], torchvision=self.torchvision, torchaudio=self.torchaudio)

@@ -12,7 +12,7 @@ import msgspec
 
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import WorkspaceOption
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.record import JobRow, RunRow
 
 STANDING = {
@@ -41,7 +41,7 @@ class StatusDocument(msgspec.Struct, frozen=True):
 
 def status(request: StatusRequest) -> StatusDocument:
     """How the last run stands."""
-    from torchsmith.build.start import workspace_record
+    from torchsmith.building.start import workspace_record
 
     with workspace_record(request.workspace, read_only=True) as (_, record):
         last = next(iter(record.runs(1)), None)
@@ -86,7 +86,7 @@ class HistoryDocument(msgspec.Struct, frozen=True):
 
 def history(request: HistoryRequest) -> HistoryDocument:
     """Builds that ended: how long they took, where, and why they failed."""
-    from torchsmith.build.start import workspace_record
+    from torchsmith.building.start import workspace_record
 
     with workspace_record(request.workspace, read_only=True) as (_, record):
         return HistoryDocument(record.history(request.name, request.limit))
@@ -110,8 +110,8 @@ class LogReport(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """The log without terminal escapes; empty where no job was named."""
-        from torchsmith.edge.files import read_text
-        from torchsmith.edge.words import printable
+        from torchsmith.core.files import read_text
+        from torchsmith.core.words import printable
         from torchsmith.nix.errors import plain
 
         return printable(plain(read_text(self.path, lenient=True)), "\n\t") if self.path else ""
@@ -120,7 +120,7 @@ class LogReport(msgspec.Struct, frozen=True):
 def log(request: LogRequest) -> LogReport:
     """The log of a job's last build."""
     from torchsmith.api.by_name import last_log
-    from torchsmith.build.start import workspace_record
+    from torchsmith.building.start import workspace_record
 
     with workspace_record(request.workspace, read_only=True) as (opened, record):
         if not request.name:

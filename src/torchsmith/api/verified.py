@@ -9,8 +9,8 @@ import msgspec
 
 from torchsmith.artifact.report import Report, verify
 from torchsmith.catalog import Catalog
-from torchsmith.edge.files import inside, write_atomic
-from torchsmith.edge.problem import Problem
+from torchsmith.core.files import inside, write_atomic
+from torchsmith.core.problem import Problem
 from torchsmith.matrix import Variant
 from torchsmith.page.past import REPORTS
 from torchsmith.page.pictures import sizes_of

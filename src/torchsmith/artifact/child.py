@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from torchsmith.edge.process import Finished, end_group, spawn
+from torchsmith.core.process import Finished, end_group, spawn
 
 MOST_SAID = 8 << 20  # on stdout; the rest is dropped
 LAST_WORDS = 64 << 10  # kept of stderr

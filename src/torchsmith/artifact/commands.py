@@ -15,8 +15,8 @@ import msgspec
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import GpuTarget
 from torchsmith.catalog.axes import BadValue
-from torchsmith.edge.problem import CannotRead, Invalid, Where
-from torchsmith.edge.words import grouped
+from torchsmith.core.problem import CannotRead, Invalid, Where
+from torchsmith.core.words import grouped
 
 LAUNCHERS = ("ccache", "sccache", "distcc", "env", "cmake", "-E", "nice")
 ASSIGNED = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")

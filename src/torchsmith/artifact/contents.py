@@ -20,7 +20,7 @@ from typing import IO, Literal
 
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, open_file, open_regular, printable
-from torchsmith.edge.problem import CannotRead, Lacking, TooLarge
+from torchsmith.core.problem import CannotRead, Lacking, TooLarge
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
 GPU_FILES = re.compile(r"\.(a|cubin|fatbin)$")  # static libraries, and GPU code that lies in files of its own

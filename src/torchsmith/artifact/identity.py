@@ -12,7 +12,7 @@ from torchsmith.artifact.features import closure, known_features
 from torchsmith.artifact.known import Owners, Provider, known
 from torchsmith.artifact.source import FileSlice, open_file
 from torchsmith.catalog import CudaVersion, Isa, Package, PythonVersion
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 
 FLAGS = b"-fvisibility-inlines-hidden"  # in the flags of every PyTorch build
 LONGEST_FLAGS = 64 << 10

@@ -29,7 +29,7 @@ from torchsmith.artifact.known import Owners, Role, came_along, known
 from torchsmith.artifact.origin import origins_of
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import Catalog, Package, builtin_catalog
-from torchsmith.edge.problem import Exit, Invalid, Problem
+from torchsmith.core.problem import Exit, Invalid, Problem
 
 Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
 LinkState = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.catalog import Catalog, Package
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Invalid, Lacking, NotFound
-from torchsmith.edge.process import find, run
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Invalid, Lacking, NotFound
+from torchsmith.core.process import find, run
 
 PROPAGATED = ("propagated-build-inputs", "propagated-user-env-packages")
 MOST_INPUTS = 5000

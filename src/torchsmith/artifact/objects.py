@@ -16,7 +16,7 @@ from torchsmith.artifact.features import closure
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import Catalog, Isa, Sm
-from torchsmith.edge.words import some_of
+from torchsmith.core.words import some_of
 from torchsmith.matrix.variant import Variant
 
 SHOWN = 3

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.edge.problem import CannotRead, Exit, Invalid, Problem
+from torchsmith.core.problem import CannotRead, Exit, Invalid, Problem
 
 CHUNK = 1 << 20
 

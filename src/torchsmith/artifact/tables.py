@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from torchsmith.edge.toml import read_kept
+from torchsmith.core.toml import read_kept
 
 DATA = Path(__file__).parent / "data"
 T = TypeVar("T", bound="Table")

@@ -18,8 +18,8 @@ from torchsmith.artifact.interpreter import Interpreter, packages_at
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog, GpuTarget, Package, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
-from torchsmith.edge import driver
-from torchsmith.edge.process import Finished, signal_name
+from torchsmith.core import driver
+from torchsmith.core.process import Finished, signal_name
 from torchsmith.matrix.variant import Cuda, Variant
 
 PROBE = Path(__file__).with_name("probe.py")

@@ -19,7 +19,7 @@ from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
 from torchsmith.catalog import Catalog, Gpu, Sm
-from torchsmith.edge.problem import NotKnown, did_you_mean
+from torchsmith.core.problem import NotKnown, did_you_mean
 from torchsmith.matrix.variant import Cuda, Variant
 
 MOST_FAULTS = 20  # lines about what cannot be read; the rest is counted

@@ -14,7 +14,7 @@ from torchsmith.catalog.facts import Cpu, Gpu, Line, LineBuild, Pin
 from torchsmith.catalog.load import DATA, Catalog
 from torchsmith.catalog.package import CPU, TORCH, Package
 from torchsmith.catalog.ranges import in_range
-from torchsmith.edge.problem import Invalid, Problem, did_you_mean
+from torchsmith.core.problem import Invalid, Problem, did_you_mean
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
 SOURCE = "torch-source"  # the fix that brings a torch which the pin has not

@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
 from torchsmith.catalog.package import TORCH, Entry, Limit, Package
-from torchsmith.edge.words import whole
+from torchsmith.core.words import whole
 
 
 class Gpu(Entry, frozen=True, kw_only=True):

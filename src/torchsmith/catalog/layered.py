@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torchsmith.catalog.load import SHIPPED, Catalog, Layer, builtin_catalog
-from torchsmith.edge.files import read_text
+from torchsmith.core.files import read_text
 
 
 def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) -> Catalog:

@@ -12,9 +12,9 @@ import msgspec
 import torchsmith.catalog.facts as facts
 from torchsmith.catalog.axes import Axis, BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.package import TORCH, Entry, Package
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Invalid, NotKnown, Problem, Where
-from torchsmith.edge.toml import read_kept, read_table
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Invalid, NotKnown, Problem, Where
+from torchsmith.core.toml import read_kept, read_table
 
 DATA = Path(__file__).parent / "data"
 KINDS = (
@@ -165,7 +165,7 @@ class Catalog:
 
     def place(self, file: str, path: tuple[str | int, ...]) -> Where:
         """Where a value stands, in the uppermost layer that has its entry."""
-        from torchsmith.edge.toml import place
+        from torchsmith.core.toml import place
 
         having = [layer for layer in self.layers if path[0] in _tables(layer, file)]
         layer = (having or self.layers)[-1]
@@ -205,7 +205,7 @@ def _convert(entry: Any, kind: type[E_], key: str, name: str, layer: Layer, file
     try:
         return msgspec.convert(entry | {key: name}, kind, dec_hook=_decode)
     except (msgspec.ValidationError, BadValue) as error:
-        from torchsmith.edge.toml import validation_problem
+        from torchsmith.core.toml import validation_problem
 
         where = (layer.text(file), layer.path(file))
         raise validation_problem(error, *where, kind, inside=(name,), decode=_decode) from error
@@ -223,7 +223,7 @@ def _decode(kind: type, value: object) -> object:
 
 
 def _problem_at(layer: Layer, file: str, path: tuple[str | int, ...], message: str) -> Problem:
-    from torchsmith.edge.toml import place
+    from torchsmith.core.toml import place
 
     return Invalid(message, where=place(layer.text(file), layer.path(file), path))
 

@@ -8,7 +8,7 @@ import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, Platform, PythonVersion, Sm
 from torchsmith.catalog.ranges import in_range
-from torchsmith.edge.words import whole
+from torchsmith.core.words import whole
 
 CPU = "cpu"  # no CUDA release
 TORCH = "pytorch"  # the package that is torch itself

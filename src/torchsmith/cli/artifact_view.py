@@ -12,7 +12,7 @@ from rich.table import Table
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.report import Comparison, KindRow, Report
 from torchsmith.cli.console import columns, out, paint, plain_table, write
-from torchsmith.edge.process import find, run
+from torchsmith.core.process import find, run
 
 MOST_LIBRARIES = 40  # rows; JSON has all
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}

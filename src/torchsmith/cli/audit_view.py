@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.audit import reports
-from torchsmith.audit.finding import Finding, Severity, Sure, fixed
-from torchsmith.audit.rule import find_rule
-from torchsmith.audit.run import AuditReport
+from torchsmith.auditing import reports
+from torchsmith.auditing.finding import Finding, Severity, Sure, fixed
+from torchsmith.auditing.rule import find_rule
+from torchsmith.auditing.run import AuditReport
 from torchsmith.cli.console import (
     answer,
     next_step,
@@ -24,7 +24,7 @@ from torchsmith.cli.console import (
     tell,
     write,
 )
-from torchsmith.edge.words import counted, some_of
+from torchsmith.core.words import counted, some_of
 from torchsmith.workspace.checkout import root_of
 from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.load import FILE, Workspace

@@ -11,21 +11,21 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.api.verified import look_at
-from torchsmith.build import schedule
-from torchsmith.build.farm import Builder
-from torchsmith.build.job import Job
-from torchsmith.build.jobs import recipes_above
-from torchsmith.build.plan import Broken, BuildPlan, Share
-from torchsmith.build.run import RunSummary
-from torchsmith.build.start import BuildRequest, Prepared, prepare, resumed
+from torchsmith.building import schedule
+from torchsmith.building.farm import Builder
+from torchsmith.building.job import Job
+from torchsmith.building.jobs import recipes_above
+from torchsmith.building.plan import Broken, BuildPlan, Share
+from torchsmith.building.run import RunSummary
+from torchsmith.building.start import BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import Printer, command, err, next_step, paint, print_json, tell, write
 from torchsmith.cli.nix_options import tree_words
 from torchsmith.cli.options import check_svg, write_svg
 from torchsmith.cli.remaining import duration
 from torchsmith.cli.verbs.diagnose import print_diagnosis
-from torchsmith.edge.problem import Conflict, Empty, Exit, Incomplete, Lacking
-from torchsmith.edge.words import counted, grouped, some_of
+from torchsmith.core.problem import Conflict, Empty, Exit, Incomplete, Lacking
+from torchsmith.core.words import counted, grouped, some_of
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Expected, Record
 from torchsmith.workspace.load import Workspace

@@ -14,11 +14,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from torchsmith.build import events
-from torchsmith.build.job import Tell
-from torchsmith.build.plan import BuildPlan
+from torchsmith.building import events
+from torchsmith.building.job import Tell
+from torchsmith.building.plan import BuildPlan
 from torchsmith.cli.remaining import Remaining, cut, duration, moment
-from torchsmith.edge.words import printable
+from torchsmith.core.words import printable
 
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 ORDER = ("done", "running", "waiting", "failed", "skipped")

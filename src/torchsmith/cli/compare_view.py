@@ -6,9 +6,9 @@ from rich.table import Table
 from rich.text import Text
 
 from torchsmith.artifact.check import megabytes
+from torchsmith.benchmark.compare import BuildComparison, BuildSide, MeasureRow
+from torchsmith.benchmark.statistics import LEVEL, RatioOutcome
 from torchsmith.cli.console import out, plain_table, write
-from torchsmith.worth.compare import BuildComparison, BuildSide, MeasureRow
-from torchsmith.worth.statistics import LEVEL, RatioOutcome
 
 WORDS: dict[RatioOutcome, tuple[str, str]] = {
     "lower": ("less", "green"),

@@ -16,8 +16,8 @@ from torchsmith.cli.help import reflowed
 from torchsmith.cli.panels import PAGE, VERBS
 from torchsmith.cli.params import Group
 from torchsmith.cli.parser import Command, Parameter, find_command
-from torchsmith.edge.files import read_text, write_atomic
-from torchsmith.edge.problem import NotKnown, Problem, Usage
+from torchsmith.core.files import read_text, write_atomic
+from torchsmith.core.problem import NotKnown, Problem, Usage
 
 VARIABLE = "_TORCHSMITH_COMPLETE"
 BASH = """_torchsmith() {

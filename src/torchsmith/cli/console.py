@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from torchsmith.edge.problem import Exit, Problem
-from torchsmith.edge.words import printable, shell_word
+from torchsmith.core.problem import Exit, Problem
+from torchsmith.core.words import printable, shell_word
 
 if TYPE_CHECKING:
     from rich.console import Console

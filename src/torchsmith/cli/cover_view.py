@@ -11,7 +11,7 @@ from torchsmith.catalog import Sm
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.cli.console import out, plain_table, warn, write
 from torchsmith.cli.options import write_svg
-from torchsmith.edge.words import counted
+from torchsmith.core.words import counted
 from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.matrix import Cell
 

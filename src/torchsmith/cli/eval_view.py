@@ -10,8 +10,8 @@ from msgspec import UNSET, UnsetType
 
 from torchsmith.cli.console import paint, print_json, print_problem, tell, write
 from torchsmith.cli.nix_options import print_failures
-from torchsmith.edge.problem import Problem, Where
-from torchsmith.edge.words import counted
+from torchsmith.core.problem import Problem, Where
+from torchsmith.core.words import counted
 from torchsmith.nix.embedded import Answer
 from torchsmith.nix.evaluate import EvalResult
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import err, print_json, say_recovered, tell, warn
-from torchsmith.edge.problem import Refused
+from torchsmith.core.problem import Refused
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import Record
 from torchsmith.repair.fix_hashes import HashFixer, Mended

@@ -9,8 +9,8 @@ import msgspec
 
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import next_step, out, plain_table, print_json, write
-from torchsmith.plan.line import LineRow, line_rows
-from torchsmith.plan.proposal import Proposal
+from torchsmith.edit.line import LineRow, line_rows
+from torchsmith.edit.proposal import Proposal
 from torchsmith.workspace.load import Workspace
 
 

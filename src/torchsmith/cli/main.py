@@ -8,7 +8,7 @@ import sys
 
 from torchsmith.cli.console import print_problem, print_problem_json
 from torchsmith.cli.panels import VERBS, print_overview
-from torchsmith.edge.problem import Exit, Lacking, Problem
+from torchsmith.core.problem import Exit, Lacking, Problem
 
 INTERRUPTED = 130  # what shells say of Ctrl-C
 

@@ -18,8 +18,8 @@ from torchsmith.api.nix_options import read_trees as read_trees
 from torchsmith.api.nix_options import tree_words as tree_words
 from torchsmith.cli.console import paint, print_problem
 from torchsmith.cli.progress import steps_bar
-from torchsmith.edge.problem import Exit, Problem, Where
-from torchsmith.edge.words import grouped, some_of
+from torchsmith.core.problem import Exit, Problem, Where
+from torchsmith.core.words import grouped, some_of
 
 if TYPE_CHECKING:
     from torchsmith.nix.evaluate import EvalResult, Evaluable

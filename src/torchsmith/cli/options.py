@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def check_svg(path: Path | None) -> None:
     """A Problem, before the answer, where a drawing of it could not be written."""
-    from torchsmith.edge.files import check_own
+    from torchsmith.core.files import check_own
 
     if path is not None:
         check_own(path, "<svg")
@@ -42,7 +42,7 @@ def check_svg(path: Path | None) -> None:
 
 def write_svg(picture: Picture, path: Path) -> None:
     """A picture as a file."""
-    from torchsmith.edge.files import write_atomic
+    from torchsmith.core.files import write_atomic
 
     write_atomic(path, picture.file())
     warn(f"written: {path}")

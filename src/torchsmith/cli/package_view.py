@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import next_step, out, plain_table, print_json, say_recovered, write
-from torchsmith.edge.words import counted, grouped, some_of
-from torchsmith.plan.package_entry import PackageRow, package_row
-from torchsmith.plan.proposal import Proposal
+from torchsmith.core.words import counted, grouped, some_of
+from torchsmith.edit.package_entry import PackageRow, package_row
+from torchsmith.edit.proposal import Proposal
 from torchsmith.workspace.load import Workspace
 
 SHOWN = 5

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.edge.clock import Clock
-from torchsmith.edge.problem import NotFound
+from torchsmith.core.clock import Clock
+from torchsmith.core.problem import NotFound
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.page.collect import PageRequest, pickable
 from torchsmith.workspace.checkout import recipes_in

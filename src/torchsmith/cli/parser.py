@@ -15,7 +15,7 @@ import msgspec
 
 from torchsmith.api.fields import Param
 from torchsmith.cli.params import Group
-from torchsmith.edge.problem import Usage, did_you_mean
+from torchsmith.core.problem import Usage, did_you_mean
 
 HELP = ("--help", "-h")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.cli.console import next_step, paint, print_json, say_recovered, tell, write
-from torchsmith.edge.words import counted, grouped, printable, some_of
-from torchsmith.plan.plan import PHASES, Applied, WorkspacePlan
+from torchsmith.core.words import counted, grouped, printable, some_of
+from torchsmith.edit.plan import PHASES, Applied, WorkspacePlan
 from torchsmith.workspace.change import KINDS, Change
 from torchsmith.workspace.journal import Commit
 from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE

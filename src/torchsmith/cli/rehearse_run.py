@@ -9,8 +9,8 @@ import msgspec
 from torchsmith.artifact.check import Check, passed
 from torchsmith.artifact.commands import CompilerUse, read_commands, uses
 from torchsmith.artifact.objects import check_objects
-from torchsmith.build.jobs import outputs_of
-from torchsmith.build.rehearsal import (
+from torchsmith.building.jobs import outputs_of
+from torchsmith.building.rehearsal import (
     PREFIX,
     RehearsalFigures,
     Rehearsals,
@@ -18,7 +18,7 @@ from torchsmith.build.rehearsal import (
     read_figures,
     whole_build,
 )
-from torchsmith.build.start import BuildRequest, Prepared
+from torchsmith.building.start import BuildRequest, Prepared
 from torchsmith.cli.artifact_view import print_checks
 from torchsmith.cli.build_run import exit_of_run, prepared, print_broken
 from torchsmith.cli.build_view import watching
@@ -26,7 +26,7 @@ from torchsmith.cli.console import command, err, print_json, write
 from torchsmith.cli.nix_options import tree_words
 from torchsmith.cli.remaining import duration
 from torchsmith.cli.verbs.diagnose import print_diagnosis
-from torchsmith.edge.problem import Exit, Lacking
+from torchsmith.core.problem import Exit, Lacking
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Past, Record

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, Workload
-from torchsmith.edge.problem import Conflict, NotKnown, TooLarge, did_you_mean
+from torchsmith.core.problem import Conflict, NotKnown, TooLarge, did_you_mean
 from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.pick import stack_of

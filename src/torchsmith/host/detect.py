@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchsmith.edge.driver import DRIVER_LIBRARIES
-from torchsmith.edge.problem import Problem
-from torchsmith.edge.process import Finished, find, run
+from torchsmith.core.driver import DRIVER_LIBRARIES
+from torchsmith.core.problem import Problem
+from torchsmith.core.process import Finished, find, run
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, merge, said
 from torchsmith.host.read_apple import read_sysctl

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.edge.problem import Invalid, TooLarge
+from torchsmith.core.problem import Invalid, TooLarge
 from torchsmith.host.facts import HostFacts
 
 MARK = "torchsmith-host"

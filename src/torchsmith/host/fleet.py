@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Empty, Invalid, NotFound, Problem, Where
+from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.document import MARK, from_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.given import Given

@@ -20,7 +20,7 @@ from torchsmith.catalog.names import (
     parts_within,
     typo_of,
 )
-from torchsmith.edge.problem import Invalid, NotKnown, by_name
+from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, merge, said
 from torchsmith.host.products import instance_of, retired_of_name, site_name
 from torchsmith.host.read_cpu import system_of_machine

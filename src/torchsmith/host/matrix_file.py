@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from torchsmith.edge.files import check_writable, write_atomic
-from torchsmith.edge.problem import Empty, Exists, Invalid, Problem
+from torchsmith.core.files import check_writable, write_atomic
+from torchsmith.core.problem import Empty, Exists, Invalid, Problem
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.text import matrix_text
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
 from torchsmith.catalog.ranges import version_key
-from torchsmith.edge.problem import by_name
+from torchsmith.core.problem import by_name
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Fits, Ranking, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.edge.toml import read_kept
+from torchsmith.core.toml import read_kept
 
 DATA = Path(__file__).with_name("products.toml")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torchsmith.edge.problem import Invalid, TooLarge, Where
+from torchsmith.core.problem import Invalid, TooLarge, Where
 from torchsmith.host.facts import Fact, HostFacts, said
 from torchsmith.host.node import Node
 from torchsmith.host.read_cpu import system_of_machine

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion, Sm
-from torchsmith.edge.toml import read_kept
+from torchsmith.core.toml import read_kept
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
 from torchsmith.host.mentions import mentioned
 from torchsmith.host.node import MOST_GPUS, Node

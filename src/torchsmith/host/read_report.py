@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
+from torchsmith.core.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
 from torchsmith.host.document import MARK, read_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.mentions import mentioned

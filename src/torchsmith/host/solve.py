@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any
 
-from torchsmith.edge.problem import Failed, Lacking
+from torchsmith.core.problem import Failed, Lacking
 from torchsmith.host.demand import Demand
 
 SLACK = 1e-3  # of the smallest weight: well above the solver's tolerance, well below any real difference

@@ -12,7 +12,7 @@ from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, 
 from torchsmith.catalog.facts import CLAIM
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.catalog.runs import gpu_code_runs
-from torchsmith.edge.problem import by_name, did_you_mean
+from torchsmith.core.problem import by_name, did_you_mean
 from torchsmith.matrix.variant import Cuda, Flavor, Variant
 
 UNUSABLE = "no-machine"

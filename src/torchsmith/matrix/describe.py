@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
-from torchsmith.edge.problem import CannotBuild
+from torchsmith.core.problem import CannotBuild
 from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed
 from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
-from torchsmith.edge.problem import CannotBuild, Conflict, ValuePath
+from torchsmith.core.problem import CannotBuild, Conflict, ValuePath
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import CpuOnly, Cuda, Target, Variant

@@ -11,8 +11,8 @@ import msgspec
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.names import hardware_hint
-from torchsmith.edge.problem import Empty, Invalid, NotKnown, did_you_mean
-from torchsmith.edge.words import grouped
+from torchsmith.core.problem import Empty, Invalid, NotKnown, did_you_mean
+from torchsmith.core.words import grouped
 from torchsmith.matrix.variant import Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")

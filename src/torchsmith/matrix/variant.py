@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr, replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.catalog.ranges import version_key
-from torchsmith.edge.problem import Problem, nearest
+from torchsmith.core.problem import Problem, nearest
 
 EXAMPLE = "pytorch-python313-cuda13_0-sm120-avx512"
 LONGEST = 200

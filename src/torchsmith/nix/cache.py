@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from torchsmith.edge.files import cache_dir, write_atomic
-from torchsmith.edge.problem import Problem
+from torchsmith.core.files import cache_dir, write_atomic
+from torchsmith.core.problem import Problem
 
 FORMAT = 1  # raised when what is kept changes its meaning
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.edge.problem import Failed
-from torchsmith.edge.words import grouped
+from torchsmith.core.problem import Failed
+from torchsmith.core.words import grouped
 from torchsmith.nix.tool import Nix
 
 STORE = "/nix/store"

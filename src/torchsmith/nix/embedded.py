@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.edge.nixtext import nix_string, nix_value
-from torchsmith.edge.problem import Lacking, Problem
-from torchsmith.edge.process import Dialogue
+from torchsmith.core.nixtext import nix_string, nix_value
+from torchsmith.core.problem import Lacking, Problem
+from torchsmith.core.process import Dialogue
 from torchsmith.nix.prepare import imported_file
 from torchsmith.nix.readable import root_of
 from torchsmith.recipe.read.closed import relative_paths, rewritten

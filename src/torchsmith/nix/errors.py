@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.edge.problem import Where
-from torchsmith.edge.words import printable
+from torchsmith.core.problem import Where
+from torchsmith.core.words import printable
 
 ABORT = re.compile(r"evaluation aborted with the following error message: '(.*)'", re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from torchsmith.edge.problem import Exit, Failed, Invalid
-from torchsmith.edge.words import grouped
+from torchsmith.core.problem import Exit, Failed, Invalid
+from torchsmith.core.words import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.keeper import Keeper

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.nixtext import nix_value
-from torchsmith.edge.problem import Failed
+from torchsmith.core.nixtext import nix_value
+from torchsmith.core.problem import Failed
 from torchsmith.nix.errors import cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix
 

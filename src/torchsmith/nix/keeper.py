@@ -14,8 +14,8 @@ import threading
 from collections.abc import Collection, Iterable
 from typing import IO, Self
 
-from torchsmith.edge.problem import Problem
-from torchsmith.edge.process import end_group, spawn
+from torchsmith.core.problem import Problem
+from torchsmith.core.process import end_group, spawn
 from torchsmith.nix.tool import Nix
 
 HELLO, WELCOME = 0x390C9DEB, 0x5452EECB

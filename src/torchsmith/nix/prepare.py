@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem, Where
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Problem, Where
 from torchsmith.nix.cache import Fingerprints
 from torchsmith.nix.fetch import Tarball
 from torchsmith.nix.readable import Readable, root_of

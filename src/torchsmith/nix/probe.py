@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from torchsmith.catalog import TORCH, Catalog
-from torchsmith.edge.clock import Clock
-from torchsmith.edge.nixtext import nix_value
-from torchsmith.edge.problem import Failed
+from torchsmith.core.clock import Clock
+from torchsmith.core.nixtext import nix_value
+from torchsmith.core.problem import Failed
 from torchsmith.nix.tool import Nix
 
 PinFacts = dict[str, Any]  # as pins.toml has them

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.edge.git import git
-from torchsmith.edge.process import find
+from torchsmith.core.git import git
+from torchsmith.core.process import find
 
 NEVER = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # whoever tracks them
 RECIPES = ".flox"  # the one hidden folder that holds recipes

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.edge.problem import CannotRead, Invalid
-from torchsmith.edge.process import run
+from torchsmith.core.problem import CannotRead, Invalid
+from torchsmith.core.process import run
 from torchsmith.nix.tool import Nix
 
 _UNITS = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}

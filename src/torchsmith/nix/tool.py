@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.files import cache_dir, exclusive
-from torchsmith.edge.problem import Failed, Invalid, Lacking, Problem
-from torchsmith.edge.process import Finished, find, run
+from torchsmith.core.files import cache_dir, exclusive
+from torchsmith.core.problem import Failed, Invalid, Lacking, Problem
+from torchsmith.core.process import Finished, find, run
 from torchsmith.nix.errors import shorten
 
 STATE = Path("/nix/var/nix")

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.edge.nixtext import nix_path, nix_string, nix_value
-from torchsmith.edge.problem import Failed
-from torchsmith.edge.process import Running
+from torchsmith.core.nixtext import nix_path, nix_string, nix_value
+from torchsmith.core.problem import Failed
+from torchsmith.core.process import Running
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.fetch import Download, Tarball, as_nix
 from torchsmith.nix.keeper import Keeper

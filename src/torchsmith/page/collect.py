@@ -12,12 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith import __version__
-from torchsmith.audit.finding import Severity
-from torchsmith.audit.repo import TORCH_SECTION
-from torchsmith.audit.run import AuditRequest, audit
+from torchsmith.auditing.finding import Severity
+from torchsmith.auditing.repo import TORCH_SECTION
+from torchsmith.auditing.run import AuditRequest, audit
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Problem
-from torchsmith.edge.words import grouped
+from torchsmith.core.problem import Problem
+from torchsmith.core.words import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.nix.graph import Graph
 from torchsmith.page.document import CellState, PageCell, PageCover, PageDocument, PageFinding, SharedBuild

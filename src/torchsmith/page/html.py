@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from torchsmith.catalog import Catalog
-from torchsmith.edge.words import grouped
+from torchsmith.core.words import grouped
 from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, CellState, PageCell, PageDocument
 from torchsmith.page.embedded import as_script_data, embedded, source_hash

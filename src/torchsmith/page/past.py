@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.files import inside, read_regular
-from torchsmith.edge.problem import Problem
-from torchsmith.edge.process import find
-from torchsmith.edge.secrets import redactor
+from torchsmith.core.files import inside, read_regular
+from torchsmith.core.problem import Problem
+from torchsmith.core.process import find
+from torchsmith.core.secrets import redactor
 from torchsmith.nix.prepare import source_hash
 from torchsmith.page.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record

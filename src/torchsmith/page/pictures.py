@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from torchsmith.artifact.check import megabytes
 from torchsmith.artifact.gpu import TargetRow
 from torchsmith.artifact.report import Report
-from torchsmith.build.schedule import Schedule, Task
+from torchsmith.building.schedule import Schedule, Task
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.runs import gpu_code_runs
-from torchsmith.edge.words import counted, grouped
+from torchsmith.core.words import counted, grouped
 from torchsmith.host.cover import FleetPlan
 from torchsmith.nix.graph import Graph
 from torchsmith.page import draw

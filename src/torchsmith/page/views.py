@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchsmith.catalog import Catalog
-from torchsmith.edge.words import grouped
+from torchsmith.core.words import grouped
 from torchsmith.page import pictures
 from torchsmith.page.answers import NO_GPU, offer
 from torchsmith.page.document import PageDocument, SharedBuild

@@ -21,8 +21,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
-from torchsmith.edge.nixtext import NixValue, in_comment, in_indented, in_quotes, nix_value
-from torchsmith.edge.problem import Problem, Where, did_you_mean
+from torchsmith.core.nixtext import NixValue, in_comment, in_indented, in_quotes, nix_value
+from torchsmith.core.problem import Problem, Where, did_you_mean
 
 FOLDER = Path(__file__).parent / "templates"
 State = Literal["code", "quotes", "indented", "comment"]

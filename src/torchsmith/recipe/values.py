@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Gpu, Isa, Package, Pin
 from torchsmith.catalog.package import GpuList
-from torchsmith.edge.nixtext import NixValue
-from torchsmith.edge.problem import CannotBuild
+from torchsmith.core.nixtext import NixValue
+from torchsmith.core.problem import CannotBuild
 from torchsmith.matrix import Cell, Flavor, Variant
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
 

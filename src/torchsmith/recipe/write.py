@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Package, Pin
-from torchsmith.edge.nixtext import nix_string
-from torchsmith.edge.problem import Invalid, Where
-from torchsmith.edge.words import grouped
+from torchsmith.core.nixtext import nix_string
+from torchsmith.core.problem import Invalid, Where
+from torchsmith.core.words import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import Begun, Filled, TemplateValue, lines_of, partly, render, template

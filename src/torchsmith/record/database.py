@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from torchsmith.edge.clock import Clock
-from torchsmith.edge.problem import Failed, Problem
+from torchsmith.core.clock import Clock
+from torchsmith.core.problem import Failed, Problem
 from torchsmith.record.estimate import Past
 from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, RunState, VerificationRow
 

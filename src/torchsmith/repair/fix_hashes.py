@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Exit, Refused
-from torchsmith.edge.words import grouped, some_of
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Exit, Refused
+from torchsmith.core.words import grouped, some_of
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import EvalResult, evaluate, exit_of, with_means
 from torchsmith.nix.graph import Graph, graph_of

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.catalog import Catalog
-from torchsmith.edge.problem import Problem, Where
-from torchsmith.edge.toml_edit import set_string
+from torchsmith.core.problem import Problem, Where
+from torchsmith.core.toml_edit import set_string
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.hashes import is_placeholder, respell, to_sri

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.graph import Graph

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torchsmith.edge.problem import Conflict, NotFound
-from torchsmith.edge.words import printable
+from torchsmith.core.problem import Conflict, NotFound
+from torchsmith.core.words import printable
 from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 
 from torchsmith.catalog import Catalog, builtin_catalog
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Empty, NotFound, Problem, did_you_mean
-from torchsmith.edge.words import printable
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Empty, NotFound, Problem, did_you_mean
+from torchsmith.core.words import printable
 from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe

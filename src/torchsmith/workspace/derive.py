@@ -9,8 +9,8 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Problem
 from torchsmith.matrix import Accepted, Cell, Reason, Variant, assess
 from torchsmith.matrix.cells import newest_line
 from torchsmith.matrix.variant import Cuda

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchsmith.edge.git import git
-from torchsmith.edge.problem import Failed, Invalid, Lacking, NotFound, Problem
-from torchsmith.edge.process import Finished, find
+from torchsmith.core.git import git
+from torchsmith.core.problem import Failed, Invalid, Lacking, NotFound, Problem
+from torchsmith.core.process import Finished, find
 
 MANY = 50
 LOCK_TRIES = 50

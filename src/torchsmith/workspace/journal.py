@@ -19,9 +19,9 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.files import exclusive, write_atomic
-from torchsmith.edge.problem import CannotWrite, Failed
-from torchsmith.edge.words import counted, grouped
+from torchsmith.core.files import exclusive, write_atomic
+from torchsmith.core.problem import CannotWrite, Failed
+from torchsmith.core.words import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Change
 

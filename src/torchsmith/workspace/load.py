@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Package, builtin_catalog, load_catalog
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import (
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import (
     CannotBuild,
     Conflict,
     Empty,
@@ -23,7 +23,7 @@ from torchsmith.edge.problem import (
     ValuePath,
     did_you_mean,
 )
-from torchsmith.edge.toml import place, read_kept, read_table, validation_problem
+from torchsmith.core.toml import place, read_kept, read_table, validation_problem
 from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant, expand, read_name
 from torchsmith.matrix.cells import Accepted, assess, newest_pin
 from torchsmith.matrix.expand import Include

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Problem
 
 LOCKS = ("flake.lock", "npins/sources.json", "nix/sources.json")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package
 from torchsmith.catalog.ranges import version_key
-from torchsmith.edge.driver import NIX_LOOKS, linking
-from torchsmith.edge.words import grouped
+from torchsmith.core.driver import NIX_LOOKS, linking
+from torchsmith.core.words import grouped
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.recipe.header import with_header
 from torchsmith.workspace.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from torchsmith.catalog import Catalog
-from torchsmith.edge.files import write_atomic
+from torchsmith.core.files import write_atomic
 from torchsmith.matrix import Cell, Reason
 from torchsmith.matrix.cells import claim
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.edge.files import inside, read_regular
-from torchsmith.edge.problem import CannotRead, Exit, TooLarge
+from torchsmith.core.files import inside, read_regular
+from torchsmith.core.problem import CannotRead, Exit, TooLarge
 from torchsmith.matrix import Flavor, Rejected, assess
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git

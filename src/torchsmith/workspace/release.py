@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from torchsmith.catalog import Catalog, Line, Package, Pin
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.matrix import Reading, Variant, try_read
 from torchsmith.matrix.cells import newest_line
 from torchsmith.matrix.variant import package_name

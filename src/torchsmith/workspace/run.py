@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchsmith.edge.problem import Empty
+from torchsmith.core.problem import Empty
 from torchsmith.matrix import package_name
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change

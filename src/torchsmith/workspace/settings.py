@@ -8,9 +8,9 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.catalog.axes import BadValue
-from torchsmith.edge.files import read_text
-from torchsmith.edge.toml import read_table
-from torchsmith.edge.words import whole
+from torchsmith.core.files import read_text
+from torchsmith.core.toml import read_table
+from torchsmith.core.words import whole
 
 ABOUT = Path(__file__).with_name("about.toml")
 Layout = Literal["standalone", "shared"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
-from torchsmith.edge.files import write_atomic
-from torchsmith.edge.problem import (
+from torchsmith.core.files import write_atomic
+from torchsmith.core.problem import (
     Conflict,
     Empty,
     Exists,
@@ -23,7 +23,7 @@ from torchsmith.edge.problem import (
     Problem,
     did_you_mean,
 )
-from torchsmith.edge.toml_write import table_text
+from torchsmith.core.toml_write import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of

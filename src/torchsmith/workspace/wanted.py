@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import asdict
 
 from torchsmith.catalog import TORCH, Package
-from torchsmith.edge.problem import Incomplete
+from torchsmith.core.problem import Incomplete
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header

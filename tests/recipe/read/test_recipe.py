@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.edge.problem import Problem
+from torchsmith.core.problem import Problem
 from torchsmith.recipe.read import Recipe, Unreadable, read_recipe, read_text_as_recipe
 from torchsmith.recipe.read.said import Unknown
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from torchsmith.catalog.axes import BadValue, CudaVersion, GpuTarget, Platform
 from torchsmith.catalog.facts import CudaToolkit
 from torchsmith.catalog.load import Catalog
-from torchsmith.edge.files import cache_dir
-from torchsmith.edge.problem import Failed, Invalid, NotKnown, Problem, did_you_mean
-from torchsmith.edge.process import find, run
+from torchsmith.core.files import cache_dir
+from torchsmith.core.problem import Failed, Invalid, NotKnown, Problem, did_you_mean
+from torchsmith.core.process import find, run
 
 # Macros that gcc changes with the flags without saying anything about instructions, and names for old
 # instructions that gcc has since 13 and 14.

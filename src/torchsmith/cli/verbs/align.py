@@ -13,8 +13,8 @@ import msgspec
 from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, width, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.words import printable
-from torchsmith.plan.align import Alignment, Unaligned, align, make_missing, write_missing
+from torchsmith.core.words import printable
+from torchsmith.edit.align import Alignment, Unaligned, align, make_missing, write_missing
 from torchsmith.workspace.checkout import workspace_folder
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"

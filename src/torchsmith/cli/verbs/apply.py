@@ -31,7 +31,7 @@ def run(
     unless [bold]--adopt[/bold] is given, and the exit code is then 1.
     """
     from torchsmith.cli import plan_view as view
-    from torchsmith.plan.plan import ApplyRequest, apply_plan, plan_workspace
+    from torchsmith.edit.plan import ApplyRequest, apply_plan, plan_workspace
 
     named = tuple(paths or ())
     if dry_run:

@@ -9,8 +9,8 @@ from torchsmith.cli.console import exit_if, tell
 from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.problem import Conflict, Incomplete
-from torchsmith.edge.words import counted
+from torchsmith.core.problem import Conflict, Incomplete
+from torchsmith.core.words import counted
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
 
@@ -49,9 +49,9 @@ def run(
     torchsmith.toml lies above it, by what that asks for. A comment [bold]# torchsmith: ignore TS401[/bold]
     on a line or the line before it silences a rule there. The exit code is 1 when there are errors.
     """
-    from torchsmith.audit import suppress
-    from torchsmith.audit.finding import Severity
-    from torchsmith.audit.run import AuditRequest, audit
+    from torchsmith.auditing import suppress
+    from torchsmith.auditing.finding import Severity
+    from torchsmith.auditing.run import AuditRequest, audit
     from torchsmith.cli import audit_view as view
     from torchsmith.workspace.checkout import split, workspace_folder, workspace_of
 

@@ -10,7 +10,7 @@ from torchsmith.cli.console import exit_if, say_recovered
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.params import Option
-from torchsmith.edge.problem import by_name
+from torchsmith.core.problem import by_name
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --simulate --nixpkgs sample"
@@ -47,7 +47,7 @@ def run(
     [bold]--resume[/bold] goes on with what is left. The exit code is 1 when something failed, 3 when memory,
     disk or builders cannot suffice, or all that failed are downloads.
     """
-    from torchsmith.build.start import BACKENDS, workspace_record
+    from torchsmith.building.start import BACKENDS, workspace_record
     from torchsmith.cli.build_run import asked_before, carry_out, drawable, show_simulation
     from torchsmith.cli.hash_run import mend
     from torchsmith.workspace.journal import finish_stopped

@@ -9,7 +9,7 @@ from typing import Annotated
 from torchsmith.cli.console import tell
 from torchsmith.cli.options import Selectors, WorkspaceOption
 from torchsmith.cli.params import Group, Option
-from torchsmith.edge.problem import NotFound, TooLarge
+from torchsmith.core.problem import NotFound, TooLarge
 
 EXAMPLE = "torchsmith ci github sm120 > torchsmith.yml"
 app = Group(EXAMPLE)
@@ -33,7 +33,7 @@ def github(
 
     With [bold]--write[/bold] it becomes .github/workflows/torchsmith.yml of the workspace.
     """
-    from torchsmith.build.ci import MOST, ci_rows, github_workflow
+    from torchsmith.building.ci import MOST, ci_rows, github_workflow
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
@@ -53,7 +53,7 @@ def hydra(
     write: WriteOption = False,
 ) -> None:
     """Print a Hydra jobset: an expression with a job for every cell; with --spec its description."""
-    from torchsmith.build.ci import hydra_jobset, hydra_spec
+    from torchsmith.building.ci import hydra_jobset, hydra_spec
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
@@ -64,7 +64,7 @@ def hydra(
 
 
 def _give(root: Path | None, name: str, text: str, write: bool) -> None:
-    from torchsmith.edge.files import write_atomic
+    from torchsmith.core.files import write_atomic
 
     if not write:
         sys.stdout.write(text)

@@ -34,15 +34,15 @@ def run(
     """
     from torchsmith.api.by_name import build_named
     from torchsmith.api.samples import or_sample
+    from torchsmith.benchmark.compare import compare_builds
+    from torchsmith.benchmark.cores import busy_shares, choose
+    from torchsmith.benchmark.measure import MeasuringPlan
+    from torchsmith.benchmark.plot import forest
+    from torchsmith.benchmark.subject import subject, variables
     from torchsmith.cli.compare_view import print_builds
     from torchsmith.cli.progress import rounds_bar
-    from torchsmith.edge.files import write_atomic
+    from torchsmith.core.files import write_atomic
     from torchsmith.workspace.load import open_workspace
-    from torchsmith.worth.compare import compare_builds
-    from torchsmith.worth.cores import busy_shares, choose
-    from torchsmith.worth.measure import MeasuringPlan
-    from torchsmith.worth.plot import forest
-    from torchsmith.worth.subject import subject, variables
 
     check_svg(svg)
     opened = open_workspace(workspace)

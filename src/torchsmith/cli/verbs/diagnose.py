@@ -9,7 +9,7 @@ from typing import Annotated
 from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, quote, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument
-from torchsmith.edge.problem import Empty
+from torchsmith.core.problem import Empty
 from torchsmith.repair.diagnose import Diagnosis, diagnose
 
 EXAMPLE = "torchsmith diagnose sample"
@@ -30,7 +30,7 @@ def run(
     """
     from torchsmith.api.by_name import is_name, log_named
     from torchsmith.api.samples import or_sample
-    from torchsmith.edge.files import read_text
+    from torchsmith.core.files import read_text
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)

@@ -11,7 +11,7 @@ from torchsmith.cli.console import print_json, tell, write
 from torchsmith.cli.nix_options import NixOptions, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Argument
-from torchsmith.edge.problem import CannotBuild, Conflict
+from torchsmith.core.problem import CannotBuild, Conflict
 from torchsmith.nix.derivation import Difference, compare
 
 EXAMPLE = (
@@ -41,7 +41,7 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Say in words what differs between two derivations: the causes, not the hashes that follow from them."""
-    from torchsmith.build.rehearsal import PREFIX, phases_of
+    from torchsmith.building.rehearsal import PREFIX, phases_of
     from torchsmith.nix.derivation import show_derivations
     from torchsmith.workspace.load import open_workspace
 

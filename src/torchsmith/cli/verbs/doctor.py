@@ -13,11 +13,11 @@ import msgspec
 
 from torchsmith.cli.console import columns, exit_if, next_step, print_json, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.edge import process
-from torchsmith.edge.git import git as edge_git
-from torchsmith.edge.problem import Problem
-from torchsmith.edge.process import Finished, find
-from torchsmith.edge.words import counted
+from torchsmith.core import process
+from torchsmith.core.git import git as edge_git
+from torchsmith.core.problem import Problem
+from torchsmith.core.process import Finished, find
+from torchsmith.core.words import counted
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith doctor"
@@ -193,7 +193,7 @@ def _flox(seconds: float) -> Iterator[HealthCheck]:
 
 
 def _room(workspace: Workspace) -> Iterator[HealthCheck]:
-    from torchsmith.build.plan import this_machine
+    from torchsmith.building.plan import this_machine
 
     machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
     catalog = workspace.catalog
@@ -209,7 +209,7 @@ def _room(workspace: Workspace) -> Iterator[HealthCheck]:
 
 
 def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
-    from torchsmith.build.farm import configured
+    from torchsmith.building.farm import configured
 
     builders = configured(workspace.settings.builder)
     found = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine alone"

@@ -11,7 +11,7 @@ from torchsmith.api.nix_options import open_recipes
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import exit_if, next_step, tell
 from torchsmith.cli.progress import steps_bar
-from torchsmith.edge.problem import Exit
+from torchsmith.core.problem import Exit
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 

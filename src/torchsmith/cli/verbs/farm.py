@@ -8,11 +8,11 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.build.farm import BuilderRow, check_builder
+from torchsmith.building.farm import BuilderRow, check_builder
 from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Group, Option
-from torchsmith.edge.problem import NotFound
+from torchsmith.core.problem import NotFound
 
 EXAMPLE = "torchsmith farm check"
 app = Group(EXAMPLE)
@@ -42,7 +42,7 @@ def check(
     """Try each builder, and say what is wrong in words."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from torchsmith.build.farm import MACHINES, configured
+    from torchsmith.building.farm import MACHINES, configured
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)

@@ -28,7 +28,7 @@ def run(
     such as through a function, is named. The exit code is 1 when something is left for you, 3 when all that
     failed are downloads.
     """
-    from torchsmith.build.start import workspace_record
+    from torchsmith.building.start import workspace_record
     from torchsmith.cli.hash_run import mend
 
     with workspace_record(workspace) as (opened, record):

@@ -13,7 +13,7 @@ import msgspec
 from torchsmith.cli.console import exit_if, next_step, paint, print_json, say_recovered, tell, write
 from torchsmith.cli.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
 from torchsmith.cli.params import Option
-from torchsmith.edge.words import counted, grouped, printable, some_of
+from torchsmith.core.words import counted, grouped, printable, some_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Commit
 from torchsmith.workspace.run import GenerateReport, GenerateRequest, generate

@@ -13,8 +13,8 @@ from torchsmith.cli.console import exit_if, next_step, paint, print_json, tell, 
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg, write_svg
 from torchsmith.cli.params import Option
-from torchsmith.edge.problem import Conflict, NotKnown, did_you_mean
-from torchsmith.edge.words import counted, grouped
+from torchsmith.core.problem import Conflict, NotKnown, did_you_mean
+from torchsmith.core.words import counted, grouped
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.targets import Stranger, strangers
 

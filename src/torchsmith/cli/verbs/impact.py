@@ -12,7 +12,7 @@ from torchsmith.cli.console import answer, exit_if, next_step, tell, write
 from torchsmith.cli.nix_options import NixOptions, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Option
-from torchsmith.plan.impact import Effect, impact, summary
+from torchsmith.edit.impact import Effect, impact, summary
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from torchsmith.cli.console import next_step, warn, write
 from torchsmith.cli.options import ProfileChoice, complete_cells
 from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.problem import Conflict
-from torchsmith.edge.words import counted, grouped, some_of
+from torchsmith.core.problem import Conflict
+from torchsmith.core.words import counted, grouped, some_of
 
 EXAMPLE = "torchsmith init builds --profile seed"
 

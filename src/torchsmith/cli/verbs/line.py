@@ -15,7 +15,7 @@ from torchsmith.cli.options import (
     WorkspaceOption,
 )
 from torchsmith.cli.params import Argument, Group, Option
-from torchsmith.edge.problem import Incomplete
+from torchsmith.core.problem import Incomplete
 
 if TYPE_CHECKING:
     from torchsmith.catalog import Catalog
@@ -66,7 +66,7 @@ def add(
     companions, CUDA sets and Pythons; a release that is its own needs no source and no fix.
     """
     from torchsmith.cli.line_view import print_added
-    from torchsmith.plan.line import NewLine, add_line, propose_line
+    from torchsmith.edit.line import NewLine, add_line, propose_line
 
     releases, facts = pairs.releases(), {}
     if nixpkgs is not None and rev:

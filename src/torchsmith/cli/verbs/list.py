@@ -12,8 +12,8 @@ from torchsmith.api.listing import LeftOutDocument, LeftOutRow, ListRequest, cel
 from torchsmith.api.options import JsonOption
 from torchsmith.catalog import Catalog, Package
 from torchsmith.cli.console import Painted, columns, next_step, print_json, warn, write
-from torchsmith.edge.problem import Conflict
-from torchsmith.edge.words import counted, grouped
+from torchsmith.core.problem import Conflict
+from torchsmith.core.words import counted, grouped
 from torchsmith.matrix import Cell, LeftOut, Matrix
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"

@@ -66,8 +66,8 @@ def add(
     left out, with Nix's own error as the reason.
     """
     from torchsmith.cli.package_view import print_change
-    from torchsmith.plan import package as plan
-    from torchsmith.plan.package_entry import NewPackage
+    from torchsmith.edit import package as plan
+    from torchsmith.edit.package_entry import NewPackage
     from torchsmith.workspace.load import open_workspace
 
     new = NewPackage(
@@ -94,7 +94,7 @@ def remove(
 ) -> None:
     """Take a package out of the workspace: its entry, where it is the workspace's own, and its recipes."""
     from torchsmith.cli.package_view import print_change
-    from torchsmith.plan import package as plan
+    from torchsmith.edit import package as plan
 
     change = plan.propose_removal(workspace, name, adopt=writing.adopt)
     if not writing.dry_run:

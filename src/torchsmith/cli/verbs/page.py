@@ -9,7 +9,7 @@ from torchsmith.cli.console import print_json, tell, warn, write
 from torchsmith.cli.nix_options import NixpkgsOption
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.words import counted
+from torchsmith.core.words import counted
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
 PAGE = Path("torchsmith.html")
@@ -35,7 +35,7 @@ def run(
     Nothing outside the workspace's folder is read, and nothing is built.
     """
     from torchsmith.cli.page_run import page_request, with_cover
-    from torchsmith.edge.files import check_own, write_atomic
+    from torchsmith.core.files import check_own, write_atomic
     from torchsmith.page.collect import collect, pickable
     from torchsmith.page.html import GENERATOR, page
 

@@ -15,8 +15,8 @@ from torchsmith.api.options import JsonOption
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import columns, exit_if, paint, print_json, warn, write
-from torchsmith.edge.problem import Conflict, Incomplete
-from torchsmith.edge.words import grouped, some_of
+from torchsmith.core.problem import Conflict, Incomplete
+from torchsmith.core.words import grouped, some_of
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command, stand_here
 from torchsmith.host.facts import GpuFacts, Note
 from torchsmith.host.pick import Assigned, Pick
@@ -295,8 +295,8 @@ def audit_of(recipe: Path, here: Surroundings) -> list[str]:
     """What the audit has against a recipe that lies in the workspace: errors and warnings, the first few."""
     if here.folder is None or not recipe.exists():
         return []
-    from torchsmith.audit.finding import Severity
-    from torchsmith.audit.run import AuditRequest, audit
+    from torchsmith.auditing.finding import Severity
+    from torchsmith.auditing.run import AuditRequest, audit
 
     request = AuditRequest((recipe,), Path(here.folder), jobs=1)
     found = audit(request).of(Severity.ERROR, Severity.WARNING)

@@ -12,10 +12,10 @@ from torchsmith.cli.console import exit_if, next_step, print_json, say_recovered
 from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation, read_trees
 from torchsmith.cli.options import JsonOption, PairOptions, TarballHashOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.params import Argument, Option
-from torchsmith.edge.words import counted
-from torchsmith.plan.impact import Effect, summary
-from torchsmith.plan.pin import Move, carry_out, evaluated, learnt, probed, propose
-from torchsmith.plan.proposal import Proposal
+from torchsmith.core.words import counted
+from torchsmith.edit.impact import Effect, summary
+from torchsmith.edit.pin import Move, carry_out, evaluated, learnt, probed, propose
+from torchsmith.edit.proposal import Proposal
 from torchsmith.workspace.change import Change
 
 EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"

@@ -7,7 +7,7 @@ from typing import Annotated
 from torchsmith.cli.console import exit_if, next_step, tell
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.params import Option
-from torchsmith.edge.words import some_of
+from torchsmith.core.words import some_of
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 
@@ -25,7 +25,7 @@ def run(
     wanted and without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
     """
     from torchsmith.cli import plan_view as view
-    from torchsmith.plan.plan import plan_workspace
+    from torchsmith.edit.plan import plan_workspace
     from torchsmith.workspace.checkout import workspace_folder
     from torchsmith.workspace.derive import torch_elsewhere
     from torchsmith.workspace.load import open_workspace

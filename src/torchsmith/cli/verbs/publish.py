@@ -10,8 +10,8 @@ import msgspec
 from torchsmith.api.building import PublishRequest, publish
 from torchsmith.cli.console import answer, exit_if, next_step, paint, say_recovered, tell, write
 from torchsmith.cli.options import JsonOption
-from torchsmith.publish.publish import PublishedRow
-from torchsmith.publish.sbom import CUDA_TERMS
+from torchsmith.publishing.publish import PublishedRow
+from torchsmith.publishing.sbom import CUDA_TERMS
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}

@@ -8,7 +8,7 @@ from torchsmith.cli.console import exit_if, next_step
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.params import Option
-from torchsmith.edge.problem import Incomplete
+from torchsmith.core.problem import Incomplete
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b &&"
@@ -40,8 +40,8 @@ def run(
     The exit code is 1 where something fails or is not what the name says, 3 where all that failed are
     downloads.
     """
-    from torchsmith.build.plan import Means
-    from torchsmith.build.start import BuildRequest, workspace_record
+    from torchsmith.building.plan import Means
+    from torchsmith.building.start import BuildRequest, workspace_record
     from torchsmith.cli.rehearse_run import rehearse
 
     if not recipes and not every:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torchsmith.cli.console import exit_if, paint, print_json, tell, warn, write
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.edge.words import counted, some_of
+from torchsmith.core.words import counted, some_of
 from torchsmith.nix.graph import Inventory, take_stock
-from torchsmith.publish.sbom import CUDA_TERMS, Terms, cyclonedx, holds_cuda, terms
+from torchsmith.publishing.sbom import CUDA_TERMS, Terms, cyclonedx, holds_cuda, terms
 
 NAMED = 6  # packages under a free licence that are named; the rest is counted
 EXAMPLE = (

@@ -29,7 +29,7 @@ def run(
     try are skipped and say why. The exit code is 1 when a step failed.
     """
     from torchsmith.api.by_name import is_name
-    from torchsmith.edge.files import write_atomic
+    from torchsmith.core.files import write_atomic
     from torchsmith.workspace.load import open_workspace
 
     with err().status(f"running {request.path}"):

@@ -10,8 +10,8 @@ from operator import ge, gt, le, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import Problem
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Problem
 from torchsmith.recipe.read.said import Unknown, Value
 from torchsmith.recipe.read.scope import lookup, names_of, statements, static_name
 from torchsmith.recipe.read.syntax import Syntax, parse, part

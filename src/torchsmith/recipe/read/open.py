@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.edge.files import read_text
-from torchsmith.edge.problem import TooLarge, Where
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import TooLarge, Where
 from torchsmith.recipe.read.fold import parsed_file
 from torchsmith.recipe.read.recipe import Recipe
 from torchsmith.recipe.read.said import Unknown, Value

@@ -10,8 +10,8 @@ from functools import cache, cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from torchsmith.edge.problem import Problem, Where
-from torchsmith.edge.words import grouped
+from torchsmith.core.problem import Problem, Where
+from torchsmith.core.words import grouped
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Query, Tree

@@ -1,0 +1,217 @@
+"""Claims: what prose says about GPUs, CPUs, CUDA and releases, word by word, held against the catalog."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain
+
+from torchsmith.catalog import TORCH, Catalog
+from torchsmith.catalog.axes import Sm
+from torchsmith.core.words import grouped
+from torchsmith.recipe.read import Recipe, Span
+
+# sm, capability, part, generation; isa, feature, cpu, first (CPUs that first had a set); cuda, release,
+# python, driver, system; name (of a package), package, rev (of nixpkgs)
+ClaimKind = str
+# A thing that is named only to set it apart is no claim: after a negation or a comparison, however many
+# commas later, and before words that send the reader to another build.
+APART = re.compile(
+    r"(?:\b(?:no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|over|vs|versus|before"
+    r"|until|since|nobody|lack(?:s|ing)?|drop(?:s|ped)?|disabl(?:e|es|ed|ing)|prevents?|avoids?"
+    r"|exclud(?:e|es|ing)|added in|introduced in|only on|only with"
+    r"|comes only|(?<!\bor )(?<!\band )other|builds? on|as \w+ as"
+    r"|(?:use|choose|consider|prefer|pick|try)(?! this| it))\b|n't\b)"
+    r"(?:(?!\bfor\b)[^.;:]){0,60}$"
+    r"|\b(?:use|choose|consider|prefer|pick|try)(?! this| it)\b[^.;:]{1,60}, (?:or )?for $",
+    re.IGNORECASE,
+)
+# What a part of it requires is no claim about the whole, but the driver that is required is.
+NEEDED = re.compile(r"\b(?:requir(?:e|es|ing)|needs?)\b[^.;:,]{0,60}$", re.IGNORECASE)
+DEMANDS = ("driver", "cuda", "system", "python")
+ELSEWHERE = re.compile(
+    r"^[^.;:]{0,60}?\b(?:instead|variants|builds|recipes|packages|dispatch|incompatible|unsupported"
+    r"|(?:does not|doesn't|won't|will not|cannot) (?:work|run))\b",
+    re.IGNORECASE,
+)
+# Where one thought ends: a stop, an empty line, an item, a label, a dash.
+END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]{0,20}:)|\s[—–]\s")
+OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
+OF_GPUS = ("sm", "capability", "generation", "part")
+OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu", "first", "driver")
+NEAR = 120  # characters around a word that tell how it is meant
+BLOCK = 200  # lines of a comment that are read as one text
+REMEMBERED = 2000
+SHORTEST = 3  # letters of a CPU's name
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One word that claims something: of which kind, which value, and where in its text."""
+
+    kind: ClaimKind
+    value: str
+    word: str
+    start: int
+    end: int
+    thought: int = 0  # which sentence of its text
+
+
+def _longest_first(words: Iterable[str]) -> str:
+    """Any of the words; a look at the first letter spares most places the rest."""
+    known = sorted(set(words), key=len, reverse=True)
+    letters = "".join(sorted({re.escape(word[:1]) for word in known}))
+    return f"(?=[{letters}])(?:{'|'.join(map(re.escape, known))})" if letters else "(?!)"
+
+
+class Vocabulary:
+    """The catalog's words: which GPU, instruction set or CPU each of them means."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        gpus, isas = catalog.gpus.values(), catalog.isas.values()
+        self.parts = _sets((part, [gpu.name]) for gpu in gpus for part in (*gpu.parts, *gpu.also_called))
+        self.generations = _sets(
+            (word, [gpu.name]) for gpu in gpus for word in (gpu.generation, gpu.generation.split()[0])
+        )
+        titles = [(re.findall(r"[^,()]+", cpu.title), cpu.isas) for cpu in catalog.cpus.values()]
+        self.cpus = _sets(
+            (word.strip(), runs) for words, runs in titles for word in words if len(word.strip()) >= SHORTEST
+        )
+        self.isas = {word: isa.name for isa in isas for word in (isa.title, *isa.words)}
+        self.features = {name: name for isa in isas for name in isa.needs}
+        for feature in catalog.features.values():
+            self.features |= dict.fromkeys((feature.name, *feature.words), feature.name)
+        self.packages = {
+            word: one.name
+            for one in catalog.packages.values()
+            for word in (one.title, one.name, one.attr.rpartition(".")[2])
+        }
+
+    @cached_property
+    def read(self) -> Callable[[str], tuple[Claim, ...]]:
+        """What a piece of prose claims; recipes say the same again and again."""
+        return lru_cache(REMEMBERED)(lambda text: tuple(_claims(text, self)))
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """One pattern for every kind of claim; the group that matched is the kind. Each begins a word."""
+        return re.compile(
+            rf"\b(?=\w)(?:(?P<name>\b(?:{_longest_first(self.packages.values())})\d*-python3\d+-[\w.-]*\w)"
+            r"|(?P<rev>\b[0-9a-f]{40}\b)"
+            r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
+            r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
+            r"|\b(?:[Cc]apabilit(?:y|ies)|GPU Target:) ?(?P<capability>\d{1,2}\.\d)\b"
+            rf"|\b(?P<cpu>{_longest_first(self.cpus.keys() - self.parts.keys())})(?![\w])"
+            rf"|\b(?P<part>{_longest_first(self.parts)})(?![\w-])"
+            rf"|(?<!Grace )\b(?P<generation>{_longest_first(self.generations)})\b"
+            rf"|\b(?P<isa>{_longest_first(self.isas)})(?!\w|[.-]\d)"
+            rf"|(?<![\w/.-])(?P<feature>{_longest_first(self.features)})(?![\w/.-]*\w)"
+            r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
+            rf"|\b(?P<package>{_longest_first(word for word in self.packages if word != TORCH)})"
+            r"(?:[ ]v?(?P<release>\d+\.\d+(?:\.\d+)?)\b)?"
+            r"|\bPython:? ?(?P<python>3\.\d+)"
+            r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
+            r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux)?|64-bit ARM)\b)"
+        )
+
+
+def _sets(pairs: Iterable[tuple[str, Iterable[str]]]) -> dict[str, frozenset[str]]:
+    return {word: frozenset(chain(*named)) for word, named in grouped(pairs).items()}
+
+
+@lru_cache(1)
+def vocabulary(catalog: Catalog) -> Vocabulary:
+    """The words of a catalog, read once."""
+    return Vocabulary(catalog)
+
+
+def claims_in(text: str, catalog: Catalog) -> tuple[Claim, ...]:
+    """What a piece of prose claims; what it only sets apart is left out."""
+    return vocabulary(catalog).read(text)
+
+
+def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
+    ends = [found.end() for found in END.finditer(text)]
+    for found in words.pattern.finditer(text):
+        kind = found.lastgroup or ""
+        if kind == "package" and found["release"]:
+            kind = "release"
+        value, (start, end) = found[kind], found.span(kind)
+        at = bisect_right(ends, found.start())
+        first, last = ends[at - 1] if at else 0, ends[at] if at < len(ends) else len(text)
+        before = text[max(first, start - NEAR) : start].replace("\n", " ")
+        if kind not in ("name", "rev") and _set_apart(before, text[end:last]):
+            continue
+        if kind not in DEMANDS and NEEDED.search(before):
+            continue
+        if kind in OF_GPUS and OF_THE_CPU.match(text[first : first + NEAR]):
+            continue
+        if kind == "feature":
+            value = words.features[value]
+        elif kind == "sm":
+            value = str(Sm(int(value)))
+        elif kind == "release":
+            value = f"{words.packages[found['package']]} {found['release']}"
+            start = found.start("package")
+        elif kind == "package":
+            value = words.packages[value]
+        yield Claim(kind, value, text[start:end], start, end, at)
+
+
+def _set_apart(before: str, after: str) -> bool:
+    """Whether the words around a name say that it is not meant of this recipe; wrapped lines are one."""
+    after = after[:NEAR].replace("\n", " ")
+    return APART.search(before) is not None or ELSEWHERE.match(after) is not None
+
+
+PlacedClaim = tuple[str, Claim, Span]  # comment, description or banner; what it claims; where
+ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
+
+
+def claims_of(recipe: Recipe, catalog: Catalog, caller: Recipe) -> tuple[PlacedClaim, ...]:
+    """Every claim in the prose of a recipe; comments of a file that others call are about all of them."""
+    found: list[PlacedClaim] = []
+    for text, spans in _comment_blocks(recipe) if recipe is caller else ():
+        claims = claims_in(text, catalog)
+        found += [("comment", one, spans[text.count("\n", 0, one.start)]) for one in claims]
+    for said in recipe.descriptions:
+        claims = claims_in(said.value, catalog)
+        found += [("description", one, _line_of(recipe, said.span, said.value, one.start)) for one in claims]
+    for phase in recipe.phases:
+        for line in ECHO.finditer(phase.value):
+            banner = line[1].replace("(TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)", "")
+            place = _line_of(recipe, phase.span, phase.value, line.start())
+            found += [("banner", claim, place) for claim in claims_in(banner, catalog)]
+    return tuple(found)
+
+
+def _comment_blocks(recipe: Recipe) -> Iterator[tuple[str, list[Span]]]:
+    """Comments as one reads them: lines below each other are one text, with the place of each line."""
+    lines: list[str] = []
+    spans: list[Span] = []
+    data = recipe.syntax.data
+    for comment in recipe.comments:
+        before = data[data.rfind(b"\n", 0, comment.span.start) + 1 : comment.span.start]
+        if "torchsmith: format=" in comment.value or b'"-m' in before:
+            continue  # what stands beside a flag is about the flag
+        follows = bool(spans) and comment.span.line == spans[-1].line + 1 and not before.strip()
+        if lines and (not follows or len(lines) > BLOCK):
+            yield "\n".join(lines), spans
+            lines, spans = [], []
+        inner = comment.value.split("\n")
+        lines += inner
+        start = comment.span
+        spans += [Span(start.start, start.end, start.line + n, start.column) for n in range(len(inner))]
+    if lines:
+        yield "\n".join(lines), spans
+
+
+def _line_of(recipe: Recipe, span: Span, text: str, at: int) -> Span:
+    """The line of a string over several lines in which a character of its text stands."""
+    if not recipe.syntax.data.startswith(b"''\n", span.start):
+        return span
+    line = span.line + 1 + text.count("\n", 0, at)
+    return Span(span.start, span.end, line, 1)

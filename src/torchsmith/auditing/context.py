@@ -1,0 +1,156 @@
+"""What judging needs and gives: the catalog and choices, a file's findings, and a defect as a finding in its
+place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from torchsmith.auditing.finding import Finding, Sure
+from torchsmith.auditing.form import NormalizedText, Normalizer
+from torchsmith.auditing.repo import RecipeFacts
+from torchsmith.auditing.rule import Defect, Depth, Over, Rule, rules_of, wanted_by
+from torchsmith.auditing.subject import Subject
+from torchsmith.auditing.suppress import RuleSelection, unmuted
+from torchsmith.catalog import Catalog
+from torchsmith.core.problem import Where
+from torchsmith.recipe.read import PackageSet, Recipe, Span
+from torchsmith.workspace.search import CUDA, concerned_names, mentioned
+
+OF_THE_CELL = ("gpu", "cpu", "names")  # groups of rules that hold a recipe against its name
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One file: what was found, and what its repository needs to know of it."""
+
+    findings: tuple[Finding, ...]
+    facts: RecipeFacts | None = None
+    silenced: int = 0
+    form: NormalizedText | None = None  # where all recipes of its form are judged alike
+    concerns: bool = False  # whether torch or CUDA is spoken of
+
+    @classmethod
+    def of(
+        cls,
+        findings: Iterable[Finding],
+        text: str,
+        facts: RecipeFacts | None = None,
+        *,
+        concerns: bool = False,
+    ) -> Judged:
+        """What was found in a text, less what its comments silence, which is counted."""
+        found = list(findings)
+        kept = unmuted(found, text)
+        return cls(tuple(kept), facts, len(found) - len(kept), concerns=concerns)
+
+    def again(
+        self, form: NormalizedText, name: str, shown: str, found: Sequence[Finding], catalog: Catalog
+    ) -> Judged:
+        """The judgement of a recipe that differs in its cell alone: notes below its flags move along."""
+        first = self.form or form
+        more = form.flags_lines - first.flags_lines
+        notes = []
+        for one in self.findings:
+            line = one.where.line + (more if one.where.line > first.flags_line else 0)
+            notes.append(replace(one, where=replace(one.where, file=shown, line=line)))
+        facts = self.facts.of(name, shown, catalog) if self.facts else None
+        return Judged((*found, *notes), facts, form=first)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What judging a file needs besides the file."""
+
+    catalog: Catalog
+    choice: RuleSelection
+    lines: dict[str, str]  # of the workspace, by variant
+
+    def subject(self, shown: str, recipe: Recipe) -> Subject:
+        """A recipe with what is known about it."""
+        asked, choice = self.lines.get(recipe.name), self.choice
+        return Subject(shown, recipe, self.catalog, asked, choice.line, choice.strict)
+
+    def rules(self, depth: Depth, over: Over) -> Iterator[Rule]:
+        """The rules of one depth over one kind of thing that are chosen."""
+        return (one for one in rules_of(depth, over) if self.choice.wants(one.id))
+
+    @property
+    def mentioned(self) -> re.Pattern[str]:
+        """What a text that concerns torch or CUDA has."""
+        return mentioned(tuple(self.catalog.packages.values()))
+
+    def concerns(self, recipe: Recipe) -> bool:
+        """Whether its code, and not only its comments or prose, speaks of torch or CUDA."""
+        used = recipe.syntax.identifiers
+        names = concerned_names(tuple(self.catalog.packages.values()))
+        return not names.isdisjoint(used) or any(re.fullmatch(CUDA, name) for name in used)
+
+    def of_recipe(
+        self,
+        subject: Subject,
+        depth: Depth = "text",
+        over: Over = "recipe",
+        *more: object,
+        anywhere: bool = False,
+    ) -> Iterator[Finding]:
+        """What rules have to say of a recipe; `more` is what they ask besides it. `anywhere` picks those that
+        hold of a file that is no recipe by its name."""
+        for rule in self.rules(depth, over):
+            if anywhere and not rule.anywhere:
+                continue
+            yield from (finding(rule, defect, subject) for defect in rule.defects(subject, *more))
+
+    def of_expressions(self, subject: Subject) -> Iterator[Finding]:
+        """What rules have to say of a file that no name tells about: of all of it, and of each of its package
+        sets."""
+        for rule in self.rules("text", "expression"):
+            each = subject.package_sets if PackageSet in wanted_by(rule.check) else (None,)
+            for package_set in each:
+                yield from (finding(rule, defect, subject) for defect in rule.defects(subject, package_set))
+
+    def findings(self, over: Over, where: Where, *things: object, depth: Depth = "text") -> Iterator[Finding]:
+        """What rules have to say of other things than recipes: of `where`, or of a file that they name."""
+        for rule in self.rules(depth, over):
+            for defect in rule.check(*things):
+                at = _placed(defect.file, defect.at) if defect.file else where
+                yield _finding(rule, defect, at, "")
+
+    @cached_property
+    def forms(self) -> Normalizer:
+        return Normalizer(self.catalog)
+
+    @cached_property
+    def judged(self) -> dict[NormalizedText, Judged]:
+        """Judgements of forms that were seen before."""
+        return {}
+
+
+def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
+    """A defect of a recipe, placed in its file."""
+    recipe = defect.of or subject.whole
+    if not recipe.syntax.exact:
+        # Nix told what the text means, and its positions are not the file's.
+        return _finding(rule, defect, Where(subject.file), "", keep_fix=False)
+    call = subject.recipe.wrapper
+    if recipe is not subject.recipe and rule.group in OF_THE_CELL and call:
+        # What the caller passes is wrong for its name, not the file that takes it.
+        where = Where(subject.file, call.span.line, call.span.column)
+        return _finding(rule, defect, where, subject.recipe.syntax.line(call.span.line), keep_fix=False)
+    where = _placed(subject.shown(recipe), defect.at) if defect.at else Where(subject.file)
+    return _finding(rule, defect, where, recipe.syntax.line(where.line), keep_fix=recipe is subject.recipe)
+
+
+def _placed(file: str, at: Span | None) -> Where:
+    """A place in a file, or the file as a whole."""
+    return Where(file, at.line, at.column) if at else Where(file)
+
+
+def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
+    """A defect as its rule's finding."""
+    sure = defect.sure or rule.sure
+    severity = max(defect.severity or rule.severity, sure.most, key=lambda one: one.rank)
+    fix = defect.fix if keep_fix and sure is Sure.CERTAIN else None
+    return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source, sure)

@@ -1,0 +1,113 @@
+"""The third depth: recipes evaluated by real Nix to derivations, and judged by those."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.auditing.context import Context, Judged
+from torchsmith.catalog import Catalog
+from torchsmith.core.problem import Where
+from torchsmith.core.words import grouped
+from torchsmith.matrix import Variant
+from torchsmith.nix.cache import ResultCache
+from torchsmith.nix.derivation import Derivation
+from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.graph import graph_of
+from torchsmith.nix.targets import PHASES, strangers
+from torchsmith.nix.tool import find_nix
+from torchsmith.recipe.header import content_hash
+from torchsmith.workspace.checkout import RecipeFile, Repository
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltRecipe:
+    """A recipe and its derivation, as far as the rules ask."""
+
+    file: str
+    name: str
+    variant: Variant | None
+    system: str
+    essence: str  # equal for derivations that differ in names alone
+    architectures: str
+    below: frozenset[str]
+    others: Mapping[str, tuple[int, ...]]  # builds below it that are for other GPUs besides, and for which
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedWorkspace:
+    """The recipes of a repository as derivations; `torch` are the PyTorch recipes of all repositories."""
+
+    recipes: tuple[BuiltRecipe, ...]
+    failed: tuple[tuple[str, str], ...]
+    torch: Mapping[str, str]
+    catalog: Catalog
+
+
+def judge_derivations(
+    folders: Sequence[Repository],
+    context: Context,
+    trees: Mapping[str, Path],
+    addresses: Sequence[str] = (),
+) -> Iterator[Judged]:
+    """What the derivations give away; `addresses` may be downloaded besides nixpkgs."""
+    nix = find_nix()
+    recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
+    requests = [EvaluationRequest(shown, one.path, one.system) for shown, one in recipes.items()]
+    results = evaluate(requests, nix, trees=trees, addresses=addresses, cache=ResultCache(), instantiate=True)
+    graph = graph_of(nix, results)
+    own = {name: sm for name, one in recipes.items() if one.variant and (sm := one.variant.sm)}
+    others = grouped((one.recipe, (one.derivation, one.others)) for one in strangers(graph, own))
+    torch = {
+        variant.stack: result.evaluated.drv_path
+        for result in results
+        if result.evaluated and (variant := recipes[result.name].variant) and variant.package.is_torch
+    }
+    for folder in folders:
+        mine = [one for one in results if recipes[one.name].repo == folder.root]
+        read = ((one.name, graph.derivations[one.evaluated.drv_path]) for one in mine if one.evaluated)
+        good = tuple(
+            _recipe(recipes[name], name, derivation, dict(others.get(name, []))) for name, derivation in read
+        )
+        failed = tuple((one.name, one.cause.message if one.cause else "") for one in mine if not one.ok)
+        built = EvaluatedWorkspace(good, failed, torch, context.catalog)
+        for found in context.findings("repo", Where(folder.shown), built, depth="derivations"):
+            recipe = recipes.get(found.where.file)
+            yield Judged.of([found], recipe.text or "" if recipe else "")
+
+
+def _recipe(
+    recipe: RecipeFile, file: str, derivation: Derivation, others: Mapping[str, tuple[int, ...]]
+) -> BuiltRecipe:
+    return BuiltRecipe(
+        file=file,
+        name=recipe.attr,
+        variant=recipe.variant,
+        system=derivation.system,
+        essence=_essence(derivation) if recipe.variant else "",
+        architectures=_architectures(derivation.env),
+        below=frozenset(derivation.inputs),
+        others=others,
+    )
+
+
+ARCHITECTURES = re.compile(r"^\s*(?:export\s+)?TORCH_CUDA_ARCH_LIST=[\"']?([\d.;, +PTXaf]+)", re.MULTILINE)
+
+
+def _architectures(env: Mapping[str, str]) -> str:
+    """What the compiler is told: the last that a phase exports, or the variable of the derivation."""
+    told = [found[1].strip() for name in PHASES for found in ARCHITECTURES.finditer(env.get(name, ""))]
+    return told[-1] if told else env.get("TORCH_CUDA_ARCH_LIST", "")
+
+
+def _essence(derivation: Derivation) -> str:
+    """All that makes the result, without the names that end up in paths."""
+    names = {"name", "pname", *derivation.outputs}
+    env = {key: value for key, value in derivation.env.items() if key not in names}
+    text = json.dumps([sorted(env.items()), sorted(derivation.inputs), derivation.system])
+    for path in (output.path for output in derivation.outputs.values() if output.path):
+        text = text.replace(str(path), "")
+    return content_hash(text)

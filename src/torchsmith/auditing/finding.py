@@ -1,0 +1,99 @@
+"""One finding: which rule, how bad, where, in which words; and what mends many of them, file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Where
+from torchsmith.core.words import grouped, printable
+from torchsmith.recipe.header import owner_of
+from torchsmith.recipe.read import Edit, edited
+from torchsmith.workspace.change import Change
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"  # it will not build, or the result is wrong
+    WARNING = "warning"  # it works by luck, or nobody can use it
+    NOTE = "note"  # it could be better
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+class Sure(StrEnum):
+    """How sure a rule is of what it says; only what is certain may stop somebody."""
+
+    CERTAIN = "certain"  # by values or text that the build uses
+    LIKELY = "likely"  # by prose, or by what usually holds
+    GUESS = "guess"  # by our own conventions, or by what nobody told
+
+    @property
+    def most(self) -> Severity:
+        """The worst that a finding of this kind can be."""
+        return list(Severity)[list(Sure).index(self)]
+
+
+@dataclass(frozen=True, slots=True)
+class FindingFix:
+    """Edits of the finding's own file that mend it and change nothing else."""
+
+    title: str
+    edits: tuple[Edit, ...]
+
+
+SortKey = tuple[Where, int, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule has to say about one place."""
+
+    rule: str
+    title: str
+    severity: Severity
+    where: Where
+    message: str
+    hint: str = ""
+    fix: FindingFix | None = None
+    source: str = ""  # the line that it is about
+    sure: Sure = Sure.CERTAIN
+
+    @property
+    def printable(self) -> Finding:
+        """As it may be printed, whatever somebody else wrote into the recipe or its name."""
+        message, hint, source = map(printable, (self.message, self.hint, self.source))
+        where = replace(self.where, file=printable(self.where.file))
+        return replace(self, where=where, message=message, hint=hint, source=source)
+
+    @property
+    def sort_key(self) -> SortKey:
+        return (self.where, self.severity.rank, self.rule, self.message)
+
+    @property
+    def key(self) -> str:
+        """What a baseline remembers: no line numbers, which move."""
+        return f"{self.rule} {self.where.file} {self.message}"
+
+
+def fixed(findings: Sequence[Finding]) -> tuple[list[Change], int]:
+    """Files with every fix that they offer, and how many findings that mends; a file of ours is
+    torchsmith.toml's business and left alone."""
+    found: list[Change] = []
+    count = 0
+    for file, group in grouped((one.where.file, one) for one in findings if one.fix).items():
+        before = read_text(Path(file))
+        if owner_of(before) != "foreign":
+            continue
+        after = edited(before.encode(), (edit for one in group if one.fix for edit in one.fix.edits))
+        if after != before:
+            why = "; ".join(dict.fromkeys(one.fix.title for one in group if one.fix))
+            found.append(Change("rewrite", file, why, before, after, "foreign"))
+            count += len(group)
+    return found, count

@@ -1,0 +1,150 @@
+"""The form of a recipe: its text with its own GPU and CPU blanked, so that recipes for many cells are
+judged once.
+
+Rules hold a recipe against the facts of its cell. Where two recipes differ in nothing but each naming its
+own GPU, instruction set and flags rightly, and all else that rules look at is equal, they get the same
+judgement. What still names some GPU or CPU after that is right in one cell and wrong in the next, so that
+such a recipe is judged on its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from torchsmith.auditing.claims import OF_A_CELL, vocabulary
+from torchsmith.auditing.suppress import MARK
+from torchsmith.catalog import Catalog, Gpu
+from torchsmith.matrix import Accepted, Variant, assess, try_read
+from torchsmith.recipe.header import LINE
+from torchsmith.recipe.values import cpu_words
+
+JudgementKey = tuple[object, ...]
+# Of the cell that a name names: what else a judgement depends on, its words, its flags.
+CellWords = tuple[JudgementKey, tuple[str, ...], tuple[str, ...]]
+WRAPPER = re.compile(r"\bimport \.\.?/")
+COMMENT = re.compile(r"#[^\n]*")
+LONGEST_WRAPPER = 2000  # characters; what is longer says things of its own
+HEADER_CELL = re.compile(r"variant=\S+")
+MOST = 4096  # judgements that are remembered at a time
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizedText:
+    """A text with its own cell blanked, and all else that its judgement depends on."""
+
+    text: str
+    key: JudgementKey
+    flags_line: int = field(default=0, compare=False)  # where the list of flags begins
+    flags_lines: int = field(default=0, compare=False)  # how many lines it has, which differs between cells
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """Makes forms with the words of one catalog."""
+
+    catalog: Catalog
+
+    def of(self, name: str, text: str, line: str | None) -> NormalizedText | None:
+        """The form of a recipe; None where it must be judged on its own."""
+        if "./" in text or MARK in text:  # other files, and what a person says of this one
+            return None
+        known = self._cell(name)
+        if known is None or not known[0]:
+            return None
+        first, _, rest = text.partition("\n")
+        header = LINE.search(first)
+        body = self.blank(name, rest if header else text)
+        before, flags, inner = body.partition("cpuFlags = [")
+        inner, _, after = inner.partition("]")
+        if flags and tuple(re.findall(r'"([^"\n]*)"', inner)) == known[2] and "#" not in inner:
+            body = f"{before}\0{after}"
+        else:
+            inner = ""
+        if self._names_a_cell(body):
+            return None
+        said = HEADER_CELL.sub("", header[2]) if header else None
+        top = before.count("\n") + (2 if header else 1)
+        return NormalizedText(body, (*known[0], line, said), top, inner.count("\n"))
+
+    def of_wrapper(self, name: str, text: str) -> NormalizedText | None:
+        """The form of a recipe that passes its cell to another file; None where it is no such."""
+        variant = Variant.try_parse(name, self.catalog)
+        isa = self.catalog.isas.get(variant.isa) if variant else None
+        if variant is None or isa is None or len(text) > LONGEST_WRAPPER:
+            return None
+        if MARK in text or not WRAPPER.search(text):
+            return None
+        code = COMMENT.sub("", text).replace(variant.name, "\0").replace(f'"{isa.name}"', '"\0"')
+        if variant.sm:
+            code = code.replace(f'"{variant.sm.number}"', '"\0"').replace(f'"{variant.sm}"', '"\0"')
+        return None if self._names_a_cell(code) else NormalizedText(code, ("wrapper", isa.platform))
+
+    @cached_property
+    def _names_a_cell(self) -> Callable[[str], bool]:
+        """Whether a text names a GPU or CPU though its own are blanked."""
+
+        def names(blanked: str) -> bool:
+            claims = vocabulary(self.catalog).pattern.finditer(blanked)
+            return bool(self._cells.search(blanked)) or any(one.lastgroup in OF_A_CELL for one in claims)
+
+        return lru_cache(MOST)(names)
+
+    @cached_property
+    def _cells(self) -> re.Pattern[str]:
+        """How code names GPUs, instruction sets and compiler flags."""
+        numbers = {word for sm in self.catalog.gpus for word in (sm.capability, str(sm.number))}
+        gpus = (
+            rf"(?<![\w.])(?:sm_?|compute_?)?(?:{'|'.join(map(re.escape, numbers))})[af]?(?:\+PTX)?(?![\w.])"
+        )
+        isas = "|".join(map(re.escape, self.catalog.isas))
+        letters = "".join(sorted({re.escape(isa[:1]) for isa in self.catalog.isas}))
+        # None stands within a word: a look at that and at the first letter spares most places the rest.
+        return re.compile(rf"(?<!\w)(?=[-\dsc{letters}])(?:{gpus}|\b(?:{isas})\b|(?<![\w-])-m[a-z])")
+
+    def blank(self, name: str, text: str) -> str:
+        """A text without the words that name its own cell."""
+        known = self._cell(name)
+        for word in known[1] if known else ():
+            text = text.replace(word, "\0")
+        return text
+
+    @cached_property
+    def _cell(self) -> Callable[[str], CellWords | None]:
+        return lru_cache(MOST)(self._read)
+
+    def _read(self, name: str) -> CellWords | None:
+        reading = try_read(name, self.catalog)
+        if reading is None:
+            return None
+        variant = reading.variant
+        isa = self.catalog.isas.get(variant.isa)
+        gpu = self.catalog.gpus.get(variant.sm) if variant.sm else None
+        toolkit = self.catalog.cuda.get(variant.cuda) if variant.cuda else None
+        if isa is None or (variant.sm and not (gpu and toolkit)):
+            return None
+        # As generated recipes name the instruction set, the GPU and the driver that it needs.
+        words: tuple[str, ...] = (variant.cell, cpu_words(isa), isa.title)
+        if gpu and toolkit:
+            driver = f"version {max(gpu.min_driver, toolkit.min_driver)} or newer"
+            number, capability = f"SM{gpu.sm.number}", f'"{gpu.sm.capability}"'
+            words += (capability, number, driver, gpu.title, gpu.generation)
+        decision = assess(variant, self.catalog)
+        usable = isinstance(decision, Accepted) and decision.usable
+        if not reading.canonical or variant.flavor or not usable:
+            return (), words, isa.flags
+        key = (variant.stem, variant.python, variant.cuda, isa.platform, isa.torch_off)
+        return (*key, *self._kind(variant, gpu)), words, isa.flags
+
+    def _kind(self, variant: Variant, gpu: Gpu | None) -> JudgementKey:
+        """What rules ask of a GPU besides its name, and which pins and lines refuse it."""
+        if gpu is None:
+            return ()
+        oldest = [pin.min_sm for pin in self.catalog.pins.values() if pin.min_sm]
+        refused = tuple(gpu.sm < sm for sm in oldest)
+        lines = tuple(
+            name for name in self.catalog.lines if isinstance(assess(variant, self.catalog, name), Accepted)
+        )
+        return gpu.platforms, gpu.tegra, gpu.cpus, gpu.never_called, refused, lines

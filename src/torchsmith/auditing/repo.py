@@ -1,0 +1,85 @@
+"""A repository as its rules see it: small facts of each recipe, and the files around them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from torchsmith.auditing.form import Normalizer
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import Catalog
+from torchsmith.matrix import Variant
+from torchsmith.recipe.header import content_hash
+from torchsmith.workspace.checkout import Repository
+
+TORCH_SECTION = re.compile(
+    r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE
+)
+FLAGS = re.compile(r"cpuFlags = \[[^\]]*\]")
+# What two recipes of the same build may differ in: names, prose and layout.
+PROSE = re.compile(
+    r"(pname|description|longDescription|variant)\s*=\s*(\"[^\"]*\"|''.*?'')\s*;|echo[^\n]*", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFacts:
+    """What the repo's rules need to know of one recipe: a few words, however long its text is."""
+
+    file: str
+    name: str
+    variant: Variant | None
+    line: str
+    pin: str
+    fingerprint: str  # equal for recipes that differ in names and prose alone
+    torch: str  # of the torch section that a companion embeds, where it has one
+    by_hand: bool = True  # written by a person, whose text tells the line
+    uses: frozenset[str] = frozenset()  # files that its paths lead to
+
+    def of(self, name: str, file: str, catalog: Catalog) -> RecipeFacts:
+        """The same for a recipe that differs from this one in its cell alone."""
+        return replace(self, name=name, file=file, variant=Variant.parse(name, catalog))
+
+
+@dataclass(frozen=True, slots=True)
+class Repo:
+    """A folder with recipes; `torch` holds the torch sections of all repos that are audited, by cell."""
+
+    folder: Repository
+    recipes: tuple[RecipeFacts, ...]
+    catalog: Catalog
+    torch: Mapping[str, str]
+    git: Mapping[str, bool]  # files, as shown, and whether git knows them
+
+
+def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
+    """The facts of one recipe. Its own cell is blanked: recipes of many then have equal facts, told apart
+    by name."""
+    variant, body = subject.variant, subject.body
+    pins = [pin.rev.value for pin in body.pins if pin.rev]
+    given = repr(sorted(body.given.items(), key=str)) if body.given else ""
+    code = FLAGS.sub("", forms.blank(subject.name, subject.code))
+    plain = re.sub(r"\s+", " ", PROSE.sub("", code)) + given
+    section = TORCH_SECTION.search(forms.blank(subject.name, body.text))
+    torch = re.sub(r"^[ \t]+", "", FLAGS.sub("", section[0]), flags=re.MULTILINE) + given if section else ""
+    return RecipeFacts(
+        file=subject.file,
+        name=subject.name,
+        variant=variant,
+        line=subject.release.line,
+        pin=pins[0] if pins else "",
+        fingerprint=content_hash(plain) if variant and not subject.wraps_nightly else "",
+        torch=content_hash(torch) if torch else "",
+        by_hand=subject.asked is None and subject.header is None,
+        uses=frozenset(_used(subject)),
+    )
+
+
+def _used(subject: Subject) -> Iterator[str]:
+    for recipe in subject.recipe.files:
+        for said in recipe.paths:
+            target = recipe.path.parent / said.value
+            if target.is_file():
+                yield os.path.normpath(os.path.join(os.path.dirname(subject.shown(recipe)), said.value))

@@ -1,0 +1,230 @@
+"""Reports: pure functions from findings to text that programs and pages take."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+import msgspec
+
+from torchsmith.auditing.finding import Finding, Severity, Sure
+from torchsmith.auditing.rule import all_rules
+from torchsmith.auditing.run import AuditReport
+from torchsmith.core.words import counted, grouped
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+class FindingRow(msgspec.Struct, frozen=True):
+    """A finding: the rule, how bad and how sure it is, where, and what to do."""
+
+    rule: str
+    title: str
+    severity: Severity
+    sure: Sure
+    file: str
+    line: int
+    column: int
+    message: str
+    hint: str
+    fix: str
+    source: str
+
+
+class AuditDocument(msgspec.Struct, frozen=True):
+    """What was audited, the findings by severity, and each of them. `searched` counts Nix files, `concerned`
+    those that concern torch or CUDA, `named` those of them that are judged by their name too."""
+
+    format: int
+    recipes: int
+    files: int
+    searched: int
+    concerned: int
+    named: int
+    silenced: int
+    errors: int
+    warnings: int
+    notes: int
+    findings: list[FindingRow]
+
+
+def as_json(report: AuditReport) -> str:
+    """Everything, for programs."""
+    rows = [_row(one) for one in report.findings]
+    counts = {f"{severity.value}s": len(report.of(severity)) for severity in Severity}
+    document = AuditDocument(
+        format=2,
+        recipes=report.recipes,
+        files=report.files,
+        searched=report.searched,
+        concerned=report.concerned,
+        named=report.named,
+        silenced=report.silenced,
+        **counts,
+        findings=rows,
+    )
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _row(one: Finding) -> FindingRow:
+    about, where = (one.rule, one.title, one.severity, one.sure), one.where
+    fix = one.fix.title if one.fix else ""
+    return FindingRow(*about, where.file, where.line, where.column, one.message, one.hint, fix, one.source)
+
+
+def as_sarif(report: AuditReport) -> str:
+    """SARIF 2.1.0, as code scanning takes it."""
+    rules: list[dict[str, Any]] = [
+        {
+            "id": one.id,
+            "shortDescription": {"text": one.title},
+            "fullDescription": {"text": " ".join(one.documentation.split())},
+            "defaultConfiguration": {"level": one.worst.value},
+            "properties": {"group": one.group},
+        }
+        for one in all_rules()
+    ]
+    order = {one["id"]: index for index, one in enumerate(rules)}
+    results = [_sarif_result(one, order[one.rule]) for one in report.findings]
+    tool = {"driver": {"name": "torchsmith", "rules": rules}}
+    run = {"tool": tool, "results": results, "columnKind": "unicodeCodePoints"}
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": finding.where.file}}
+    if finding.where.line:
+        place["region"] = {"startLine": finding.where.line, "startColumn": max(finding.where.column, 1)}
+    hint = f" ({finding.hint})" if finding.hint else ""
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": finding.severity.value,
+        "message": {"text": finding.message + hint},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def as_junit(report: AuditReport) -> str:
+    """JUnit's XML, as most CI systems take it: a case a file, a failure for each finding."""
+    suites = Element("testsuites")
+    tests, failures = str(report.files), str(len(report.findings))
+    suite = SubElement(suites, "testsuite", name="torchsmith audit", tests=tests, failures=failures)
+    for file, findings in by_file(report.findings).items():
+        case = SubElement(suite, "testcase", classname="torchsmith.auditing", name=file, file=file)
+        for one in findings:
+            words = f"{one.rule} {one.message}"
+            failure = SubElement(case, "failure", type=one.severity.value, message=words)
+            failure.text = f"{one.where}: {words}" + (f" ({one.hint})" if one.hint else "")
+    return tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\bthe (?:comment|banner|description)\b")
+
+
+def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings by rule and words, whatever numbers and names stand in them; the worst and most first."""
+    groups = grouped(((one.severity.rank, one.rule, SHAPE.sub("#", one.message)), one) for one in findings)
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCount:
+    """How often a rule spoke, in how many files, and how much of that --fix can mend."""
+
+    rule: str
+    title: str
+    severity: Severity
+    findings: int
+    files: int
+    fixable: int
+
+
+def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
+    """The table of a report."""
+    rows = [
+        RuleCount(
+            rule,
+            some[0].title,
+            min((one.severity for one in some), key=lambda severity: severity.rank),
+            len(some),
+            len({one.where.file for one in some}),
+            sum(one.fix is not None for one in some),
+        )
+        for rule, some in grouped((one.rule, one) for one in findings).items()
+    ]
+    return sorted(rows, key=lambda row: (row.severity.rank, -row.findings, row.rule))
+
+
+def as_markdown(report: AuditReport) -> str:
+    """A page or a comment on a pull request."""
+    if not report.findings:
+        return f"{summary(report)}\n"
+    lines = [summary(report), ""]
+    for file, findings in by_file(report.findings).items():
+        lines += [f"### {file}", "", "| line | rule | | what | what to do |"]
+        lines.append("| --- | --- | --- | --- | --- |")
+        for one in findings:
+            todo = one.hint or (one.fix.title if one.fix else "")
+            cells = (one.where.line or "", one.rule, one.severity.value, one.message, todo)
+            lines.append(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def as_github(report: AuditReport) -> str:
+    """Workflow commands, which GitHub shows beside the lines of a change."""
+    lines = []
+    for one in report.findings:
+        place = f"file={_property(one.where.file)}"
+        if one.where.line:
+            place += f",line={one.where.line},col={max(one.where.column, 1)}"
+        hint = f" ({one.hint})" if one.hint else ""
+        title = _property(f"{one.rule} {one.title}")
+        lines.append(f"::{GITHUB[one.severity]} {place},title={title}::{_data(one.message + hint)}")
+    return "\n".join(lines) + ("\n" if lines else "")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Findings by file, in their order."""
+    return grouped((one.where.file, one) for one in findings)
+
+
+def summary(report: AuditReport) -> str:
+    """`132 recipes: 2 errors, 8 warnings`; of other files that were read, how many concern torch or CUDA."""
+    parts = [counted(count, severity) for severity in Severity if (count := len(report.of(severity)))]
+    silenced = f" ({report.silenced} silenced)" if report.silenced else ""
+    fixable = sum(one.fix is not None for one in report.findings)
+    mend = f", {fixable} fixable with --fix" if fixable else ""
+    if report.searched and not report.concerned and not report.findings:
+        return _looked_at(report)
+    said = ", ".join(parts) or "no problems found"
+    return f"{_looked_at(report)}: {said}{mend}{silenced}"
+
+
+def _looked_at(report: AuditReport) -> str:
+    """How many files were read, how many concern torch or CUDA, and by what those were judged."""
+    if report.searched <= report.named:
+        return counted(report.recipes, "recipe")
+    by_text = report.concerned - report.named
+    read = f"{counted(report.searched, 'Nix file')} read"
+    if not report.concerned:
+        return f"{read}, none concerns torch or CUDA"
+    concern = f"{report.concerned} concern{'s' * (report.concerned == 1)} torch or CUDA"
+    if not report.named:
+        return f"{read}, {concern} (judged by text)"
+    how = f"{report.named} judged by name and text" + (f", {by_text} by text" if by_text else "")
+    return f"{read}, {concern} ({how})"

@@ -1,0 +1,149 @@
+"""Rules: small functions with a stable id, whose docstring is their documentation."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal, get_type_hints
+
+from torchsmith.auditing.finding import FindingFix, Severity, Sure
+from torchsmith.core.problem import NotKnown, did_you_mean
+from torchsmith.recipe.read import Edit
+
+if TYPE_CHECKING:
+    from torchsmith.auditing.subject import Subject
+    from torchsmith.recipe.read import Recipe, Span
+
+Depth = Literal["text", "values", "derivations"]
+Over = Literal["recipe", "expression", "repo", "file", "unread", "facts"]
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+LARGEST = 1_000_000  # characters of a file that is judged; recipes have some ten thousand
+CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """What a rule noticed. `at` is None for the file as a whole, `of` the recipe that `at` counts in."""
+
+    message: str
+    at: Span | None = None
+    hint: str = ""
+    fix: FindingFix | None = None
+    severity: Severity | None = None  # where it is not the rule's own
+    sure: Sure | None = None  # where the rule is less sure than usual
+    of: Recipe | None = None
+    file: str = ""  # another file than the one that is judged
+
+
+RuleFunction = Callable[..., Iterator[Defect]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: what it is called, how deep it looks, and over what.
+
+    Of a recipe it asks for facts by the types of its arguments, such as a Gpu; where the recipe has none, or
+    is what `unless` names, it does not apply.
+    """
+
+    id: str
+    title: str
+    severity: Severity
+    depth: Depth
+    over: Over
+    group: str
+    check: RuleFunction
+    sure: Sure = CERTAIN
+    unless: tuple[str, ...] = ()
+    anywhere: bool = False  # whether it also holds of files that are no recipe by their name
+    bad: str = ""  # a file that it speaks of, and the same without the mistake
+    good: str = ""
+
+    def defects(self, subject: Subject, *more: object) -> Iterator[Defect]:
+        """What is wrong with a recipe that it applies to; `more` are facts that the recipe has not."""
+        told = [_fact(kind, subject, more) for kind in wanted_by(self.check)[1:]]
+        if None not in told and not any(getattr(subject, name) for name in self.unless):
+            yield from self.check(subject, *told)
+
+    @property
+    def worst(self) -> Severity:
+        """How bad its findings are at most."""
+        return max(self.severity, self.sure.most, key=lambda one: one.rank)
+
+    @property
+    def documentation(self) -> str:
+        return inspect.getdoc(self.check) or ""
+
+
+@cache
+def wanted_by(check: RuleFunction) -> tuple[type, ...]:
+    """The types of what a rule's function is handed, in order."""
+    hints = get_type_hints(check)
+    return tuple(kind for name, kind in hints.items() if name != "return")
+
+
+def _fact(kind: type, subject: Subject, more: tuple[object, ...]) -> object:
+    given = next((one for one in more if isinstance(one, kind)), None)
+    return given if given is not None else subject.fact(kind)
+
+
+def rewrite(span: Span, text: str) -> FindingFix:
+    """The fix that puts another text in a place."""
+    return FindingFix(f"write {text}", (Edit(span.start, span.end, text),))
+
+
+_known: dict[str, Rule] = {}
+
+
+def rule(
+    id: str,
+    title: str,
+    severity: Severity = ERROR,
+    *,
+    sure: Sure = CERTAIN,
+    depth: Depth = "text",
+    over: Over = "recipe",
+    unless: tuple[str, ...] = (),
+    anywhere: bool = False,
+    bad: str = "",
+    good: str = "",
+) -> Callable[[RuleFunction], RuleFunction]:
+    """Make a function a rule; two rules with one id are a bug of ours."""
+
+    def known(check: RuleFunction) -> RuleFunction:
+        if id in _known and _known[id].check.__qualname__ != check.__qualname__:
+            raise ValueError(f"two rules are called {id}")
+        group = check.__module__.rpartition(".")[2]
+        _known[id] = Rule(id, title, severity, depth, over, group, check, sure, unless, anywhere, bad, good)
+        return check
+
+    return known
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, by id."""
+    from torchsmith.auditing import rules
+
+    for module in pkgutil.iter_modules(rules.__path__):
+        importlib.import_module(f"{rules.__name__}.{module.name}")
+    return tuple(_known[id] for id in sorted(_known))
+
+
+def find_rule(id: str) -> Rule:
+    """A rule by its id, or a Problem with the nearest one."""
+    known = {one.id: one for one in all_rules()}
+    if id.upper() not in known:
+        hint = did_you_mean(id.upper(), known) or f"docs/rules.md lists them: {min(known)} to {max(known)}"
+        raise NotKnown(f"no rule is called {id!r}", hint=hint)
+    return known[id.upper()]
+
+
+@cache
+def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:
+    """The rules of one depth over one kind of thing."""
+    return tuple(one for one in all_rules() if one.depth == depth and one.over == over)

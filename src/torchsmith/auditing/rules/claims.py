@@ -1,0 +1,189 @@
+"""Claims: descriptions, banners and comments that say something else than the recipe does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.auditing.claims import PlacedClaim, vocabulary
+from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import TORCH, Isa, Line
+from torchsmith.catalog.ranges import version_key
+from torchsmith.matrix import Variant
+
+
+def _of(subject: Subject, *kinds: str) -> Iterator[PlacedClaim]:
+    if subject.variant is not None and not subject.wraps_nightly:
+        yield from (one for one in subject.claims if one[1].kind in kinds)
+
+
+@rule("TS601", "prose names another GPU", sure=LIKELY)
+def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
+    """Description, banner and comments name the GPU architecture that the recipe compiles for. People pick
+    packages by these words."""
+    gpu = subject.gpu
+    generations = vocabulary(subject.catalog).generations
+    for place, claim, span in _of(subject, "sm", "capability", "generation"):
+        right = gpu is not None and (
+            claim.value in (gpu.name, gpu.sm.capability) or gpu.name in generations.get(claim.value, ())
+        )
+        if not right:
+            is_ = gpu.name if gpu else "for the CPU alone"
+            yield Defect(f"the {place} names {claim.word}; it is {is_}", span)
+
+
+@rule("TS602", "prose names another instruction set", sure=LIKELY)
+def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
+    """Prose names the instruction set of the recipe, and no feature that its CPUs need not have: a text that
+    promises FMA in an AVX build, or AVX-512 in an AVX2 build, is wrong."""
+    isas = vocabulary(subject.catalog).isas
+    own = {
+        (span.line, claim.thought) for _, claim, span in _of(subject, "isa") if isas[claim.value] == isa.name
+    }
+    for place, claim, span in _of(subject, "isa", "feature"):
+        if claim.kind == "isa":
+            other = subject.catalog.isas[isas[claim.value]]
+            # AVX-512 in an AVX-512 BF16 build is no contradiction, nor is what stands beside its own name.
+            near = isa.family == other.family or (span.line, claim.thought) in own
+            implied = subject.convention is not None and other.features <= isa.features
+            right = other.name == isa.name or (implied and near)
+        else:
+            right = claim.value in isa.needs or claim.value.replace("_", "") in isa.needs
+        if not right:
+            yield Defect(f"the {place} names {claim.word}; it is {isa.title}", span)
+    for text in subject.body.descriptions:
+        listed = re.search(r"(?:x86-64|64-bit ARM) with ([a-z0-9_, ]+?) \(", text.value)
+        if listed and sorted(listed[1].split(", ")) != sorted(isa.features):
+            wrong = ", ".join(sorted(set(listed[1].split(", ")) ^ isa.features)) or "one twice"
+            yield Defect(f"the list of CPU features is not that of {isa.name}: {wrong}", text.span)
+
+
+@rule("TS603", "prose names another CUDA", sure=LIKELY)
+def prose_names_the_cuda(subject: Subject) -> Iterator[Defect]:
+    """Prose names the CUDA release of the recipe, or its major version alone; a CPU recipe names none."""
+    toolkit = subject.toolkit
+    for place, claim, span in _of(subject, "cuda"):
+        right = toolkit is not None and claim.value in (str(toolkit.version), str(toolkit.version.major))
+        if not right:
+            is_ = f"CUDA {toolkit.version}" if toolkit else "for the CPU alone"
+            yield Defect(f"the {place} names CUDA {claim.value}; it is {is_}", span)
+
+
+@rule("TS604", "prose names another release", sure=LIKELY)
+def prose_names_the_release(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
+    """Prose names the releases of torch and its companion, and the Python, that the recipe builds."""
+    for place, claim, span in _of(subject, "release", "python"):
+        if claim.kind == "python":
+            right = claim.value == str(variant.python)
+        else:
+            package, _, release = claim.value.partition(" ")
+            wanted = version_key(_built(subject, line, package))
+            right = not wanted or wanted[: len(version_key(release))] == version_key(release)
+        if not right:
+            yield Defect(f"the {place} names {claim.word}, which is not what is built", span)
+
+
+def _built(subject: Subject, line: Line, package: str) -> str:
+    """The release of a package that the recipe builds: its own, the pin's where it brings none, or the
+    line's."""
+    if package == TORCH or subject.convention is None:
+        return line.version_of(package)
+    if not subject.seen:
+        return ""
+    own = [one.arguments for one in subject.overrides_of(package) if "version" in one.arguments]
+    stated = own[-1]["version"].value if own else None
+    pin = subject.said_pin
+    return stated if isinstance(stated, str) else pin.versions.get(package, "") if pin else ""
+
+
+@rule("TS605", "false hardware claim", sure=LIKELY)
+def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
+    """The parts that prose names have the recipe's architecture: an L40S is SM89 and no Hopper, an Orin is
+    SM87 and no Thor, a DGX Spark is no datacenter part. CPUs that it names can run the recipe's instruction
+    set."""
+    gpu, isa = subject.gpu, subject.isa
+    words = vocabulary(subject.catalog)
+    for place, claim, span in _of(subject, "part", "cpu", "first"):
+        if claim.kind == "part":
+            right = gpu is not None and gpu.name in words.parts[claim.value]
+            what = f"{claim.word} is {' or '.join(sorted(words.parts[claim.value]))}"
+        elif claim.kind == "first":
+            named = re.split(r", (?![^(]*\))", claim.value.strip())
+            right = isa is None or sorted(named) == sorted(isa.first_cpus)
+            what = f"first in {claim.value} is not so: {', '.join(isa.first_cpus) if isa else ''}"
+        else:
+            right = isa is None or isa.name in words.cpus[claim.value]
+            what = f"{claim.word} cannot run {isa.name if isa else ''}"
+        if not right:
+            yield Defect(f"the {place} says of {gpu.name if gpu else 'a CPU build'}: {what}", span)
+    for word in gpu.never_called if gpu else ():
+        for text in (*subject.body.descriptions, *subject.body.comments):
+            if re.search(rf"\b{word}\b", text.value, re.IGNORECASE):
+                yield Defect(f"{gpu.title if gpu else ''} is no {word} part", text.span, severity=WARNING)
+
+
+@rule("TS606", "prose names another machine", sure=LIKELY)
+def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
+    """Prose names the platform that the recipe is built for, and the driver that its CUDA needs."""
+    gpu, toolkit = subject.gpu, subject.toolkit
+    arm = isa.platform == "aarch64-linux"
+    for place, claim, span in _of(subject, "system", "driver"):
+        if claim.kind == "system":
+            right = (claim.value.startswith("aarch64") or "ARM" in claim.value) == arm
+            if not right:
+                yield Defect(f"the {place} names {claim.word}; it is for {isa.platform}", span)
+        elif gpu is not None and toolkit is not None:
+            needed = max(gpu.min_driver, toolkit.min_driver)
+            fine = {str(needed), str(max(needed, toolkit.native_driver or needed))}
+            # Other hands may ask for a newer one than it needs, and name a driver by its branch.
+            enough = subject.convention and version_key(claim.value) >= min(map(version_key, fine))
+            branch = any(f"{one}.".startswith(f"{claim.value}.") for one in fine)
+            if not enough and not branch and claim.value.split(".")[0] not in fine:
+                yield Defect(f"the {place} names driver {claim.value}; it needs {needed}", span)
+
+
+ABOUT = 16  # characters from the start of a text in which it says what it is about; later it mentions others
+
+
+@rule("TS607", "prose names another package", WARNING, sure=LIKELY)
+def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
+    """A package name in prose is the recipe's own (or its torch's), and a description is about the package
+    that is built: copied text keeps the name of where it came from."""
+    cells = {variant.cell, variant.cell.removesuffix("-nightly")}
+    for place, claim, span in _of(subject, "name", "package", "release"):
+        if claim.kind == "name":
+            named = Variant.try_parse(claim.value, subject.catalog)
+            if named is None or named.cell not in cells:
+                yield Defect(f"the {place} names {claim.word}", span)
+        elif place != "comment" and claim.start < ABOUT:
+            package = claim.value.split()[0]
+            if package not in (variant.package.name, TORCH):
+                words = f"the {place} is about {claim.word}, the recipe about {variant.package.title}"
+                yield Defect(words, span)
+
+
+@rule("TS609", "no description of its own", WARNING, unless=("wraps_nightly",))
+def description_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """Without a description of its own a variant goes by nixpkgs' words, which fit every variant; a
+    changelog that is not set again is that of the pin's release."""
+    times = 2 if subject.embeds_torch and not variant.flavor and not subject.convention else 1
+    if len(subject.bound("description")) < times:
+        yield Defect("meta.description is not set", sure=subject.convention)
+    if subject.build is None:
+        return
+    if len(subject.bound("longDescription")) < times:
+        yield Defect("meta.longDescription is not set", severity=NOTE)
+    versions = [one for one in subject.bound("src") if not variant.flavor]
+    if len(subject.bound("changelog")) < len(versions):
+        yield Defect("meta.changelog is that of another release", severity=NOTE)
+
+
+@rule("TS608", "prose names another pin", WARNING, sure=LIKELY)
+def prose_names_the_pin(subject: Subject) -> Iterator[Defect]:
+    """A revision in a comment is the one that is imported."""
+    revs = {pin.rev.value for pin in subject.body.pins if pin.rev}
+    known = {pin.rev: pin.name for pin in subject.catalog.pins.values()}
+    for place, claim, span in _of(subject, "rev"):
+        if claim.value in known and claim.value not in revs:
+            yield Defect(f"the {place} names nixpkgs {known[claim.value]}, which is not imported", span)

@@ -1,0 +1,128 @@
+"""Companions: whether torchvision and torchaudio belong to their torch, and share it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from torchsmith.auditing.repo import Repo
+from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import Line
+from torchsmith.matrix import Variant
+from torchsmith.recipe.read import Bound, Override, Said, Value
+
+
+def _own(subject: Subject, kind: str) -> list[Override]:
+    """The overrides of the companion itself."""
+    package = subject.variant.package.attr if subject.variant else ""
+    return [one for one in subject.overrides_of(package) if one.kind == kind]
+
+
+@rule("TS701", "companion that is not the pair of its torch", unless=("alone", "flavored"))
+def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
+    """Each torch release has one torchvision and one torchaudio that are built and tested with it, and their
+    wheels ask for no other. A source asks for no release, and another one may well work (torchvision 0.24 and
+    0.25 have the same operators in C++): in recipes of other hands it is a note."""
+    package = variant.package
+    wanted = line.version_of(package.name)
+    if not wanted:
+        return
+    pin = subject.known_pin
+    native = pin.versions.get(package.name, "") if pin else wanted
+    stated = (one.arguments.get("version") for one in _own(subject, "overrideAttrs"))
+    versions = list(filter(None, stated))
+    for said in versions:
+        if isinstance(said.value, str) and said.value != wanted:
+            words = f"{package} {said.value} is not the pair of torch {line.torch}, which is {wanted}"
+            yield Defect(words, said.span, fix=rewrite(said.span, wanted), sure=subject.convention)
+    # The pairs of nixpkgs itself, each with a recipe of its own, are nobody's mistake.
+    apart = subject.torch_from_elsewhere
+    if not versions and subject.seen and not apart and native not in ("", None, wanted):
+        words = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"
+        yield Defect(words, hint="give it the version and src of its pair", sure=subject.convention)
+
+
+@rule("TS702", "companion built with another torch", unless=("alone",))
+def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
+    """A companion is told the torch of its own cell (`override { torch = customPytorch; }`, or a package set
+    whose torch that is); without that it is built with the pin's, for other GPUs and CPUs."""
+    if "torch" in subject.body.scoped:
+        return
+    if subject.configured and not (subject.isa and subject.isa.flags):
+        return  # all of the package set is built for that GPU, and the name asks no more of it
+    told = _own(subject, "override")
+    if subject.seen and not any("torch" in one.arguments for one in told):
+        yield Defect("the companion is not told its torch", told[0].span if told else None)
+
+
+@rule("TS703", "companion that does not bring its torch", unless=("alone", "flavored"))
+def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """nixpkgs propagates torch's dev output alone: `import torch` fails for who installs the companion. The
+    recipe adds torch's `out`, to propagatedBuildInputs and to requiredPythonModules. A program of a package,
+    such as `vllm`, is wrapped by nixpkgs and finds it all the same: there it is a note."""
+    carried = [
+        said
+        for one in _own(subject, "overrideAttrs")
+        for name in ("propagatedBuildInputs", "dependencies")
+        if (said := one.arguments.get(name))
+    ]
+    if not _hold_out(subject, carried):
+        programs = ", ".join(variant.package.programs)
+        words = "torch's out is not among propagatedBuildInputs"
+        words += f"; {programs} finds it" if programs else ""
+        hint = "propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];"
+        at, severity = carried[0].span if carried else None, NOTE if programs else None
+        sure = GUESS if not subject.seen else LIKELY if programs else None
+        yield Defect(words, at, hint=hint, sure=sure, severity=severity)
+    if not _hold_out(subject, subject.bound("requiredPythonModules")):
+        yield Defect("requiredPythonModules does not hold customPytorch.out", severity=NOTE)
+    if not any(one.owner.endswith("passthru") for one in subject.bound("torch")):
+        yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
+
+
+def _hold_out(subject: Subject, said: Iterable[Said[Value] | Bound]) -> bool:
+    """Whether one of some values names an `out`."""
+    data = subject.body.syntax.data
+    return any(re.search(rb"(?<![\w-])out(?![\w-])", data[one.span.start : one.span.end]) for one in said)
+
+
+@rule("TS704", "companion that compiles torch again", WARNING, sure=LIKELY, unless=("alone",))
+def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
+    """A companion's torch is the PyTorch recipe's derivation when everything that reaches the derivation is
+    equal, its pname first of all. Otherwise each package compiles a torch of its own: three hours instead
+    of one."""
+    wanted = f"{line.prefix}-{variant.cell}"
+    names = [one for one in subject.bound("pname") if isinstance(one.value, str)]
+    if len(names) < 2:
+        return
+    others = {one.name for one in subject.stack if one.package in subject.brought}
+    for one in names[:-1]:
+        if one.value != wanted and one.value not in others:
+            fix = rewrite(one.span, wanted)
+            words = f"its torch is called {one.value}, the PyTorch recipe's {wanted}"
+            yield Defect(words, one.span, fix=fix, sure=subject.convention)
+
+
+@rule("TS705", "torch that differs between repos", WARNING, over="repo")
+def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
+    """Recipes that embed torch embed the same torch: where the section between `# ---- torch` and `# ----
+    end of torch` differs from the PyTorch recipe's, torch is compiled twice."""
+    for recipe in repo.recipes:
+        if recipe.variant is None or not recipe.variant.package.needs_torch or not recipe.torch:
+            continue
+        other = repo.torch.get(recipe.variant.stack)
+        if other and other != recipe.torch:
+            torch = recipe.variant.of(repo.catalog.torch)
+            yield Defect(f"its torch section is not that of {torch}", file=recipe.file)
+
+
+@rule("TS706", "companion without its own source", unless=("alone", "flavored"))
+def companion_source_is_the_pair(subject: Subject, line: Line) -> Iterator[Defect]:
+    """Where the pin has another release, the companion brings its own source, from its own repository."""
+    for one in _own(subject, "overrideAttrs"):
+        version, src = one.arguments.get("version"), one.arguments.get("src")
+        if version is not None and src is None:
+            yield Defect("a version is stated, but no src: the source is the pin's", version.span)
+        if src is not None and version is None:
+            yield Defect("a source is given, but the version stays the pin's", src.span)

@@ -1,0 +1,179 @@
+"""CPU instruction sets: the flags, whether they reach the compiler, and the platforms that can use them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.auditing.rule import ERROR, LIKELY, NOTE, WARNING, Defect, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import Isa
+from torchsmith.matrix import Variant
+from torchsmith.recipe.read import FlagList, Said, Unknown
+
+
+def _lists(subject: Subject) -> Iterator[FlagList]:
+    """The lists of CPU flags; a table that holds those of other cells is not this cell's."""
+    if subject.recipe.inner:
+        yield from _exported(subject)
+        return
+    lists = [flags for flags in subject.body.cpu_flags if flags.name != "flags"]
+    telling = [flags for flags in lists if _enabled(flags.values)]
+    # Lists that only switch off are beside the flags, unless nothing at all switches on.
+    elsewhere = any(SWITCHED_ON.search(one.value) for one in subject.body.exports)
+    yield from telling or ([] if elsewhere else lists)
+
+
+def _exported(subject: Subject) -> Iterator[FlagList]:
+    """The flags that a file with arguments ends up with for this cell: its lists are those of all cells."""
+    for one in subject.body.exports:
+        words = [word for word in one.value.split() if word.startswith("-m")]
+        if one.variable == "CXXFLAGS" and words and not FILLED_IN.search(one.value):
+            yield FlagList(one.variable, tuple(Said(word, one.span) for word in words), one.span)
+
+
+FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
+# An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
+FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
+SWITCHED_ON = re.compile(r"(?<!\w)-m(?!no-)")
+SWITCHED_OFF = re.compile(r"\b(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
+
+
+def _enabled(flags: tuple[str, ...]) -> set[str]:
+    return {flag for flag in flags if not flag.startswith("-mno-")}
+
+
+def _right(isa: Isa, flags: tuple[str, ...]) -> bool:
+    choices = (isa.flags, *isa.other_flags)
+    return any(_enabled(flags) == _enabled(choice) for choice in choices) and not _contradictions(isa, flags)
+
+
+def _contradictions(isa: Isa, flags: tuple[str, ...]) -> list[str]:
+    """Flags that switch off what the instruction set has."""
+    wanted = {flag.removeprefix("-m") for flag in _enabled(isa.flags)}
+    return [flag for flag in flags if flag.startswith("-mno-") and flag.removeprefix("-mno-") in wanted]
+
+
+@rule("TS501", "flags that are not the instruction set's", unless=("wraps_nightly",))
+def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
+    """The compiler flags are those of the instruction set in the name, no more and no fewer. More means an
+    illegal instruction on the CPUs that the variant is for (FMA in an AVX build stops on Sandy Bridge);
+    fewer means that the name promises what is not there."""
+    for listed in _lists(subject):
+        flags = listed.values
+        if _right(isa, flags):
+            if len(set(flags)) < len(flags):
+                yield Defect("a flag stands twice", listed.span, severity=NOTE)
+            missing = [flag for flag in isa.flags if flag not in flags and flag.startswith("-mno-")]
+            if missing and flags not in isa.other_flags:
+                yield Defect(f"flags lack {', '.join(missing)}", listed.span, severity=WARNING)
+            continue
+        missing = [flag for flag in isa.flags if flag not in flags and not flag.startswith("-mno-")]
+        extra = [flag for flag in flags if flag not in isa.flags]
+        # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
+        telling = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
+        sure = None if extra or telling or "-march" in " ".join(missing) else subject.convention
+        sets = {flag for one in subject.catalog.isas.values() for flag in one.flags}
+        if any(flag.startswith("-march=") and flag not in sets for flag in extra):
+            sure = subject.convention  # a whole CPU, whose instructions are not told one by one
+        parts = [f"lack {', '.join(missing)}"] if missing else []
+        parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
+        at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
+        hint = f"{isa.name} is {' '.join(isa.flags)}"
+        yield Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure)
+
+
+@rule("TS502", "flags that reach nothing", unless=("wraps_nightly",))
+def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
+    """A list of flags does something only where it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE)."""
+    if subject.body.inner is not None:
+        return
+    wanted = _enabled(isa.flags)
+    # What is interpolated and cannot be told without an evaluation may well be the flags.
+    telling = [
+        one.variable
+        for one in subject.body.exports
+        if any(flag in one.value for flag in wanted) or FILLED.search(one.value)
+    ]
+    attributes = re.findall(r"\b(C(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
+    if "NIX_CFLAGS_COMPILE" in telling or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*([fF]lags|-m)", subject.code):
+        return
+    variables = telling + [one for one in attributes if one not in telling]
+    listed = [*_lists(subject), *(one for one in subject.body.cpu_flags if one.name == "flags")]
+    if not listed and not variables and subject.torch_from_elsewhere and "torch" in subject.body.scoped:
+        return  # a stack's torch is judged where it is written
+    if not listed and not variables:
+        yield Defect(f"no cpuFlags for {isa.name} are set", hint=" ".join(isa.flags))
+        return
+    compiles = subject.variant is None or subject.variant.package.cpu_flags
+    times = 2 if subject.embeds_torch and compiles else 1
+    for variable, what in (("CXXFLAGS", "C++"), ("CFLAGS", "C")):
+        count = variables.count(variable)
+        if count < times:
+            whose = "torch or its companion" if times > 1 else "the build"
+            # Other hands may mean the torch below by the name, and that one has them.
+            sure = LIKELY if count and subject.convention else None
+            words = f"{variable} of {whose} does not get the flags: {what} code is built without them"
+            yield Defect(words, sure=sure)
+
+
+@rule("TS503", "flags for the machine that builds")
+def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
+    """`-march=native` compiles for whichever machine builds, whatever the name says."""
+    for found in re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code):
+        yield Defect(f"{found[0]} is the builder's CPU, not the one in the name", subject.span(found))
+
+
+@rule("TS504", "parts that run newer instructions", unless=("wraps_nightly", "torch_from_elsewhere"))
+def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
+    """Some libraries inside PyTorch run AVX2 code without asking the CPU. A build for less switches them
+    off; any other keeps them, because torch is slower without."""
+    known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
+    off = {said[1]: said for said in SWITCHED_OFF.finditer(subject.code) if said[1] in known}
+    for name, said in sorted(off.items()):
+        nightly = subject.style == "scratch" and name == "USE_NNPACK"
+        if name not in isa.torch_off and not nightly:
+            words = f"{name} is off, though {isa.name} CPUs run it"
+            yield Defect(words, subject.span(said), severity=WARNING)
+    for name in isa.torch_off:
+        part_of = any(name.startswith(f"{one}_") for one in off)  # without oneDNN there is no CBLAS of it
+        if name not in off and not (part_of and subject.convention):
+            words = f"{name} is on and runs instructions that {isa.name} CPUs lack"
+            yield Defect(words, hint=f"export {name}=0 in preConfigure")
+
+
+@rule("TS505", "platforms that contradict the instruction set", unless=("wraps_nightly",))
+def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
+    """`meta.platforms` lists the one platform whose compiler knows the flags: avx is no flag of ARM, and
+    armv9 none of x86."""
+    for said in subject.body.platforms:
+        wrong = [one for one in said.value if one != isa.platform]
+        if wrong:
+            yield Defect(f"{isa.name} is {isa.platform}, not {', '.join(wrong)}", said.span)
+        elif not said.value:
+            yield Defect("platforms is empty: the package can be built nowhere", said.span)
+    said_any = subject.bound("platforms")
+    wanted = 2 if subject.embeds_torch and not subject.flavored and not subject.convention else 1
+    if len(said_any) < wanted:
+        yield Defect(f"meta.platforms is not set; it should be {isa.platform}", severity=WARNING)
+    for one in said_any:
+        text = one.value.text if isinstance(one.value, Unknown) else ""
+        if re.search(r"\bmeta\.platforms\b|\blib\.platforms\.(linux|unix|all)\b", text):
+            words = f"platforms are left as nixpkgs has them: {isa.name} is {isa.platform} alone"
+            yield Defect(words, one.span, severity=WARNING)
+
+
+@rule("TS506", "torch parts that are switched off", WARNING)
+def torch_is_whole(subject: Subject, variant: Variant, isa: Isa) -> Iterator[Defect]:
+    """A variant differs from the others in its GPU and CPU alone. A part that is switched off besides is
+    missing for those who pick it by its name."""
+    known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
+    fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL"} if variant.cuda is None else set()
+    oldest = [pin.min_sm for pin in subject.catalog.pins.values() if pin.min_sm]
+    if subject.gpu and oldest and subject.gpu.sm < min(oldest):
+        fine.add("USE_CUDNN")  # whose cuDNN refuses the GPU
+    for found in SWITCHED_OFF.finditer(subject.code):
+        name = found[1]
+        if name not in known and name not in fine and name != "USE_MAGMA":
+            severity = ERROR if name == "USE_CUDA" else None
+            yield Defect(f"{name} is off", subject.span(found), severity=severity)

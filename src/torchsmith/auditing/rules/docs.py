@@ -1,0 +1,137 @@
+"""Documents: counts, tables and claims in README and docs that contradict the recipes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from torchsmith.auditing.claims import claims_in, vocabulary
+from torchsmith.auditing.repo import Repo
+from torchsmith.auditing.rule import GUESS, LIKELY, WARNING, Defect, rule
+from torchsmith.catalog import Package
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Problem
+from torchsmith.matrix import Variant
+from torchsmith.recipe.read import Span
+
+COUNT = re.compile(
+    r"(?<![\w./:+(-])(?:[Aa]ll |[Tt]otal(?: of|:)? )?(\d{1,4}) (?:total )?"
+    r"(?:PyTorch |TorchVision |TorchAudio )?(variants|recipes|builds|packages)\b"
+)
+# A number is about all of them where the line says so, and about a part where it names one.
+WHOLE = re.compile(
+    r"\b(all|total|altogether|complete|entire|has|contains|provides|ships|holds)\b", re.IGNORECASE
+)
+PART = re.compile(
+    r"\b(per|each|every|of the|more|new|added|after|remaining|other|priority|phase|tier|branch(es)?"
+    r"|GPU|CPU|ARM|x86)\b|[×=]",
+    re.IGNORECASE,
+)
+SHORT = 4  # words of a line that says nothing else
+SENTENCE = re.compile(r"[^\s][^\n]*?(?:[.;!?](?=\s)|$)", re.MULTILINE)
+# A line about another branch, or about what is still to come.
+ELSEWHERE = re.compile(
+    r"\b(branch|checkout|plan(?:ned)?|to ?do|to create|to be|future|pending|not yet|soon)\b", re.IGNORECASE
+)
+ARCHITECTURE = re.compile(r"(?:SM|sm|compute)[_ ]?\d")
+NAME = re.compile(r"\b[a-z][\w-]*?-python3\d+-[\w-]+(?:\.\d\w*)?")
+
+
+def _pages(repo: Repo) -> Iterator[tuple[str, str]]:
+    for path in repo.folder.pages:
+        with suppress(Problem):  # said already
+            yield repo.folder.show(path), read_text(path)
+
+
+def _package(repo: Repo) -> Package | None:
+    packages = {recipe.variant.package for recipe in repo.recipes if recipe.variant}
+    return packages.pop() if len(packages) == 1 else None
+
+
+@rule("TS961", "count that contradicts the recipes", WARNING, sure=LIKELY, over="repo")
+def counts_are_right(repo: Repo) -> Iterator[Defect]:
+    """A page that says how many variants there are says how many recipes lie there."""
+    variants = [one for one in repo.recipes if one.variant]
+    counts = {len(variants), len(repo.recipes)}
+    for file, text in _pages(repo) if variants else ():
+        for found in COUNT.finditer(text):
+            line = text[text.rfind("\n", 0, found.start()) + 1 : text.find("\n", found.end())]
+            if int(found[1]) not in counts and _of_all(line, repo):
+                words = f"says {found[0]}, there are {max(counts)}"
+                yield Defect(words, file=file, at=_line(text, found.start()))
+
+
+def _of_all(line: str, repo: Repo) -> bool:
+    alone = len(line.split()) <= SHORT
+    if not (alone or WHOLE.search(line)) or PART.search(line):
+        return False
+    part = ("sm", "cuda", "isa", "python", "generation", "part", "name", "system", "release")
+    return not any(claim.kind in part for claim in claims_in(line, repo.catalog))
+
+
+def _line(text: str, at: int) -> Span:
+    return Span(at, at, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+
+
+@rule("TS962", "table that contradicts the recipes", WARNING, sure=LIKELY, over="repo")
+def named_variants_exist(repo: Repo) -> Iterator[Defect]:
+    """A variant that a page of the repo lists exists as a recipe, and a page that lists variants lists all of
+    them."""
+    package = _package(repo)
+    known = [recipe.variant for recipe in repo.recipes if recipe.variant]
+    names = {recipe.name for recipe in repo.recipes if recipe.variant}
+    for file, text in _pages(repo):
+        listed: dict[str, int] = {}
+        for found in NAME.finditer(text):
+            if package is not None and _names(found[0], package, repo, names):
+                listed.setdefault(found[0].removesuffix(".nix"), found.start())
+        for name, at in listed.items():
+            line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
+            named = None if name in names else Variant.try_parse(name, repo.catalog)
+            if _missed(named, known) and not ELSEWHERE.search(line):
+                yield Defect(f"names {name}, which has no recipe", file=file, at=_line(text, at))
+        missing = sorted(names - set(listed))
+        if missing and len(listed) > max(8, len(names) // 2) and "/docs/" not in f"/{file}":
+            words = f"lists {len(listed)} variants and leaves out {missing[0]}"
+            yield Defect(words, file=file, sure=GUESS)
+
+
+def _missed(named: Variant | None, known: Sequence[Variant]) -> bool:
+    """Whether a recipe of that name is missed here: there are others of its Python and CUDA, so that it is
+    not another branch's, and none of its cell under another spelling."""
+    if named is None:
+        return False
+    beside = [one for one in known if one.python is named.python and one.cuda is named.cuda]
+    return bool(beside) and (named.target, named.isa) not in [(one.target, one.isa) for one in beside]
+
+
+def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:
+    """Whether a word names a recipe of a package; a release that no recipe has is a pname."""
+    if name in known:
+        return True
+    variant = Variant.try_parse(name, repo.catalog)
+    return variant is not None and variant.package == package and not variant.release
+
+
+@rule("TS963", "false hardware claim in a page", WARNING, sure=LIKELY, over="repo")
+def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
+    """A sentence that names one GPU architecture and a part names a part that has it."""
+    words = vocabulary(repo.catalog)
+    for file, text in _pages(repo):
+        for match in SENTENCE.finditer(text):
+            if not ARCHITECTURE.search(match[0]):
+                continue
+            said = [(one.lastgroup, one["sm"]) for one in words.pattern.finditer(match[0])]
+            if len({sm for _, sm in said if sm}) != 1 or "part" not in [kind for kind, _ in said]:
+                continue  # how it is meant takes longer to find out
+            found = claims_in(match[0], repo.catalog)
+            sms = {one.value for one in found if one.kind == "sm"}
+            if len(sms) != 1:
+                continue
+            sm = next(iter(sms))
+            for one in found:
+                if one.kind == "part" and sm not in words.parts[one.value] and one.value not in words.cpus:
+                    is_ = " or ".join(sorted(words.parts[one.value]))
+                    at = _line(text, match.start() + one.start)
+                    yield Defect(f"says {one.word} is {sm}; it is {is_}", file=file, at=at)

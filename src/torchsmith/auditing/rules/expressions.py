@@ -1,0 +1,600 @@
+"""Expressions: overlays, flakes, package functions, modules and shells that set torch or CUDA. What no name
+tells is not known, and nothing is said about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from torchsmith.auditing.claims import claims_in, vocabulary
+from torchsmith.auditing.rule import CERTAIN, GUESS, LIKELY, NOTE, WARNING, Defect, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import Catalog, CudaToolkit
+from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
+from torchsmith.core.problem import nearest
+from torchsmith.recipe.read import ChangedPackage, CudaSet, GpuMention, PackageSet, Span, is_known
+
+DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
+# GPU architectures before those that the catalog's toolkits compile for, and Jetson parts that it has not.
+OLD = frozenset([20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72])
+JETSON = frozenset([53, 62, 72, 101])
+PRE_THOR = frozenset([53, 62, 72, 87])
+MAGMA = ("magma", "effectiveMagma", "magma-cuda", "magma-cuda-static")
+
+
+def _target(word: str) -> GpuTarget | None:
+    try:
+        return GpuTarget.parse(word.removesuffix("+PTX").removesuffix("-real").removesuffix("-virtual"))
+    except BadValue:
+        return None
+
+
+def _targets(package_set: PackageSet) -> Iterator[tuple[GpuMention, str, GpuTarget]]:
+    for mention in package_set.targets:
+        for word in mention.values:
+            target = _target(word) if "$" not in word else None
+            if target is not None:
+                yield mention, word, target
+
+
+def _inside(span: Span, changes: Iterable[ChangedPackage]) -> list[ChangedPackage]:
+    return [one for one in changes if one.span.start <= span.start < one.span.end]
+
+
+def _toolkits(cuda: CudaSet, catalog: Catalog) -> list[CudaToolkit]:
+    return [one for one in catalog.cuda.values() if cuda.has(one.version)]
+
+
+def _is_jetson(sm: Sm, catalog: Catalog) -> bool:
+    gpu = catalog.gpus.get(sm)
+    return sm.number in JETSON or (gpu is not None and gpu.tegra)
+
+
+@rule(
+    "TS420",
+    "target in the wrong notation",
+    over="expression",
+    bad='{ nixpkgs.config.cudaCapabilities = [ "sm_89" ]; }',
+    good='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; }',
+)
+def target_is_in_its_notation(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """`cudaCapabilities`, `gpuTargets` and TORCH_CUDA_ARCH_LIST take `8.9`; CMAKE_CUDA_ARCHITECTURES takes
+    `89`. Each refuses the other's notation. `cudaCapabilities` and `gpuTargets` are lists."""
+    for mention, word, target in _targets(package_set):
+        dotted = DOTTED.fullmatch(word) is not None
+        if mention.spelling == "cmake-list":
+            right = f"{target.sm.number}{target.form}"
+            if dotted:
+                yield Defect(f"{mention.name} is written {word}, it takes {right}", mention.span)
+        elif not dotted:
+            right = f"{target.sm.capability}{target.form}"
+            yield Defect(f"{mention.name} is written {word}, it takes {right}", mention.span)
+        elif mention.spelling != "arch-list" and word.endswith("+PTX"):
+            yield Defect(f"{mention.name} takes no +PTX", mention.span, hint="cudaForwardCompat adds PTX")
+    said = package_set.config.get("cudaCapabilities")
+    if said is not None and isinstance(said.value, str):
+        yield Defect("cudaCapabilities is a string, it takes a list", said.span, hint=f'[ "{said.value}" ]')
+
+
+@rule(
+    "TS413",
+    "target that no GPU has",
+    over="expression",
+    bad='{ nixpkgs.config.cudaCapabilities = [ "8.5" ]; }',
+    good='{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; }',
+)
+def target_exists(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """A GPU target is one that some CUDA release compiles for. Another number is a slip, and the build or the
+    evaluation stops at it."""
+    known = {target.sm.number for one in subject.catalog.cuda.values() for target in one.targets} | OLD
+    for mention, word, target in _targets(package_set):
+        if target.sm.number not in known:
+            near = nearest(target.sm.capability, [Sm(number).capability for number in sorted(known)])
+            hint = f"did you mean {near}?" if near else ""
+            yield Defect(f"{mention.name} names {word}, which no CUDA release knows", mention.span, hint=hint)
+
+
+@rule(
+    "TS414",
+    "target that the CUDA beside it cannot compile",
+    over="expression",
+    bad="""final: prev: {
+  cudaPackages = final.cudaPackages_13_0;
+  torch-pascal = prev.python3Packages.torch.override { gpuTargets = [ "6.1" ]; };
+}""",
+    good="""final: prev: {
+  cudaPackages = final.cudaPackages_12_8;
+  torch-pascal = prev.python3Packages.torch.override { gpuTargets = [ "6.1" ]; };
+}""",
+)
+def cuda_compiles_what_stands_beside_it(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """Each CUDA release compiles for a list of architectures, read off its ptxas. A target outside of the
+    list of the package set that the same expression names stops the build: Pascal and Volta ended with CUDA
+    13, Blackwell began with 12.8."""
+    for mention, word, target in _targets(package_set):
+        around = [one.cuda for one in _inside(mention.span, package_set.changes) if one.cuda]
+        cuda = around[0] if around else package_set.cuda
+        toolkits = _toolkits(cuda, subject.catalog) if cuda else []
+        if not toolkits or any(target in one.targets for one in toolkits):
+            continue
+        able = [str(one.version) for one in subject.catalog.cuda.values() if target in one.targets]
+        hint = f"CUDA {able[0]} to {able[-1]} can" if able else ""
+        yield Defect(f"CUDA {cuda} cannot compile for {word}", mention.span, hint=hint)
+
+
+@rule(
+    "TS415",
+    "comment about another GPU than the target",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; } # RTX 3090',
+    good='{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; } # RTX 3090',
+)
+def comment_names_the_target(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """A comment beside a target, or alone on the line above it, names GPUs that can run it. A package for
+    another GPU finds no kernel there."""
+    catalog = subject.catalog
+    words = vocabulary(catalog)
+    for mention in package_set.targets:
+        for comment, targets in _beside(subject, mention):
+            named: dict[str, frozenset[str]] = {}
+            for claim in claims_in(comment, catalog):
+                if claim.kind == "part":
+                    named[claim.word] = words.parts[claim.value]
+                elif claim.kind == "generation":
+                    named[claim.word] = words.generations[claim.value]
+                elif claim.kind == "sm":
+                    named[claim.word] = frozenset([claim.value])
+            sms = {Sm.parse(sm) for some in named.values() for sm in some}
+            read = [(word, target) for word in targets if (target := _target(word))]
+            if sms and read and not any(_runs(word, target, sm) for word, target in read for sm in sms):
+                is_ = " or ".join(sorted(some for group in named.values() for some in group))
+                message = f"the comment names {', '.join(named)} ({is_}), the target is {' '.join(targets)}"
+                yield Defect(message, mention.span)
+
+
+def _runs(word: str, target: GpuTarget, sm: Sm) -> bool:
+    """Whether code for a target runs on an architecture: of its own major, or from PTX."""
+    if word.endswith("+PTX"):
+        return sm.number >= target.sm.number
+    return sm.major == target.sm.major and sm.minor >= target.sm.minor
+
+
+def _beside(subject: Subject, mention: GpuMention) -> Iterator[tuple[str, list[str]]]:
+    """Comments on the lines of a mention, with the targets of their line, or else alone on the line above."""
+    syntax = subject.body.syntax
+    first = mention.span.line
+    last = first + syntax.data.count(b"\n", mention.span.start, mention.span.end)
+    for comment in subject.body.comments:
+        line = comment.span.line
+        before = syntax.line(line)[: comment.span.column - 1]
+        if first <= line <= last and before.strip():
+            own = re.findall(r'"([^"]+)"', before)
+            yield comment.value, [word for word in mention.values if word in own] or list(mention.values)
+        elif line == first - 1 and not before.strip():
+            yield comment.value, list(mention.values)
+
+
+@rule(
+    "TS416",
+    "Jetson part in the wrong company",
+    over="expression",
+    bad="""{ nixpkgs }: let pkgs = import nixpkgs {
+  system = "x86_64-linux";
+  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "8.7" ]; };
+}; in pkgs.python3Packages.torch""",
+    good="""{ nixpkgs }: let pkgs = import nixpkgs {
+  system = "aarch64-linux";
+  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "8.7" ]; };
+}; in pkgs.python3Packages.torch""",
+)
+def jetson_stands_alone(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """Jetson parts sit in ARM machines: nixpkgs refuses their capabilities on x86_64-linux, and those before
+    Thor beside any other."""
+    said = package_set.config.get("cudaCapabilities")
+    if said is None or not isinstance(said.value, list) or not is_known(said.value):
+        return
+    read = {word: target for word in map(str, said.value) if (target := _target(word))}
+    jetson = [word for word, target in read.items() if _is_jetson(target.sm, subject.catalog)]
+    system = package_set.system
+    if jetson and system is not None and system.value.startswith("x86_64"):
+        yield Defect(f"{', '.join(jetson)} is a Jetson part, and the system is {system.value}", said.span)
+    early = [word for word in jetson if read[word].sm.number in PRE_THOR]
+    others = [word for word in read if word not in early]
+    if early and others:
+        yield Defect(f"{early[0]} is a Jetson part, which nixpkgs builds for alone", said.span)
+
+
+@rule(
+    "TS417",
+    "CUDA inputs beside a torch without CUDA",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad="""{ sources }:
+let pkgs = import sources.nixpkgs { config = { allowUnfree = true; }; };
+in pkgs.mkShell {
+  buildInputs = [ pkgs.cudaPackages.cudatoolkit (pkgs.python3.withPackages (ps: [ ps.torch ])) ];
+}""",
+    good="""{ sources }:
+let pkgs = import sources.nixpkgs { config = { allowUnfree = true; cudaSupport = true; }; };
+in pkgs.mkShell {
+  buildInputs = [ pkgs.cudaPackages.cudatoolkit (pkgs.python3.withPackages (ps: [ ps.torch ])) ];
+}""",
+)
+def cuda_is_asked_of_the_set(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """nixpkgs builds torch without CUDA unless `config.cudaSupport` or an override asks for it; CUDA packages
+    beside it change nothing. `torch-bin` has CUDA in any case."""
+    used = subject.body.syntax.identifiers
+    asked = "cudaSupport" in used or "torch-bin" in used or "rocmSupport" in used or "pkgsCuda" in used
+    if not package_set.imported or asked or "torch" not in used:
+        return
+    if len(subject.body.imports) == 1 and any(name.startswith("cudaPackages") for name in used):
+        words = "torch is built without CUDA: config.cudaSupport is not set, though CUDA packages are used"
+        yield Defect(words, package_set.span, hint="config.cudaSupport = true;")
+
+
+@rule(
+    "TS418",
+    "CUDA and ROCm at once",
+    over="expression",
+    bad="""final: prev: {
+  torch = prev.python3Packages.torch.override { cudaSupport = true; gpuTargets = [ "gfx1100" ]; };
+}""",
+    good="""final: prev: {
+  torch = prev.python3Packages.torch.override { rocmSupport = true; gpuTargets = [ "gfx1100" ]; };
+}""",
+)
+def one_vendor_at_a_time(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """A torch is built for CUDA or for ROCm: nixpkgs marks one with both as broken. CUDA takes targets such
+    as `8.9`, ROCm such as `gfx1100`."""
+    config = package_set.config
+    if all((said := config.get(name)) and said.value is True for name in ("cudaSupport", "rocmSupport")):
+        words = "config asks for cudaSupport and rocmSupport: torch is broken"
+        yield Defect(words, config["rocmSupport"].span, severity=WARNING)
+    vendors = {"cudaSupport", "rocmSupport"}
+    for change in (one for one in package_set.changes if vendors & one.texts.keys()):
+        told = {name: said.value for name, said in change.arguments.items()}
+        targets = change.arguments.get("gpuTargets")
+        listed = targets.value if targets and isinstance(targets.value, list) else []
+        named = [one for one in listed if isinstance(one, str)]
+        if told.get("cudaSupport") is True and told.get("rocmSupport") is True:
+            yield Defect(f"{change.package} is told cudaSupport and rocmSupport", change.span)
+        for vendor, foreign in (("cudaSupport", r"gfx\w+"), ("rocmSupport", r"\d+\.\d.*|sm_?\d+")):
+            wrong = [word for word in named if re.fullmatch(foreign, word)]
+            if told.get(vendor) is True and wrong and targets:
+                yield Defect(f"{change.package} has {vendor}, and a target {wrong[0]}", targets.span)
+
+
+@rule(
+    "TS310",
+    "CUDA that torch alone is told",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad="""final: prev: {
+  pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [ (pyFinal: pyPrev: {
+    torch = pyPrev.torch.override { cudaPackages = final.cudaPackages_12_6; };
+  }) ];
+}""",
+    good="""final: prev: {
+  cudaPackages = final.cudaPackages_12_6;
+}""",
+)
+def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """torch is broken where its MAGMA, or its MPI, is of another CUDA than itself. An override that tells
+    torch alone its CUDA leaves MAGMA, NCCL and everything built on torch at the default of the package set;
+    an overlay of `cudaPackages` moves all of them."""
+    pin = subject.said_pin
+    for change in package_set.of("torch"):
+        cuda = change.cuda if change.kind == "override" else None
+        if cuda is None or any(name in change.texts for name in MAGMA) or "magma" in package_set.bound:
+            continue
+        moved = [one.value for one in package_set.cudas]
+        default = pin.default_cuda if pin else None
+        if cuda in moved or None in moved or (default and cuda.has(default)):
+            continue
+        rest = f"CUDA {moved[0]}" if moved else f"the pin's {default}" if default else "the default CUDA"
+        words = f"torch alone is told CUDA {cuda}: MAGMA stays at {rest}, and torch is broken"
+        hint = f"an overlay: cudaPackages = final.cudaPackages_{str(cuda).replace('.', '_')};"
+        at = change.arguments.get("cudaPackages")
+        sure = CERTAIN if moved or default else None
+        yield Defect(words, at.span if at else change.span, hint=hint, sure=sure)
+
+
+@rule(
+    "TS311",
+    "CUDA that the pin's torch refuses",
+    WARNING,
+    over="expression",
+    bad="""let pkgs = import (fetchTarball {
+  url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+}) {
+  config = { allowUnfree = true; cudaSupport = true; };
+  overlays = [ (final: prev: { cudaPackages = final.cudaPackages_13_0; }) ];
+}; in pkgs.python3Packages.torch""",
+    good="""let pkgs = import (fetchTarball {
+  url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+}) {
+  config = { allowUnfree = true; allowBroken = true; cudaSupport = true; };
+  overlays = [ (final: prev: { cudaPackages = final.cudaPackages_13_0; }) ];
+}; in pkgs.python3Packages.torch""",
+)
+def torch_accepts_the_cuda(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """nixpkgs' torch lists the CUDA majors that it was tried with (`brokenConditions`). With another one it
+    is marked broken, and does not evaluate unless the recipe says otherwise."""
+    pin = subject.said_pin
+    fix = subject.catalog.fixes.get("not-broken")
+    refused = {
+        str(cuda).partition(".")[0]
+        for line in subject.catalog.lines.values()
+        for cuda, build in line.cuda.items()
+        if pin and fix and build.pin == pin.name and fix.name in build.fixes
+    }
+    for said in package_set.cudas if "torch" in subject.body.syntax.identifiers else ():
+        broken = said.value is not None and str(said.value.major) in refused
+        if broken and fix and not re.search(fix.signs[0], subject.code):
+            words = f"the torch of nixpkgs {pin.name if pin else ''} is marked broken with CUDA {said.value}"
+            yield Defect(words, said.span, hint="config.allowBroken = true;, or meta.broken = false of torch")
+
+
+@rule(
+    "TS707",
+    "companion of another torch",
+    WARNING,
+    over="expression",
+    bad="""final: prev: {
+  pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [ (pyFinal: pyPrev: {
+    torch = pyPrev.torch.override { gpuTargets = [ "8.9" ]; };
+    torchvision = pyPrev.torchvision.override { torch = pyPrev.torch; };
+  }) ];
+}""",
+    good="""final: prev: {
+  pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [ (pyFinal: pyPrev: {
+    torch = pyPrev.torch.override { gpuTargets = [ "8.9" ]; };
+    torchvision = pyPrev.torchvision.override { torch = pyFinal.torch; };
+  }) ];
+}""",
+)
+def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """All packages of one Python have one torch. A companion that is told the torch from before an
+    override, or another CUDA than its torch, or that stands beside `torch-bin` without being a `-bin`
+    itself, brings a second one: two versions collide in an environment, or two CUDA runtimes meet in a
+    process."""
+    torchs = package_set.of("torch")
+    names = {one.attr for one in subject.catalog.packages.values() if one.needs_torch}
+    for change in package_set.of(*names):
+        told = change.arguments.get("torch")
+        text = change.texts.get("torch", "")
+        before = [one for one in torchs if one.root and text == f"{one.root}.torch"]
+        if told is not None and before and "torch" in package_set.bound:
+            yield Defect(f"{change.package} is told {text}, the torch from before its override", told.span)
+        other = next(
+            (one.cuda for one in torchs if one.cuda and change.cuda and one.cuda != change.cuda), None
+        )
+        if other:
+            said = change.arguments["cudaPackages"]
+            yield Defect(f"{change.package} is told CUDA {change.cuda}, its torch CUDA {other}", said.span)
+
+
+@rule(
+    "TS708",
+    "torch twice in one environment",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad="{ python3 }: python3.withPackages (ps: [ ps.torch-bin ps.torchvision ])",
+    good="{ python3 }: python3.withPackages (ps: [ ps.torch-bin ps.torchvision-bin ])",
+)
+def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
+    """`torchvision` brings `torch`, `torchvision-bin` brings `torch-bin`: an environment with both has two
+    torches, whose files collide."""
+    if any("torch" in one.bound for one in subject.package_sets):
+        return  # an overlay may have made them one
+    names = [one.attr for one in subject.catalog.packages.values() if one.needs_torch]
+    for listed, span in subject.body.lists:
+        built = [name for name in names if name in listed]
+        binary = [f"{name}-bin" for name in names if f"{name}-bin" in listed]
+        if "torch-bin" in listed and built:
+            yield Defect(f"torch-bin beside {built[0]}, which brings another torch", span)
+        elif "torch" in listed and binary and "torch-bin" not in listed:
+            yield Defect(f"torch beside {binary[0]}, which brings torch-bin", span)
+
+
+@rule(
+    "TS212",
+    "nixpkgs that nobody locked",
+    WARNING,
+    over="expression",
+    bad="""let pkgs = import <nixpkgs> { config = { allowUnfree = true; cudaSupport = true; }; };
+in pkgs.python3Packages.torch""",
+    good="""{ nixpkgs }:
+let pkgs = import nixpkgs { config = { allowUnfree = true; cudaSupport = true; }; };
+in pkgs.python3Packages.torch""",
+)
+def nixpkgs_is_locked(subject: Subject) -> Iterator[Defect]:
+    """`<nixpkgs>`, the tarball of a branch, or a flake without flake.lock is whatever it is on the day of
+    the build: another torch, another CUDA, hours of compiling. As the default of an argument it is a note,
+    because a caller may pass another."""
+    for span, default in subject.body.search_paths("nixpkgs"):
+        severity = NOTE if default else None
+        yield Defect("imports <nixpkgs>, which differs from machine to machine", span, severity=severity)
+    for pin in subject.body.pins:
+        if pin.rev is None and re.search(r"nixpkgs/(?:archive|tarball)/|channels\.nixos", pin.url.value):
+            yield Defect("the tarball's address names no revision", pin.url.span)
+    path = subject.recipe.path
+    if path.name == "flake.nix" and path.is_file() and not (path.parent / "flake.lock").is_file():
+        template = "template" in path.absolute().as_posix()
+        sure = GUESS if template else LIKELY
+        yield Defect("the flake has no flake.lock", hint="nix flake lock", sure=sure)
+
+
+SOURCE = re.compile(
+    r"import\s+\(?(?:inputs\.|sources\.)?([A-Za-z_][\w-]*)\)?\s*\{|^([\w.-]+)\.legacyPackages\b"
+)
+SHARED = ("torch", "cudaPackages", *MAGMA, "mpi", "nccl", "triton")
+
+
+@rule(
+    "TS213",
+    "packages of two nixpkgs in one",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad="""{ nixpkgs, nixpkgs-unstable, system }:
+let
+  pkgs = import nixpkgs { inherit system; config.cudaSupport = true; };
+  unstable = import nixpkgs-unstable { inherit system; config.cudaSupport = true; };
+in pkgs.python3Packages.torchvision.override { torch = unstable.python3Packages.torch; }""",
+    good="""{ nixpkgs-unstable, system }:
+let
+  unstable = import nixpkgs-unstable { inherit system; config.cudaSupport = true; };
+in unstable.python3Packages.torchvision.override { torch = unstable.python3Packages.torch; }""",
+)
+def packages_are_of_one_nixpkgs(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """Two nixpkgs have two C libraries and two CUDAs. A package of one that is told torch, CUDA or MAGMA of
+    the other loads both in one process."""
+    for change in package_set.changes:
+        own = _source(subject, change.root)
+        for name in SHARED:
+            other = _source(subject, change.texts.get(name, ""))
+            if own and other and own != other:
+                words = f"{change.package} is of {own}, and is told {name} of {other}"
+                yield Defect(words, change.arguments[name].span)
+
+
+def _source(subject: Subject, text: str) -> str:
+    """The nixpkgs that a package is taken from, by the variable that it begins with."""
+    name = text.split(".")[0]
+    texts = subject.body.bound_texts(name) if re.fullmatch(r"[\w'-]+", name) else []
+    found = [SOURCE.search(one) for one in texts]
+    return found[0][1] or found[0][2] if len(found) == 1 and found[0] else ""
+
+
+X86 = re.compile(
+    r"-m(?:avx|sse|fma|f16c|bmi|aes|arch=(?:x86|haswell|broadwell|skylake|icelake|sapphire|znver))"
+)
+ARM = re.compile(r"-m(?:arch=armv|cpu=(?:neoverse|cortex|apple))")
+
+
+@rule(
+    "TS507",
+    "flags of another machine",
+    over="expression",
+    bad="""{ nixpkgs }: let pkgs = import nixpkgs { system = "aarch64-linux"; overlays = [ (final: prev: {
+  torch = prev.torch.overrideAttrs (old: { NIX_CFLAGS_COMPILE = "-mavx2 -mfma"; });
+}) ]; }; in pkgs.torch""",
+    good="""{ nixpkgs }: let pkgs = import nixpkgs { system = "x86_64-linux"; overlays = [ (final: prev: {
+  torch = prev.torch.overrideAttrs (old: { NIX_CFLAGS_COMPILE = "-mavx2 -mfma"; });
+}) ]; }; in pkgs.torch""",
+)
+def flags_are_the_systems(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """AVX is no flag of an ARM compiler, and armv9 none of an x86 one: it stops at the first file."""
+    system = package_set.system
+    if system is None:
+        return
+    foreign = X86 if system.value.startswith("aarch64") else ARM
+    for listed in package_set.flags:
+        wrong = [flag.value for flag in listed.flags if foreign.match(flag.value)]
+        if wrong:
+            yield Defect(f"{wrong[0]} is no flag of {system.value}", listed.span)
+
+
+# What torch's derivation cannot do without, and what is lost with it.
+NEEDED = {
+    "passthru": "cudaSupport and cudaPackages, which companions ask torch for",
+    "buildInputs": "the libraries that torch links",
+    "nativeBuildInputs": "the tools that build it",
+    "propagatedBuildInputs": "the packages that torch imports",
+    "dependencies": "the packages that torch imports",
+    "preConfigure": "TORCH_CUDA_ARCH_LIST and the paths of CUDA",
+    "postPatch": "what makes its sources build in Nix",
+}
+PERHAPS = {"env": "variables that newer nixpkgs keep there", "patches": "nixpkgs' patches"}
+
+
+@rule(
+    "TS810",
+    "attribute of torch that is replaced",
+    over="expression",
+    bad="""final: prev: {
+  torch = prev.python3Packages.torch.overrideAttrs (old: { passthru = { tuned = true; }; });
+}""",
+    good="""final: prev: {
+  torch = prev.python3Packages.torch.overrideAttrs (old: { passthru = old.passthru // { tuned = true; }; });
+}""",
+)
+def attributes_are_extended(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """`overrideAttrs (old: { passthru = { ... }; })` drops what nixpkgs' torch had there; `old.passthru // {
+    ... }` and `old.buildInputs ++ [ ... ]` keep it. A torch with a source of its own may mean to."""
+    for change in package_set.of("torch"):
+        replaced = {} if change.kind == "override" or "src" in change.texts else change.texts
+        for name, text in replaced.items():
+            lost = NEEDED.get(name) or PERHAPS.get(name)
+            if lost and text != "[ ]" and not _mentions(text, change):
+                words = f"{name} of torch is replaced: {lost} are lost"
+                sure = None if name in NEEDED else LIKELY
+                yield Defect(words, change.arguments[name].span, hint=f"extend old.{name}", sure=sure)
+
+
+def _mentions(text: str, change: ChangedPackage) -> bool:
+    """Whether an expression is made of what was there before."""
+    kept = re.search(rf"(?<![\w.-]){re.escape(change.old)}(?![\w-])", text) if change.old else None
+    return kept is not None or (bool(change.root) and f"{change.root}.{change.package}" in text)
+
+
+CONFIG = ("cudaSupport", "cudaCapabilities", "cudaForwardCompat", "rocmSupport")
+MISTAKEN = {
+    "cudaCapability": "cudaCapabilities",
+    "cudaArchs": "cudaCapabilities",
+    "cudaArchList": "cudaCapabilities",
+    "gpuTargets": "cudaCapabilities",
+    "cudaEnableForwardCompat": "cudaForwardCompat",
+    "enableCuda": "cudaSupport",
+    "enableCudaSupport": "cudaSupport",
+    "cudnnSupport": "cudaSupport",
+    "enableRocm": "rocmSupport",
+}
+
+
+@rule(
+    "TS811",
+    "setting that nixpkgs does not have",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad='{ nixpkgs.config.cudaCapability = [ "8.9" ]; }',
+    good='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; }',
+)
+def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """nixpkgs takes any name in `config` and uses `cudaSupport`, `cudaCapabilities`, `cudaForwardCompat` and
+    `rocmSupport`. Another spelling does nothing, and nothing says so."""
+    for name, said in package_set.config.items():
+        near = "" if name in CONFIG else nearest(name, CONFIG) if re.match(r"(?i)cuda|rocm", name) else ""
+        right = MISTAKEN.get(name, near)
+        if right and name not in CONFIG:
+            yield Defect(f"config.{name} does nothing", said.span, hint=f"config.{right}")
+
+
+@rule(
+    "TS110",
+    "package in the folder of another",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad="""# pkgs/torchvision/default.nix
+{ buildPythonPackage, torch }: buildPythonPackage { pname = "torchaudio"; dependencies = [ torch ]; }""",
+    good="""# pkgs/torchvision/default.nix
+{ buildPythonPackage, torch }: buildPythonPackage { pname = "torchvision"; dependencies = [ torch ]; }""",
+)
+def folder_is_the_packages(subject: Subject) -> Iterator[Defect]:
+    """A package function lies in a folder, or a file, of its own name: `pkgs/torchvision/default.nix` builds
+    torchvision. A copy that kept its pname is found under two names."""
+    known = {word: one for one in subject.catalog.packages.values() for word in (one.attr, one.name)}
+    here = known.get(Path(subject.name).name)
+    for one in subject.bound("pname"):
+        built = known.get(str(one.value))
+        if here and built and here != built and one.owner == "":
+            yield Defect(f"{subject.name} builds {one.value}", one.span)

@@ -1,0 +1,275 @@
+"""GPU targets: which architecture a recipe compiles for, and whether that can be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from torchsmith.auditing.finding import FindingFix
+from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.auditing.rules.cpu import SWITCHED_OFF
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import Gpu, Isa
+from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
+from torchsmith.matrix import Accepted, Variant, assess
+from torchsmith.matrix.cells import no_machine
+from torchsmith.recipe.read import Edit, GpuMention, Unknown
+
+DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
+# Why a cell cannot be: what ptxas itself says, and cuDNN, which a build can do without.
+PTXAS = ("sm-no-cuda", "sm-needs-newer-cuda", "sm-ended")
+CUDNN = "cudnn-too-new"
+PYTHON_SET = re.compile(r"python3\d*Packages|pprev|pfinal")
+NO_OWN = ("wraps_nightly", "without_torch")
+NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could tell anything
+
+
+def _mentions(subject: Subject) -> Iterator[GpuMention]:
+    for mention in subject.whole.gpu_targets:
+        if not any("$" in value for value in mention.values) and mention.name != "gpuArchNum":
+            yield mention
+
+
+def _sm(word: str) -> Sm | None:
+    try:
+        return GpuTarget.parse(word.removesuffix("+PTX")).sm
+    except BadValue:
+        return None
+
+
+@rule("TS401", "gpu target is not the one in the name")
+def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
+    """The SM in the name is the one that kernels are compiled for. A recipe for another one gives a package
+    that finds no kernel on the GPU it is named after."""
+    for mention in _mentions(subject):
+        for value in mention.values:
+            sm = _sm(value)
+            if sm is not None and sm != gpu.sm:
+                yield Defect(f"{mention.name} is {value}, the name says {gpu.name}", mention.span)
+
+
+def _only_a_target(subject: Subject, mention: GpuMention) -> bool:
+    """Whether a variable is used as a target alone; where a name is made of it, another spelling shows."""
+    uses = [line for line in subject.code.splitlines() if re.search(rf"\b{mention.name}\b", line)]
+    plain = re.compile(rf"\b({mention.name}|gpuArch)\s*=|gpuTargets|ARCH_LIST|apabilities|\becho\b")
+    return all(plain.search(line) for line in uses)
+
+
+def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> FindingFix | None:
+    """In place, where the text of the mention is that literal and nothing else."""
+    start, end = mention.span.start, mention.span.end
+    if mention.spelling == "variable" and end - start == len(old) + 2 and _only_a_target(subject, mention):
+        return FindingFix(f"write {new}", (Edit(start + 1, end - 1, new),))
+    return None
+
+
+@rule("TS402", "gpu target in the wrong notation")
+def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
+    """`gpuTargets` and TORCH_CUDA_ARCH_LIST take `12.0`; `sm_120` and `120` stop CMake with "Unknown CUDA
+    Architecture Name"."""
+    for mention in _mentions(subject):
+        for value in mention.values if mention.spelling != "cmake-list" else ():  # which takes 120
+            sm = _sm(value)
+            if sm is not None and not DOTTED.fullmatch(value):
+                words = f"{mention.name} is written {value}, it takes {sm.capability}"
+                yield Defect(words, mention.span, fix=_rewrite(subject, mention, value, sm.capability))
+            elif sm is None:
+                yield Defect(f"{mention.name} is {value}, which is no GPU architecture", mention.span)
+
+
+@rule("TS403", "target that its CUDA cannot compile", unless=("flavored",))
+def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """Each CUDA release compiles for a list of architectures, read off its ptxas; torch's pin may ask for
+    more. Outside of it the build stops."""
+    line = subject.line.name if subject.line else None
+    # A release that the catalog does not know has the same ptxas.
+    known = variant if line else replace(variant, release=None)
+    decision = assess(known, subject.catalog, line)
+    for reason in decision.reasons if not isinstance(decision, Accepted) else ():
+        # Which releases and pins there are is the catalog's business, not that of other hands.
+        ours = reason.code not in PTXAS
+        if reason.code != CUDNN and (not ours or subject.line):
+            yield Defect(reason.text, hint=reason.hint, sure=subject.convention if ours else None)
+    gpu, pin = subject.gpu, subject.known_pin
+    if gpu and pin and pin.min_sm and gpu.sm < pin.min_sm and not _without_cudnn(subject):
+        words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {gpu.name}"
+        yield Defect(words, hint="export USE_CUDNN=0 builds torch without it")
+
+
+def _without_cudnn(subject: Subject) -> bool:
+    """Whether cuDNN is left out, or the torch of another recipe decides."""
+    off = any(found[1] == "USE_CUDNN" for found in SWITCHED_OFF.finditer(subject.code))
+    return subject.torch_from_elsewhere or off
+
+
+@rule("TS404", "cell that no machine can use", WARNING)
+def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
+    """Some GPUs exist only with one kind of CPU: SM110 and SM121 sit in ARM machines, so their x86 builds run
+    nowhere, however well they build."""
+    for reason in no_machine(gpu, isa, subject.catalog):
+        hint = "the profile `real` leaves such cells out" if subject.convention is None else ""
+        card = not gpu.tegra and not gpu.cpus  # a card can be put into any machine
+        yield Defect(reason.text, hint=hint, sure=subject.convention if card else None)
+
+
+@rule("TS405", "no gpu target", unless=(*NO_TORCH, "configured"))
+def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
+    """Without `gpuTargets` nixpkgs compiles torch for ten architectures, or for none that the name says, and
+    takes ten times as long."""
+    if subject.style == "scratch":
+        if not any(mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets):
+            yield Defect("TORCH_CUDA_ARCH_LIST is not set")
+        return
+    told = subject.passed_to("torch", "pytorch")
+    listed = [mention for mention in subject.body.gpu_targets if mention.spelling == "arch-list"]
+    if listed and not told:
+        return
+    if not any("gpuTargets" in one.arguments for one in told):
+        # A torch that is overridden under another name is not seen here.
+        sure = LIKELY if not told and subject.overrides else None
+        yield Defect("torch is not told its gpuTargets", told[0].span if told else None, sure=sure)
+    for one in told:
+        said = one.arguments.get("gpuTargets")
+        if said is not None and said.value == []:
+            yield Defect("gpuTargets is empty", said.span)
+        elif said is not None and isinstance(said.value, list) and len(said.value) > 1:
+            words = "gpuTargets names several architectures, the name one"
+            yield Defect(words, said.span, severity=WARNING)
+
+
+@rule("TS406", "the attribute `pytorch`", anywhere=True)
+def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
+    """nixpkgs calls the package `torch`. `pytorch` was an alias, is an error at newer pins, and works only by
+    luck where it still does."""
+    pin = subject.said_pin
+    for words, at in subject.body.selected("pytorch"):
+        if PYTHON_SET.fullmatch(words.rpartition(".")[0].rpartition(".")[2]):
+            stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
+            told = f"{words} is " + ("an error" if stops else "an alias that newer pins refuse")
+            severity = None if stops else WARNING
+            yield Defect(told, at, severity=severity, hint="use torch", fix=rewrite(at, "torch"))
+
+
+@rule("TS407", "CUDA support not asked for", unless=NO_TORCH)
+def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """`cudaSupport` says whether torch is built with CUDA: true in a GPU recipe, false in a CPU recipe. Left
+    out, it follows the package set."""
+    configured = subject.config.get("cudaSupport")
+    right = configured is not None and configured.value is (variant.cuda is not None)
+    if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
+        right = True  # nixpkgs leaves CUDA out unless it is told to
+    told = subject.passed_to("torch", "pytorch")
+    for one in told:
+        said = one.arguments.get("cudaSupport")
+        if said is None:
+            sure = GUESS if right else LIKELY
+            severity = None if variant.cuda is None else WARNING
+            yield Defect("torch is not told cudaSupport", one.span, severity=severity, sure=sure)
+        elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
+            words = f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe"
+            yield Defect(words, said.span)
+    if not told and subject.style == "catalog" and variant.cuda:
+        words = "no override tells torch its CUDA: it is built as the package set has it"
+        hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
+        yield Defect(words, hint=hint, severity=WARNING)
+    if not told and subject.style == "pinned" and not subject.body.inner and not right and subject.seen:
+        yield Defect("torch is used as the pin has it: no override tells it its CUDA and GPU")
+
+
+def _nix(value: object) -> str:
+    return "null" if value is None else str(value).lower()
+
+
+@rule("TS408", "CUDA inside a CPU recipe")
+def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """A CPU recipe builds and links nothing of CUDA, nor of ROCm."""
+    if variant.cuda is not None:
+        return
+    named = subject.body.names(r"cudaPackages\w*|gpuTargets|cudaCapabilities")
+    signs = [(one.value, one.span) for one in named]
+    set_in_text = r"\bTORCH_CUDA_ARCH_LIST\b|\bUSE_CUDA\s*=\s*\"?1|\brocmSupport = true"
+    signs += [(found[0], subject.span(found)) for found in re.finditer(set_in_text, subject.code)]
+    for sign, span in signs:
+        yield Defect(f"{sign} in a recipe for the CPU alone", span)
+    said = subject.config.get("cudaSupport")
+    if said is not None and said.value is True:
+        # A torch that is told otherwise has none; what it is built with may.
+        told = any("cudaSupport" in one.arguments for one in subject.overrides_of("torch", "pytorch"))
+        sure = LIKELY if told else None
+        yield Defect("config.cudaSupport is true in a recipe for the CPU alone", said.span, sure=sure)
+
+
+@rule("TS409", "architectures of companions", WARNING, unless=(*NO_OWN, "configured"))
+def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> Iterator[Defect]:
+    """torchvision and torchaudio compile for `torch.cudaCapabilities`, a passthru, not for gpuTargets.
+    Where it is not set to the one target, a companion of this torch compiles for ten architectures, perhaps
+    without its own."""
+    passed = [
+        one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []
+    ]
+    if not passed:
+        listed = [one for one in subject.body.gpu_targets if one.spelling == "arch-list"]
+        if variant.package.is_torch:
+            yield Defect("passthru.cudaCapabilities is not set for companions", severity=NOTE)
+        elif not listed:
+            elsewhere = subject.torch_from_elsewhere
+            yield Defect(
+                "the companion compiles for every architecture of the pin, not for its own",
+                hint="passthru.cudaCapabilities = [ gpuArchSM ]; in the torch it is built with",
+                severity=None if gpu.tegra and not elsewhere else WARNING,
+                sure=LIKELY if elsewhere else None,
+            )
+
+
+@rule("TS411", "MAGMA and Triton of another CUDA", WARNING)
+def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """A torch that takes its packages from a set with another default CUDA tells MAGMA and Triton the same
+    CUDA as itself; torch refuses a MAGMA of another one. A CPU build tells Triton that there is none."""
+    if subject.style != "catalog":
+        return
+    needs = ("cudaPackages", "effectiveMagma", "_tritonEffective") if variant.cuda else ("_tritonEffective",)
+    for told in subject.passed_to("torch"):
+        for name in needs:
+            if name not in told.arguments:
+                yield Defect(f"torch is not told {name}", told.span, sure=subject.convention)
+    wanted = {"cudaSupport": variant.cuda is not None}
+    for library in subject.passed_to("magma", "triton"):
+        names = ["cudaSupport", "cudaPackages"] if variant.cuda else ["cudaSupport"]
+        names += ["rocmSupport", "static"] if "magma" in library.of else []
+        for name in names:
+            said = library.arguments.get(name)
+            if said is None:
+                yield Defect(f"{library.of} is not told {name}", library.span)
+            elif said.value is (not wanted.get(name, name != "rocmSupport")):
+                yield Defect(f"{library.of} is told {name} = {_nix(said.value)}", said.span)
+
+
+@rule("TS410", "Jetson part not named")
+def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
+    """nixpkgs builds for a Jetson part only when `config.cudaCapabilities` names it; the import stops or
+    leaves its packages out otherwise."""
+    if not gpu.tegra or isa.platform not in gpu.platforms:
+        return
+    for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
+        said = one.config.get("cudaCapabilities")
+        if said is None or said.value == []:
+            words = f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it"
+            hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
+            yield Defect(words, one.span, hint=hint, severity=WARNING, sure=subject.convention)
+
+
+@rule("TS412", "switch that torch does not have", anywhere=True)
+def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
+    """An override passes arguments that the package takes; another one, such as `cudnnSupport`, stops the
+    evaluation: cuDNN is left out with USE_CUDNN=0."""
+    pins = [subject.said_pin] if subject.said_pin else list(subject.catalog.pins.values())
+    known = {name for pin in pins for name in pin.torch_switches}
+    sure = None if subject.said_pin else LIKELY
+    used = {name for name in subject.body.syntax.identifiers if name.endswith("Support")} - known
+    for told in subject.passed_to("torch", "pytorch") if known and used else ():
+        for name, said in told.arguments.items():
+            if name.endswith("Support") and name not in known:
+                hint = f"it takes {', '.join(sorted(known))}"
+                yield Defect(f"torch takes no argument {name}", said.span, hint=hint, sure=sure)

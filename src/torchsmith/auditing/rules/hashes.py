@@ -1,0 +1,213 @@
+"""Sources and hashes: what is downloaded, and whether it can be believed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.auditing.finding import FindingFix
+from torchsmith.auditing.rule import NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import Line, LineBuild, Package
+from torchsmith.catalog.facts import Patch
+from torchsmith.matrix import Variant
+from torchsmith.nix.hashes import to_sri
+from torchsmith.recipe.read import FetchedSource, Said
+
+# As Nix reads them: base 64 with or without padding after a dash or a colon, or base 32 or 16 after a colon.
+BASE_64 = r"[A-Za-z0-9+/]"
+GOOD = re.compile(
+    rf"(?:sha256[-:])?{BASE_64}{{43}}=*|sha512[-:]{BASE_64}{{86}}=*|sha1[-:]{BASE_64}{{27}}=*"
+    r"|(?:sha256:)?(?:[0-9a-z]{52}|[0-9a-fA-F]{64})|(?:sha512:)?(?:[0-9a-z]{103}|[0-9a-fA-F]{128})"
+)
+FAKE = re.compile(r"sha256[-:]A{43}=*|(?:sha256:)?0{52}|sha512-A{86}=*|(?:lib\.)?fake(?:Hash|Sha256)")
+NIX32 = re.compile(r"sha256-[0-9abcdfghijklmnpqrsvwxyz]{52}")
+HASHES = {"hash", "sha256", "sha512", "outputHash"}
+HASHLESS = ("fetchTarball", "fetchGit", "fetchTree")
+
+
+def _package(subject: Subject, source: FetchedSource) -> Package | None:
+    """The package whose source it is, by the repository's name."""
+    repo = source.fields.get("repo")
+    packages = subject.catalog.packages.values()
+    return next((one for one in packages if repo and one.upstream and one.upstream.repo == repo.value), None)
+
+
+def _known_hash(subject: Subject, source: FetchedSource) -> str:
+    """What the catalog knows of a source: by its repository and release, or by its address."""
+    if "url" in source.fields:
+        patch = _patch(subject, source)
+        return patch.hash if patch else ""
+    package = _package(subject, source)
+    if package is None or subject.line is None or subject.flavored:
+        return ""
+    return subject.line.hashes.get(package.name, "")
+
+
+def _patch(subject: Subject, source: FetchedSource) -> Patch | None:
+    url = source.fields.get("url")
+    every = [patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()]
+    return next((patch for patch in every if url is not None and patch.url == url.value), None)
+
+
+def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Said[str], str, FindingFix | None]]:
+    """Sources that state their hash: what they state, what it is where the catalog knows, and the fix."""
+    for source in subject.whole.sources:
+        if source.hash is not None:
+            known = _known_hash(subject, source)
+            yield source, source.hash, known, rewrite(source.hash.span, known) if known else None
+
+
+@rule("TS901", "empty hash", anywhere=True)
+def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
+    """An empty hash stops the build with the right one in the error; `torchsmith fix-hashes` learns it. It is
+    a note of nightlies, which move every day."""
+    for _, said, known, fix in _hashes(subject):
+        if not said.value:
+            # A nightly moves every day; its hash is learned when it is built.
+            severity = NOTE if subject.flavored and not known else None
+            hint = "" if known else "torchsmith fix-hashes learns it"
+            yield Defect("the hash is empty", said.span, hint=hint, fix=fix, severity=severity)
+
+
+@rule("TS902", "malformed hash", anywhere=True)
+def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
+    """A hash is `sha256-` with 43 characters of base64, or another spelling that Nix reads; Nix 2.8 and 2.26
+    do without the `=` at its end. A fake one is a placeholder that somebody forgot."""
+    for _, said, known, fix in _hashes(subject):
+        if not said.value or "$" in said.value:
+            continue
+        if FAKE.fullmatch(said.value):
+            yield Defect("the hash is a placeholder", said.span, fix=fix)
+        elif NIX32.fullmatch(said.value):
+            bare = said.value.removeprefix("sha256-")
+            right = to_sri(f"sha256:{bare}")
+            words, hint = f"{bare} is Nix' base 32, and sha256- takes base 64", f"sha256:{bare}, or {right}"
+            yield Defect(words, said.span, hint=hint, fix=rewrite(said.span, known or right))
+        elif not GOOD.fullmatch(said.value):
+            yield Defect(f"{said.value} is not a hash", said.span, fix=fix)
+    for found in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
+        yield Defect(f"{found[1]} is a placeholder", subject.span(found, 1))
+
+
+@rule("TS903", "hash of another source")
+def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
+    """Hashes that the catalog knows were right once and are right for ever."""
+    for source, said, known, fix in _hashes(subject):
+        if not known or FAKE.fullmatch(said.value):
+            continue
+        plain = said.value.startswith("sha256-") and GOOD.fullmatch(said.value)
+        if plain and said.value != known and _release(subject, source):
+            yield Defect("the hash is not that of this source", said.span, fix=fix)
+
+
+def _release(subject: Subject, source: FetchedSource) -> bool:
+    """Whether the source is the release that the known hash is of; patches are by their address."""
+    if "url" in source.fields:
+        return True
+    package, rev = _package(subject, source), source.fields.get("rev") or source.fields.get("tag")
+    if package is None or rev is None or subject.line is None:
+        return False
+    return rev.value == _right_tag(package, subject.line)
+
+
+def _right_tag(package: Package, line: Line) -> str:
+    return package.upstream.tag_of(line.version_of(package.name)) if package.upstream else ""
+
+
+@rule("TS904", "source without a hash", anywhere=True)
+def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
+    """Every download but the pin's names its hash; Nix does not fetch it otherwise."""
+    for source in subject.whole.sources:
+        if source.fetcher not in HASHLESS and source.fields and not source.fields.keys() & HASHES:
+            known = _known_hash(subject, source)
+            hint = f"hash = {known!r};" if known else ""
+            yield Defect(f"{source.fetcher} states no hash", source.span, hint=hint)
+
+
+# What each fetcher cannot do without; of several names one is enough.
+HOST = (("owner",), ("repo",), ("rev", "tag"))
+NEEDED = {
+    "fetchFromGitHub": HOST,
+    "fetchFromGitLab": HOST,
+    **dict.fromkeys(("fetchurl", "fetchzip", "fetchpatch", "fetchpatch2"), (("url", "urls"),)),
+    **dict.fromkeys(("fetchgit", "fetchTarball", "fetchGit"), (("url",),)),
+}
+
+
+@rule("TS908", "source that is not told whole", anywhere=True)
+def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
+    """A fetcher that is not told where from, or of GitHub which owner, repository and tag, stops the
+    evaluation."""
+    for source in subject.body.sources:
+        words = subject.body.syntax.data[source.span.start : source.span.end]
+        if not source.fields and not re.search(rb"\{\s*\}$", words):
+            continue  # what it is told is put together elsewhere
+        lacking = [
+            " or ".join(names) for names in NEEDED[source.fetcher] if not source.fields.keys() & {*names}
+        ]
+        if lacking:
+            yield Defect(f"{source.fetcher} is not told {', '.join(lacking)}", source.span)
+
+
+@rule("TS905", "source of another release")
+def source_is_the_release(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
+    """The tag that is fetched is the release that the recipe states, from the project's own repository."""
+    for source in subject.whole.sources:
+        url = source.fields.get("url")
+        if url is not None and isinstance(url.value, str) and "://" not in url.value:
+            yield Defect(f"{url.value} is no address", url.span)
+        if source.fetcher == "fetchFromGitHub" and {"owner", "repo"} <= source.fields.keys():
+            yield from _tag(subject, source, line, variant)
+
+
+def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) -> Iterator[Defect]:
+    package = _package(subject, source)
+    rev = source.fields.get("rev") or source.fields.get("tag")
+    for_torch = "torch" in re.split(r"\W", source.owner) or variant.package.is_torch
+    wanted = subject.catalog.torch if for_torch and "python" in source.owner.lower() else None
+    if subject.style != "scratch" and not variant.flavor:
+        wanted = wanted or variant.package
+        if package != wanted and package not in subject.brought:
+            said = source.fields["repo"]
+            yield Defect(f"fetches {said.value}, not the source of {wanted}", said.span)
+    owner = source.fields["owner"]
+    right = package.upstream.owner if package and package.upstream else ""
+    if isinstance(owner.value, str) and right and owner.value != right:
+        yield Defect(f"fetches from {owner.value}, not from {right}", owner.span, severity=WARNING)
+    if package and rev and isinstance(rev.value, str) and not variant.flavor and "$" not in rev.value:
+        right = _right_tag(package, line)
+        if rev.value != right and line.torch:
+            text = subject.whole.syntax.data[rev.span.start : rev.span.end]
+            fix = rewrite(rev.span, right) if b"${" not in text else None
+            yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
+
+
+@rule("TS906", "torch without its submodules", anywhere=True)
+def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
+    """PyTorch's source is incomplete without its submodules, and its hash is of the tree that has them."""
+    for source in subject.whole.sources:
+        if _package(subject, source) != subject.catalog.torch or source.fetcher != "fetchFromGitHub":
+            continue
+        said = source.fields.get("fetchSubmodules")
+        if said is None or said.value is False:
+            at = said.span if said else source.span
+            yield Defect("fetchSubmodules is not true", at, hint="fetchSubmodules = true;")
+
+
+@rule("TS907", "patch from another place")
+def patch_is_the_known_one(subject: Subject, build: LineBuild) -> Iterator[Defect]:
+    """The patches of known fixes come from the commits that the catalog names."""
+    names = {patch.name: patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()}
+    for source in subject.whole.sources:
+        name, url = source.fields.get("name"), source.fields.get("url")
+        patch = names.get(str(name.value)) if name else None
+        if patch is not None and url is not None and isinstance(url.value, str) and url.value != patch.url:
+            fix = rewrite(url.span, patch.url)
+            yield Defect(f"{patch.name} comes from another address", url.span, fix=fix)
+        known = _patch(subject, source)
+        if known is not None and name is not None and name.value != known.name:
+            words = f"the patch is called {name.value}, it is {known.name}"
+            yield Defect(words, name.span, severity=WARNING, fix=rewrite(name.span, known.name))
+        if known is not None and name is None:
+            yield Defect(f"the patch has no name; it is {known.name}", source.span, severity=NOTE)

@@ -1,0 +1,191 @@
+"""Overlays and fixes: what a release and its CUDA need of the pin, and what they no longer need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import CudaToolkit, LineBuild
+from torchsmith.catalog.facts import Fix
+from torchsmith.matrix import Variant
+from torchsmith.recipe.read import Overlay, Span
+
+MAGMA_OFF = re.compile(
+    r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false|off)\b|(?:effectiveMagma|magma) *= *null"
+)
+ORDER = ("cudaPackages", "magma", "torch")
+
+
+def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
+    """What the overlays change, in order."""
+    overlays = subject.body.overlays
+    return [(package.rpartition(".")[2], one) for one in overlays for package in one.packages]
+
+
+def _needed(subject: Subject) -> Iterator[Fix]:
+    """The fixes that the cell's line asks for and the package has a use for, at the pin where they were
+    found out. Another pin needs other ones, and nobody told which."""
+    if subject.build is None or subject.variant is None or subject.wraps_nightly or not subject.at_its_pin:
+        return
+    for name in subject.build.fixes:
+        fix = subject.catalog.fixes[name]
+        if fix.serves(subject.variant.package):
+            yield fix
+
+
+@rule("TS301", "missing overlay", unless=("torch_from_elsewhere",))
+def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
+    """Each torch release on each CUDA needs its own overlays: the CUDA package set, the MAGMA patch, the
+    torch source. Without one of them the recipe builds another CUDA, another torch, or nothing."""
+    if subject.style != "pinned" or not subject.seen:
+        return
+    yield from _cuda_set(subject)
+    changed = {package for package, _ in _changed(subject)}
+    for fix in _needed(subject):
+        if not fix.overlay or fix.overlay in changed or fix.overlay == "cudaPackages":
+            continue
+        # A torch that is overridden where it is used needs no overlay, and no more does a MAGMA left out.
+        own = any("src" in one.arguments for one in subject.overrides_of(fix.overlay))
+        if not own and not (fix.overlay == "magma" and MAGMA_OFF.search(subject.code)):
+            yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _import(subject), hint=fix.why)
+
+
+def _cuda_set(subject: Subject) -> Iterator[Defect]:
+    """A recipe that names no CUDA package set builds with the default of its pin."""
+    variant, pin = subject.variant, subject.said_pin
+    if variant is None or variant.cuda is None or subject.wraps_nightly:
+        return
+    named = re.search(r"\bcudaPackages(_\w+)?\s*=|\bcudaPackages_\d", subject.code)
+    default = pin.default_cuda if pin else None
+    if named or default == variant.cuda:
+        return
+    fix = subject.catalog.fixes.get("cuda-package-set")
+    is_ = f"it builds with the pin's CUDA {default}" if default else "it builds with the pin's default CUDA"
+    words = f"missing overlay of cudaPackages: {is_}, the name says {variant.cuda}"
+    hint, sure = fix.why if fix else "", None if default else LIKELY
+    yield Defect(words, _import(subject), hint=hint, sure=sure)
+
+
+def _import(subject: Subject) -> Span | None:
+    return subject.body.imports[0].span if subject.body.imports else None
+
+
+@rule("TS302", "overlays out of order", WARNING)
+def overlays_are_in_order(subject: Subject) -> Iterator[Defect]:
+    """CUDA first, then MAGMA, then torch: each overlay builds on the one before. In another order a `prev`
+    means something else than the next reader thinks."""
+    seen = [(ORDER.index(package), overlay) for package, overlay in _changed(subject) if package in ORDER]
+    for (before, _), (after, overlay) in pairwise(seen):
+        if after < before:
+            yield Defect(f"the overlay of {ORDER[after]} comes after that of {ORDER[before]}", overlay.span)
+
+
+@rule("TS303", "overlay that is not needed", WARNING)
+def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
+    """A workaround stays only as long as its reason: a MAGMA patch that the pin already has does not apply, a
+    torch source that the pin has anyway is a second download, and the same overlay twice patches twice."""
+    if subject.build is None or subject.style != "pinned" or not subject.at_its_pin:
+        return
+    needed = {fix.overlay for fix in _needed(subject) if fix.overlay}
+    seen: set[str] = set()
+    for package, overlay in _changed(subject):
+        if package in seen:
+            yield Defect(f"{package} is changed by two overlays", overlay.span)
+        elif package in ORDER and package not in needed:
+            line = subject.line.name if subject.line else "this line"
+            yield Defect(f"{line} needs no overlay for {package} here", overlay.span)
+        seen.add(package)
+
+
+@rule("TS304", "CUDA of another release")
+def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
+    """The package set that the recipe makes its CUDA is the one in the name. `cudaPackages_13` is accepted
+    where the pin's 13 is that release: the default of the pin is, and else the newest that it has."""
+    build = subject.build
+    best = build.cuda_set or toolkit.attr if build else toolkit.attr
+    allowed = {toolkit.attr, best}
+    pin, major = subject.known_pin, toolkit.version.major
+    newest = max((cuda for cuda in (pin.cudas if pin else ()) if cuda.major == major), default=None)
+    default = pin.default_cuda if pin else None
+    if pin is None or (default if default and default.major == major else newest) == toolkit.version:
+        allowed.add(f"cudaPackages_{major}")
+    for said in subject.body.names(r"cudaPackages_\d+(?:_\d+)?"):
+        if said.value not in allowed:
+            words = f"{said.value} is not CUDA {toolkit.version}, which the name says"
+            yield Defect(words, said.span, hint=f"use {best}")
+
+
+@rule("TS309", "CUDA that follows the package set", sure=LIKELY)
+def cuda_set_is_named(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
+    """A recipe that takes plain `cudaPackages` from its caller gets the default of that package set, whatever
+    CUDA its name says; the set of a release has its own name."""
+    if subject.style != "catalog":
+        return
+    usual = {pin.default_cuda for pin in subject.catalog.pins.values()}
+    for argument in subject.body.arguments:
+        if argument.name == "cudaPackages" and not argument.default and toolkit.version not in usual:
+            words = f"cudaPackages is not CUDA {toolkit.version} in any package set here"
+            yield Defect(words, argument.span, hint=f"take {toolkit.attr}")
+
+
+@rule("TS305", "MAGMA disabled")
+def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """Every GPU variant has MAGMA: torch.linalg falls back to slow paths without it. Older recipes took it
+    out because CUDA 13 broke it; the patch mends that."""
+    if variant.cuda is None:
+        return
+    sure = LIKELY if subject.convention else None  # a build without it works, and may be meant
+    for found in MAGMA_OFF.finditer(subject.code):
+        hint = "add the patch and leave it on"
+        yield Defect("MAGMA is switched off", subject.span(found), hint=hint, sure=sure)
+    for found in re.finditer(r"MAGMA: *(Disabled|disabled|OFF|off|No|no)\b", subject.code):
+        yield Defect("the banner says that MAGMA is off", subject.span(found, 1), sure=sure)
+    if subject.style != "scratch":
+        return
+    inputs = re.search(r"\bbuildInputs\s*=", subject.code)
+    at = subject.span(inputs) if inputs else None
+    if at and not any(one.span.start > at.end for one in subject.body.names("magma")):
+        yield Defect("MAGMA is not among the build inputs", at)
+
+
+@rule("TS306", "missing fix")
+def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
+    """What is known to break a release on its CUDA is mended in the recipe: version variables, CCCL links,
+    the FindCUDAToolkit stub, OpenCV's patches. Each was met in a real build."""
+    # Other hands may mend the same thing in other words.
+    sure = LIKELY if subject.convention else None
+    for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.seen else ():
+        missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
+        overlaid = fix.overlay and subject.style == "pinned"
+        if missing and not (overlaid and all(fix.overlay != one for one, _ in _changed(subject))):
+            yield Defect(f"missing fix: {fix.title}", hint=fix.why, sure=sure)
+
+
+@rule("TS307", "fix that is not needed", NOTE, unless=("wraps_nightly",))
+def fixes_are_needed(subject: Subject, build: LineBuild) -> Iterator[Defect]:
+    """A workaround for another release or another CUDA does nothing here but mislead."""
+    needed = {fix.name for fix in _needed(subject)}
+    for fix in subject.catalog.fixes.values():
+        if fix.name in needed or fix.overlay or not fix.signs or subject.style != "pinned":
+            continue
+        if all(re.search(sign, subject.code) for sign in fix.signs):
+            yield Defect(f"{fix.title}: this line does not need it")
+
+
+@rule("TS308", "patches kept for another source")
+def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
+    """A torch from its own source drops the pin's patches (`patches = [ ];`): they are cut for the pin's
+    version and stop the build."""
+    for override in subject.overrides_of("torch"):
+        if override.kind == "override" or not {"src", "version"} <= override.arguments.keys():
+            continue
+        patches = override.arguments.get("patches")
+        sure = None if subject.known_pin else LIKELY  # which patches there are depends on the package set
+        words, at = "the pin's patches are applied to another source", override.span
+        if patches is not None:
+            words, at = "patches of another version are kept", patches.span
+        if patches is None or patches.value != []:
+            yield Defect(words, at, hint="patches = [ ];", sure=sure)

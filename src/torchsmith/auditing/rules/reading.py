@@ -1,0 +1,81 @@
+"""Reading: files that are no Nix, which are judged no further, and files that are not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchsmith.auditing.repo import Repo
+from torchsmith.auditing.rule import LARGEST, WARNING, Defect, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.core.problem import Problem
+from torchsmith.recipe.read import Recipe
+from torchsmith.workspace.checkout import PKGS, root_of
+
+
+@rule("TS004", "file too large to be judged", WARNING, over="file")
+def file_is_a_recipe(path: Path, text: str) -> Iterator[Defect]:
+    """A file of more than a million characters is not judged: recipes have some ten thousand, and no person
+    reads what lies behind a megabyte of comments either."""
+    if len(text) > LARGEST:
+        yield Defect(f"it has {len(text):,} characters: more than {LARGEST:,} are not judged")
+
+
+@rule("TS001", "file that cannot be read", over="unread")
+def file_is_nix(problem: Problem) -> Iterator[Defect]:
+    """A recipe that is not valid Nix cannot be built. Nothing else is said about it: what it means is not
+    guessed at. Where Nix is installed, it is asked about what the grammar here does not know."""
+    yield Defect(problem.message, hint=problem.hint)
+
+
+@rule("TS005", "facts that contradict each other", over="facts")
+def facts_agree(problem: Problem) -> Iterator[Defect]:
+    """What a workspace's own `catalog` says must be possible: a line that builds the pin's own torch has the
+    release that the pin has, a CUDA release is one that the pin has, a fix is for that release. Every other
+    verb stops at such a file, and so nothing else is judged by it."""
+    yield Defect(problem.message, hint=problem.hint)
+
+
+LAZY = frozenset(["passthru", "tests", "checks", "meta"])  # attributes that no build of the package reads
+ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is no file of one machine
+
+
+@rule("TS006", "path that leads nowhere")
+def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
+    """A path in a recipe is a file of its own repository: Flox evaluates a copy of the repository, and beside
+    that lies nothing. A path from the root (`/home/...`) works on the one machine that has it. Where no build
+    looks (`passthru.tests`, `meta`) it is a warning."""
+    for recipe in subject.recipe.files:
+        # A file that asks whether another one exists can do without it.
+        for said in recipe.paths if b"pathExists" not in recipe.syntax.data else ():
+            if said.value.startswith("/"):
+                if not said.value.startswith(ANYWHERE):
+                    words = f"{said.value} is a file of one machine"
+                    yield Defect(words, said.span, of=recipe, severity=WARNING)
+            elif "$" not in said.value and recipe.path.is_file():
+                wrong = _not_there(recipe, said.value)
+                if wrong:
+                    lazy = not LAZY.isdisjoint(recipe.owner_at(said.span).split("."))
+                    yield Defect(wrong, said.span, of=recipe, severity=WARNING if lazy else None)
+
+
+def _not_there(recipe: Recipe, path: str) -> str:
+    root, target = root_of(recipe.path.absolute()), os.path.normpath(recipe.path.parent.absolute() / path)
+    if (root / PKGS).is_dir() and not Path(target).is_relative_to(root):
+        return f"{path} leaves the repository, and Flox builds a copy of it alone"
+    return "" if os.path.exists(target) else f"there is no {path}"
+
+
+@rule("TS007", "file that git does not know", over="repo")
+def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
+    """Flox copies the files that git knows. A file that a recipe reads and `.gitignore` leaves out, such as
+    `.flox/pkgs/lib/`, which `.flox/.gitignore` holds back, is there for its author alone."""
+    users: dict[str, int] = {}
+    for recipe in repo.recipes:
+        for path in recipe.uses if repo.git.get(recipe.file) else ():
+            users[path] = users.get(path, 0) + 1
+    for path, count in users.items():
+        if not repo.git.get(path):
+            words = f"git does not know it, and {count} recipe{'s' * (count > 1)} that git knows read it"
+            yield Defect(words, hint=f"git add -f {path}", file=path)

@@ -1,0 +1,130 @@
+"""Settings: what is said and reaches nothing, and names that mean nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.auditing.rule import NOTE, WARNING, Defect, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import CudaToolkit, Line
+from torchsmith.matrix import Variant
+
+
+@rule("TS801", "CMake flags that reach nothing", NOTE, unless=("scratch",))
+def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's
+    setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead."""
+    for name in ("cmakeFlags", "ninjaFlags"):
+        for one in subject.bound(name):
+            yield Defect(f"{name} of torch reaches nothing", one.span)
+
+
+@rule("TS802", "MAX_JOBS that is lost", NOTE, unless=("scratch",))
+def max_jobs_is_lost(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: a limit holds only when it is
+    put on NIX_BUILD_CORES."""
+    limited = re.search(r"NIX_BUILD_CORES=", subject.code)
+    for export in subject.body.exports:
+        if export.variable == "MAX_JOBS" and not limited:
+            yield Defect("MAX_JOBS is overwritten by the build", export.span, hint="limit NIX_BUILD_CORES")
+
+
+@rule("TS803", "version that is stated otherwise", unless=("flavored",))
+def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
+    """setup.py believes PYTORCH_BUILD_VERSION, then version.txt; either one that names another release than
+    the source makes a torch that lies about itself."""
+    if not line.torch:
+        return
+    pin = subject.said_pin
+    other = pin is not None and pin.torch not in ("", line.torch) and not subject.at_its_pin
+    if pin and other and _takes_the_pins_torch(subject):
+        words = f"states torch {line.torch}, but its source is that of nixpkgs {pin.name}: {pin.torch}"
+        yield Defect(words, subject.body.pins[0].span)
+    stated = r"(?:PYTORCH_BUILD_VERSION|TORCH_BUILD_VERSION)\s*=\s*\"?(\d+\.\d+[\w.]*)"
+    for found in re.finditer(stated, subject.code):
+        if found[1] != line.torch:
+            yield Defect(f"states {found[1]}, the release is {line.torch}", subject.span(found, 1))
+    for found in re.finditer(r"echo \"([\d.]+)\" > version\.txt", subject.code):
+        if found[1] != line.torch:
+            yield Defect(f"writes {found[1]} into version.txt, it is {line.torch}", subject.span(found, 1))
+    for override in subject.overrides_of("torch"):
+        said = override.arguments.get("version")
+        if said is not None and isinstance(said.value, str) and said.value != line.torch:
+            yield Defect(f"torch is {said.value}, the line's is {line.torch}", said.span)
+        build = override.arguments.get("PYTORCH_BUILD_VERSION")
+        if build is not None and isinstance(build.value, str) and build.value != line.torch:
+            yield Defect(f"PYTORCH_BUILD_VERSION is {build.value}", build.span)
+        if override.kind != "override" and "src" in override.arguments:
+            if said is None:
+                yield Defect("torch has another source but keeps the pin's version", override.span)
+            if build is None and "export PYTORCH_BUILD_VERSION" not in subject.code:
+                words = "PYTORCH_BUILD_VERSION keeps the pin's version"
+                hint = "export PYTORCH_BUILD_VERSION in preConfigure"
+                yield Defect(words, override.span, severity=WARNING, hint=hint)
+        elif override.kind != "override" and said is not None:
+            yield Defect("torch states a version, but its source is the pin's", said.span)
+
+
+def _takes_the_pins_torch(subject: Subject) -> bool:
+    """Whether torch is built here from the source that its one nixpkgs has, and nothing replaces it."""
+    replaced = any("src" in one.arguments for one in subject.overrides_of("torch", "pytorch"))
+    alone = len(subject.body.pins) == 1 and subject.seen and subject.style == "pinned"
+    return alone and subject.builds_torch and not subject.torch_from_elsewhere and not replaced
+
+
+@rule("TS804", "CUDA version that is stated otherwise")
+def cuda_versions_agree(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
+    """Where the recipe states its CUDA release (`-DCUDA_VERSION`, an assert), it is the one in the name."""
+    stated = r"(?:-DCUDA_VERSION=|cudaMajorMinorVersion == \")(\d+\.\d+)"
+    for found in re.finditer(stated, subject.code):
+        if found[1] != str(toolkit.version):
+            yield Defect(f"states CUDA {found[1]}, the name says {toolkit.version}", subject.span(found, 1))
+
+
+@rule("TS805", "name that nothing binds", anywhere=True)
+def names_are_bound(subject: Subject) -> Iterator[Defect]:
+    """A variable that no let, argument or builtin defines stops the evaluation."""
+    for recipe in (subject.recipe, *((subject.body,) if subject.recipe.inner else ())):
+        for name, span in recipe.unbound:
+            yield Defect(f"undefined variable {name}", span, of=recipe)
+
+
+@rule("TS806", "binding that nothing uses", NOTE)
+def bindings_are_used(subject: Subject) -> Iterator[Defect]:
+    """A let binding that nothing reads is a setting that does nothing."""
+    for name, span in subject.body.unused:
+        yield Defect(f"{name} is defined and never used", span)
+
+
+@rule("TS807", "from-scratch pattern")
+def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """A release is built from nixpkgs' torch by overriding it. A recipe that builds torch from scratch
+    repeats, and misses, what nixpkgs has learned. The nightly is built so on purpose, where torchsmith.toml
+    asks for it."""
+    if subject.style != "scratch" or (variant.flavor and subject.generated):
+        return
+    found = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
+    words = "builds torch from scratch instead of overriding nixpkgs' torch"
+    severity = WARNING if variant.flavor else None
+    yield Defect(words, found and subject.span(found), severity=severity, sure=subject.convention)
+
+
+@rule("TS808", "result of another package", unless=("wraps_nightly",))
+def result_is_the_package(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """The recipe's value is the package that its file is named after."""
+    foreign = variant.flavor and not subject.generated
+    if foreign or subject.style == "scratch" or subject.recipe.inner:
+        return
+    attr = variant.package.attr
+    wrong = [
+        one.attr
+        for one in subject.catalog.packages.values()
+        if not one.is_torch and one not in subject.catalog.below(variant.package)
+    ]
+    for package, override in subject.overrides:
+        if package in wrong:
+            yield Defect(f"overrides {package} in a recipe of {attr}", override.span)
+    own = [one for package, one in subject.overrides if package in (attr, variant.package.name)]
+    if attr not in subject.body.scoped and all(one.of.startswith(("pprev.", "pfinal.")) for one in own):
+        yield Defect(f"nothing of {attr} is overridden: the result is not the variant")

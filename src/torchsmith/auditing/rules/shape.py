@@ -1,0 +1,79 @@
+"""Shape of nixpkgs' torch: what holds where its variables are attributes, and not where they are in `env`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchsmith.auditing.rule import WARNING, Defect, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import Line
+
+VARIABLE = re.compile(
+    r"(?:USE|BUILD)_[A-Z0-9_]+|PYTORCH_BUILD_(?:VERSION|NUMBER)|PYTHON_LIB_REL_PATH|CMAKE_GENERATOR"
+)
+CCCL = re.compile(r"(?<![\w-])cuda_cccl(?![\w-])")
+FALLBACK = re.compile(r"\bor\s+[\w.]*$")  # `cccl or cuda_cccl` asks for what there is
+
+
+def _structured(subject: Subject) -> str:
+    """The pin's name where its torch has its variables in `env`; empty where it has not, or nobody asked."""
+    pin = subject.said_pin
+    return pin.name if pin and pin.torch_shape == "structured" else ""
+
+
+@rule(
+    "TS851",
+    "attribute that torch has in env",
+    anywhere=True,
+    bad="torch.overrideAttrs { USE_NNPACK = 0; }",
+    good='torch.overrideAttrs (old: { preConfigure = old.preConfigure + "export USE_NNPACK=0"; })',
+)
+def variables_are_exported(subject: Subject) -> Iterator[Defect]:
+    """nixpkgs' torch of 2026 keeps its variables in `env`, and Nix refuses one that is an attribute as well.
+    Exported in preConfigure it reaches the build whichever way nixpkgs has it."""
+    pin = _structured(subject)
+    for override in subject.overrides_of("torch", "pytorch") if pin else ():
+        if override.kind == "override":
+            continue
+        for name, said in override.arguments.items():
+            if VARIABLE.fullmatch(name):
+                words = f"{name} is in env of nixpkgs {pin}'s torch, which refuses it as an attribute"
+                yield Defect(words, said.span, hint=f"export {name}=... in preConfigure")
+
+
+@rule(
+    "TS852",
+    "CUDA's cccl by its old name",
+    anywhere=True,
+    bad="cudaPackages.cuda_cccl",
+    good="cudaPackages.cccl or cudaPackages.cuda_cccl",
+)
+def cccl_is_asked_for(subject: Subject) -> Iterator[Defect]:
+    """nixpkgs of 2026 calls the C++ core libraries of CUDA `cccl`; `cuda_cccl` is gone there."""
+    pin = _structured(subject)
+    for found in CCCL.finditer(subject.code) if pin else ():
+        if not FALLBACK.search(subject.code[: found.start()]):
+            words = f"cuda_cccl is called cccl in nixpkgs {pin}"
+            yield Defect(words, subject.span(found), hint="cudaPackages.cccl or cudaPackages.cuda_cccl")
+
+
+@rule(
+    "TS853",
+    "patches of the pin's own torch dropped",
+    WARNING,
+    unless=("flavored",),
+    bad="torch.overrideAttrs { patches = [ ]; }",
+    good="torch",
+)
+def native_patches_stay(subject: Subject, line: Line) -> Iterator[Defect]:
+    """A pin whose torch is the wanted release has the patches that it needs: without them CMake looks for
+    files that nixpkgs removed, or compiles twice for one GPU. They go only with another source."""
+    pin = subject.said_pin
+    if pin is None or not line.torch or pin.torch != line.torch:
+        return
+    for override in subject.overrides_of("torch", "pytorch"):
+        said = override.arguments.get("patches")
+        if override.kind != "override" and said is not None and said.value == []:
+            words = f"drops the patches of nixpkgs {pin.name}'s torch, which is {line.torch} already"
+            yield Defect(words, said.span, hint="leave patches as they are")

@@ -1,0 +1,268 @@
+"""One audit: read each recipe once, run the rules over it, keep small facts, then run the rules over
+repositories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from torchsmith.auditing.context import Context, Judged
+from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
+from torchsmith.auditing.form import MOST, NormalizedText
+from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
+from torchsmith.auditing.rule import LARGEST
+from torchsmith.auditing.suppress import RuleSelection
+from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog.check import Contradiction
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Problem, Where
+from torchsmith.core.process import find, worker_pool
+from torchsmith.matrix.cells import find_line
+from torchsmith.matrix.variant import package_name, try_read
+from torchsmith.nix.tool import canonical_text
+from torchsmith.recipe.header import owner_of
+from torchsmith.recipe.read import Recipe, read_recipe
+from torchsmith.workspace.checkout import Repository, discover, workspace_of
+from torchsmith.workspace.git import seen_files
+
+WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
+CHUNK, MOST_CHUNK = 24, 500
+PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar here does not know
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """What to audit, and how deeply."""
+
+    paths: tuple[Path, ...]
+    workspace: Path | None = None
+    choice: RuleSelection = field(default_factory=RuleSelection)
+    values: bool | None = False  # None: where the evaluator is installed
+    evaluate: bool = False
+    trees: Mapping[str, Path] = field(default_factory=dict)  # local nixpkgs by revision, for evaluation
+    jobs: int = 0  # 0: as many as there are processors
+    selectors: tuple[str, ...] = ()  # which of the recipes there; all without
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What was found, and in how many files. Of the Nix files that were `searched`, some are `concerned` with
+    torch or CUDA; of those, the `named` ones are judged by name and text, the others by their text alone."""
+
+    findings: tuple[Finding, ...]
+    recipes: int
+    files: int
+    silenced: int = 0
+    searched: int = 0
+    concerned: int = 0
+    named: int = 0
+
+    def of(self, *severities: Severity) -> list[Finding]:
+        return [one for one in self.findings if one.severity in severities]
+
+    def without(self, severity: Severity) -> AuditReport:
+        return replace(self, findings=tuple(one for one in self.findings if one.severity is not severity))
+
+
+def audit(request: AuditRequest) -> AuditReport:
+    """Judge everything below the paths."""
+    try:
+        workspace = workspace_of(request.paths, request.workspace)
+    except Contradiction as problem:
+        judge = Context(builtin_catalog(), request.choice, {})
+        places = ((fault.where or Where("catalog"), fault) for fault in problem.faults)
+        contradictions = [one for at, fault in places for one in judge.findings("facts", at, fault)]
+        if not contradictions:  # nothing can be judged, and nobody asks for the reason as a finding
+            raise
+        kept, silenced = request.choice.keep(_unique(contradictions))
+        return AuditReport(tuple(kept), 0, len({one.where.file for one in contradictions}), silenced)
+    folders = discover(request.paths, workspace, request.selectors, search=True).repositories
+    catalog = workspace.catalog if workspace else builtin_catalog()
+    lines = workspace.lines if workspace else {}
+    choice = request.choice.also(workspace.settings.audit) if workspace else request.choice
+    if choice.line is not None:
+        find_line(catalog, choice.line)
+    context = Context(catalog, choice, lines)
+    findings: list[Finding] = []
+    silenced = files = concerned = 0
+    facts: dict[Path, list[RecipeFacts]] = {}
+    forms: dict[str, NormalizedText] = {}
+    for folder, judged in _judge_all(folders, context, request.jobs or os.cpu_count() or 1):
+        files += 1
+        findings += judged.findings
+        silenced += judged.silenced
+        concerned += judged.concerns
+        if judged.facts:
+            facts.setdefault(folder.root, []).append(judged.facts)
+            if judged.form:
+                forms[judged.facts.file] = judged.form
+    deeper: list[Judged] = []
+    if request.values is not False:
+        from torchsmith.auditing.values import counted_once, judge_all_evaluated
+
+        broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
+        values = list(judge_all_evaluated(folders, context, broken, forms, needed=request.values is True))
+        told = counted_once([one for judged in values for one in judged.findings], folders)
+        deeper.append(Judged(tuple(told), silenced=sum(judged.silenced for judged in values)))
+    if request.evaluate:
+        from torchsmith.auditing.derivations import judge_derivations
+
+        addresses = workspace.addresses if workspace else ()
+        deeper += judge_derivations(folders, context, request.trees, addresses)
+    findings += [one for judged in deeper for one in judged.findings]
+    silenced += sum(judged.silenced for judged in deeper)
+    findings += _repo_findings(folders, facts, context)
+    kept, baseline = choice.keep(_unique(findings))
+    recipes = [recipe for folder in folders for recipe in folder.recipes]
+    named = sum(recipe.variant is not None for recipe in recipes)
+    searched = len(recipes) + sum(len(folder.elsewhere) for folder in folders)
+    return AuditReport(
+        tuple(kept), len(recipes), files, silenced + baseline, searched, concerned + named, named
+    )
+
+
+def _unique(findings: Iterable[Finding]) -> list[Finding]:
+    """Wrappers of one file find the same things in it."""
+    seen: dict[SortKey, Finding] = {}
+    for one in findings:
+        seen.setdefault(one.sort_key, one)
+    return [seen[key] for key in sorted(seen)]
+
+
+FileKind = Literal["recipe", "page", "expression"]
+JudgeTask = tuple[Path, str, FileKind]
+
+
+def _judge_all(
+    folders: Sequence[Repository], context: Context, jobs: int
+) -> Iterator[tuple[Repository, Judged]]:
+    work: list[tuple[Repository, JudgeTask]] = []
+    for folder in folders:
+        work += [(folder, (one.path, folder.show(one.path), "recipe")) for one in folder.recipes]
+        work += [(folder, (path, folder.show(path), "page")) for path in (*folder.others, *folder.pages)]
+        named = [path for path in folder.elsewhere if _mentions(path, context)]
+        work += [(folder, (path, folder.show(path), "expression")) for path in named]
+    if jobs == 1 or len(work) < WORTH_A_PROCESS:
+        yield from ((folder, _judge(one, context)) for folder, one in work)
+        return
+    with worker_pool(jobs, _prepare, context) as pool:
+        todo = [one for _, one in work]
+        # Neighbours are alike: a process that judges many of them finds most of them judged already.
+        size = min(MOST_CHUNK, max(CHUNK, len(todo) // (jobs * 2) + 1))
+        chunks = [todo[at : at + size] for at in range(0, len(todo), size)]
+        homes = iter(folder for folder, _ in work)
+        for judged in pool.map(_judge_chunk, chunks):
+            yield from ((next(homes), one) for one in judged)
+
+
+_context: list[Context] = []  # of a process that judges for another
+
+
+def _prepare(context: Context) -> None:
+    _context[:] = [context]
+
+
+def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[Judged]:
+    return [_judge(one, _context[0]) for one in chunk]
+
+
+def _judge(task: JudgeTask, context: Context) -> Judged:
+    path, shown, kind = task
+    if kind == "expression":
+        return judge_expressions(path, shown, context)
+    return judge_file(path, shown, kind == "recipe", context)
+
+
+def _mentions(path: Path, context: Context) -> bool:
+    """Whether a text has a word of torch or CUDA: a cheap look, so that few files are read whole."""
+    try:
+        text = read_text(path)
+    except Problem:
+        return False  # no text says nothing of torch
+    return len(text) <= LARGEST and context.mentioned.search(text) is not None and owner_of(text) == "foreign"
+
+
+def judge_expressions(path: Path, shown: str, context: Context) -> Judged:
+    """What a Nix file that is no recipe by its name says of torch and CUDA, wherever it lies."""
+    try:
+        recipe = read_recipe(path, ask=canonical_text)
+    except Problem as problem:
+        sure = Sure.GUESS if PIPES in read_text(path) else None if find("nix-instantiate") else Sure.LIKELY
+        unread = _unread(problem, shown, context)
+        return Judged(tuple(_less_sure(one, sure) for one in unread), concerns=True)
+    if not context.concerns(recipe):
+        return Judged(())
+    subject = context.subject(shown, recipe)
+    found = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
+    return Judged.of(found, recipe.text, concerns=True)
+
+
+def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Judged:
+    """All that the text of one file gives away."""
+    try:
+        text = read_text(path)
+    except Problem as problem:
+        return Judged(tuple(_unread(problem, shown, context)))
+    found = list(context.findings("file", Where(shown), path, text))
+    if not is_recipe or len(text) > LARGEST:
+        return Judged(tuple(found))
+    name = package_name(path)
+    concerns = context.mentioned.search(text) is not None and try_read(name, context.catalog) is None
+    form = context.forms.of(name, text, context.lines.get(name))
+    known = context.judged.get(form) if form else None
+    if form and known:
+        return known.again(form, name, shown, found, context.catalog)
+    try:
+        recipe = read_recipe(path, ask=canonical_text)
+    except Problem as problem:
+        return Judged(tuple(found + list(_unread(problem, shown, context))), concerns=concerns)
+    judged = replace(judge_recipe(recipe, shown, context, found), concerns=concerns)
+    if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
+        if len(context.judged) > MOST:
+            context.judged.clear()
+        judged = context.judged[form] = replace(judged, form=form)
+    return judged
+
+
+def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[Finding] = ()) -> Judged:
+    """A recipe that was read, with the rules over recipes."""
+    subject = context.subject(shown, recipe)
+    facts = facts_of(subject, context.forms)
+    told = [*found, *context.of_recipe(subject)]
+    told += context.of_expressions(subject) if subject.variant is None and context.concerns(recipe) else ()
+    return Judged.of(told, recipe.text, facts)
+
+
+def _less_sure(finding: Finding, sure: Sure | None) -> Finding:
+    """A finding that may be the fault of our reader, as grave as that allows."""
+    if sure is None:
+        return finding
+    severity = max(finding.severity, sure.most, key=lambda one: one.rank)
+    return replace(finding, sure=sure, severity=severity)
+
+
+def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:
+    where = Where(shown, problem.where.line, problem.where.column) if problem.where else Where(shown)
+    return context.findings("unread", where, problem)
+
+
+def _repo_findings(
+    folders: Sequence[Repository], facts: dict[Path, list[RecipeFacts]], context: Context
+) -> Iterator[Finding]:
+    sections = {
+        one.variant.stack: one.torch
+        for group in facts.values()
+        for one in group
+        if one.variant and one.variant.package.is_torch and one.torch
+    }
+    for folder in folders:
+        if not folder.whole:
+            continue
+        known = tuple(sorted(facts.get(folder.root, ()), key=lambda one: one.name))
+        files = seen_files(folder.root, ".") if any(one.uses for one in known) else None
+        git = {folder.show(folder.root / file): tracked for file, tracked in (files or {}).items()}
+        repo = Repo(folder, known, context.catalog, sections, git)
+        yield from context.findings("repo", Where(folder.shown), repo)

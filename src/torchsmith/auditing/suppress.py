@@ -1,0 +1,118 @@
+"""Which findings count: rules chosen by id, debts that are known, and comments that say why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from torchsmith.auditing.finding import Finding
+from torchsmith.auditing.rule import all_rules
+from torchsmith.core.files import read_text, write_atomic
+from torchsmith.core.problem import Invalid, NotFound, NotKnown, did_you_mean
+from torchsmith.workspace.settings import AuditSettings
+
+MARK = "torchsmith: ignore"
+IGNORE = re.compile(rf"{MARK}(-file)?((?:[ ,]+TS\d{{3,4}})*)")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSelection:
+    """Rules by id or by the start of one (`TS4` is all about GPUs), a baseline of known findings, and the
+    line of recipes that do not say theirs. `strict` binds recipes of other hands to our conventions too."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    known: frozenset[str] = frozenset()
+    per_path: tuple[tuple[str, tuple[str, ...]], ...] = ()  # rules that do not count in some files
+    line: str | None = None
+    strict: bool = False
+
+    def wants(self, rule: str) -> bool:
+        chosen = not self.select or any(rule.startswith(one) for one in self.select)
+        return chosen and not any(rule.startswith(one) for one in self.ignore)
+
+    def keep(self, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
+        """Without the debts of the baseline and of chosen paths; and how many those were."""
+        kept = [one for one in findings if one.key not in self.known and not self._left_out(one)]
+        return kept, len(findings) - len(kept)
+
+    def _left_out(self, finding: Finding) -> bool:
+        return any(
+            finding.rule.startswith(rules) and PurePath(finding.where.file).match(pattern)
+            for pattern, rules in self.per_path
+        )
+
+    def also(self, settings: AuditSettings) -> RuleSelection:
+        """With what torchsmith.toml says; what was chosen by hand comes first."""
+        in_paths = [one for ids in settings.per_path.values() for one in ids]
+        _check((*settings.select, *settings.ignore, *in_paths))
+        return replace(
+            self,
+            select=self.select or settings.select,
+            ignore=(*self.ignore, *settings.ignore),
+            per_path=tuple(settings.per_path.items()),
+            line=self.line or settings.line,
+            strict=self.strict or settings.strict,
+        )
+
+
+def choose(
+    select: Sequence[str], ignore: Sequence[str], baseline: Path | None, line: str | None = None
+) -> RuleSelection:
+    """A choice from the words of a person; a Problem names ids that no rule has."""
+
+    def split(parts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(word for part in parts for word in re.split(r"[\s,]+", part) if word)
+
+    _check((*split(select), *split(ignore)))
+    if baseline and not baseline.exists():
+        raise NotFound(f"there is no {baseline}", hint="--write-baseline writes today's findings there")
+    known = read_baseline(baseline) if baseline else frozenset()
+    return RuleSelection(split(select), split(ignore), known, line=line)
+
+
+def _check(words: Sequence[str]) -> None:
+    ids = [one.id for one in all_rules()]
+    for word in words:
+        if not any(id.startswith(word) for id in ids):
+            hint = did_you_mean(word.upper(), ids) or f"docs/rules.md lists them: {ids[0]} to {ids[-1]}"
+            raise NotKnown(f"no rule is called {word}", hint=hint)
+
+
+def unmuted(findings: Iterable[Finding], text: str) -> list[Finding]:
+    """Without those that a comment in their file says to leave out: on their line, the line above, or for the
+    whole file."""
+    lines = enumerate(text.split("\n"), start=1) if MARK in text else ()
+    marks = [
+        (number, found[1], re.findall(r"TS\d{3,4}", found[2]))
+        for number, line in lines
+        for found in IGNORE.finditer(line)
+    ]
+
+    def muted(finding: Finding) -> bool:
+        return any(
+            (everywhere or finding.where.line in (number, number + 1)) and (not ids or finding.rule in ids)
+            for number, everywhere, ids in marks
+        )
+
+    return [one for one in findings if not muted(one)]
+
+
+def read_baseline(path: Path) -> frozenset[str]:
+    """The findings that a baseline file holds."""
+    try:
+        table = json.loads(read_text(path))
+        return frozenset(f"{one['rule']} {one['file']} {one['message']}" for one in table["findings"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Invalid(
+            f"{path} is not a baseline: {error}", hint="torchsmith audit --write-baseline makes one"
+        ) from error
+
+
+def write_baseline(path: Path, findings: Sequence[Finding]) -> None:
+    """Remember findings as known debts."""
+    rows = [{"rule": one.rule, "file": one.where.file, "message": one.message} for one in findings]
+    write_atomic(path, json.dumps({"format": 1, "findings": rows}, indent=2) + "\n")

@@ -1,0 +1,232 @@
+"""Two builds side by side: what each takes on disk and at run time, and what is more than noise of that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, Literal
+
+from torchsmith.artifact.contents import open_contents
+from torchsmith.artifact.elf import read_elf
+from torchsmith.artifact.fatbin import Container, containers_of
+from torchsmith.artifact.gpu import way_of
+from torchsmith.artifact.known import Owners
+from torchsmith.benchmark.measure import Key, Measurements, MeasuringPlan, TurnClock, measure
+from torchsmith.benchmark.statistics import COARSE, RatioOutcome, differing, estimate, fewest_rounds, outcome
+from torchsmith.benchmark.subject import BuildSubject
+from torchsmith.catalog import Catalog, Gpu, Sm
+from torchsmith.core.problem import Problem
+
+CROWDED = 0.2  # of a core's time that others take
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUse:
+    """Bytes on disk: the package's folder, its libraries, their GPU code, and what an import loads."""
+
+    folder: int
+    libraries: int
+    gpu_code: int
+    gpu_code_used: int | None  # by the GPU of this machine; None without one
+    loaded: int  # all libraries that a process has mapped, its own and others'
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSide:
+    """One of the two builds."""
+
+    label: str
+    path: str
+    python: str
+    version: str
+    cuda: str
+    cpu_capability: str
+    environment: dict[str, str]
+    disk: DiskUse
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRow:
+    """One measure of both builds: medians, spreads, A over B, and what may be said."""
+
+    where: str  # start, cpu or cuda
+    kind: str
+    name: str
+    unit: Literal["s", "bytes"]
+    outcome: RatioOutcome
+    a: float | None = None
+    b: float | None = None
+    spread_a: float | None = None  # between the quarters, as a share of the median
+    spread_b: float | None = None
+    ratio: float | None = None  # A over B
+    low: float | None = None
+    high: float | None = None
+    chance: float | None = None  # that equal builds differ so
+    detail: str = ""
+
+    @property
+    def within(self) -> float | None:
+        """Half the interval's width, as a share of the ratio."""
+        if self.ratio is None or self.low is None or self.high is None:
+            return None
+        return (self.high - self.low) / 2 / self.ratio
+
+
+@dataclass(frozen=True, slots=True)
+class BuildComparison:
+    """Two builds, measured."""
+
+    a: BuildSide
+    b: BuildSide
+    runs: int
+    cores: tuple[int, ...]
+    clock: TurnClock  # of operations on the CPU: a thread's own, or the wall's
+    gpu: str
+    rows: tuple[MeasureRow, ...]
+    noise: (
+        float | None
+    )  # what half of the operations could hide: half an interval's width, as a share of the ratio
+    notes: tuple[str, ...]
+
+
+def compare_builds(
+    subjects: Sequence[BuildSubject],
+    way: MeasuringPlan,
+    shares: Mapping[int, float],
+    catalog: Catalog,
+    progress: Callable[[int, int], None],
+) -> BuildComparison:
+    """Measure two builds and judge what was measured."""
+    found = measure(subjects, way, progress)
+    sides = [_side(one, found, index, catalog) for index, one in enumerate(subjects)]
+    rows = rows_of(found)
+    gpu = found.told[0]["gpu"] if found.told[0]["gpu"] and found.told[1]["gpu"] else None
+    return BuildComparison(
+        a=sides[0],
+        b=sides[1],
+        runs=found.rounds,
+        cores=way.cores,
+        clock=found.clock,
+        gpu=gpu["name"] if gpu else "",
+        rows=rows,
+        noise=_noise(rows),
+        notes=tuple(_notes(rows, found.rounds, way, shares)),
+    )
+
+
+def rows_of(found: Measurements) -> tuple[MeasureRow, ...]:
+    """Every measure judged; start, CPU and GPU are a family each."""
+    rows: dict[Key, MeasureRow] = {}
+    for where in dict.fromkeys(key[0] for key in (*found.values, *found.kinds)):
+        family = {key: pair for key, pair in found.values.items() if key[0] == where}
+        estimates = {key: estimate(*pair, len(family)) for key, pair in family.items()}
+        differ = differing({key[1]: one.chance for key, one in estimates.items()})
+        for key, (a, b) in family.items():
+            one = estimates[key]
+            rows[key] = MeasureRow(
+                where=where,
+                kind=found.kinds.get(key, where),
+                name=key[1],
+                unit="bytes" if "memory" in key[1] and where == "start" else "s",
+                outcome=outcome(one, key[1] in differ),
+                a=median(a),
+                b=median(b),
+                spread_a=_spread(a),
+                spread_b=_spread(b),
+                ratio=one.ratio,
+                low=one.low if one.bounded else None,
+                high=one.high if one.bounded else None,
+                chance=one.chance,
+            )
+    for key, detail in (found.wrong | found.failed).items():
+        kind: RatioOutcome = "wrong" if key in found.wrong else "failed"
+        rows[key] = MeasureRow(key[0], found.kinds.get(key, key[0]), key[1], "s", kind, detail=detail)
+    order = list(dict.fromkeys((*(key for key in found.values if key[0] == "start"), *found.kinds)))
+    return tuple(rows[key] for key in sorted(rows, key=order.index))
+
+
+def _spread(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return 0.0
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return (high - low) / median(values)
+
+
+def _noise(rows: Sequence[MeasureRow]) -> float | None:
+    widths = [row.within for row in rows if row.within is not None]
+    return median(widths) if widths else None
+
+
+def _notes(
+    rows: Sequence[MeasureRow], runs: int, way: MeasuringPlan, shares: Mapping[int, float]
+) -> list[str]:
+    """What keeps a reader from trusting the figures more than they deserve."""
+    notes = [f"stopped after {runs} of {way.runs} runs"] if runs < way.runs else []
+    families = {
+        row.where: sum(one.where == row.where and one.ratio is not None for one in rows) for row in rows
+    }
+    needed = fewest_rounds(max(families.values(), default=1))
+    if runs < needed:
+        notes.append(f"{runs} runs cannot tell any difference among so many operations: take --runs {needed}")
+    crowded = [
+        f"core {core} is {shares[core]:.0%} busy" for core in way.cores if shares.get(core, 0) > CROWDED
+    ]
+    if crowded:
+        notes.append(f"others use this machine: {', '.join(crowded)}")
+    if noisy := sum(row.outcome == "noisy" for row in rows):
+        notes.append(
+            f"the noise is too large to judge {noisy} of {len(rows)}: a difference of {COARSE:.0%} could hide"
+            " there; more --runs or an idler machine would tell"
+        )
+    return notes
+
+
+def _side(one: BuildSubject, found: Measurements, index: int, catalog: Catalog) -> BuildSide:
+    told = found.told[index]
+    return BuildSide(
+        label=one.label,
+        path=str(one.path),
+        python=str(one.interpreter.python),
+        version=told["version"],
+        cuda=told["cuda"],
+        cpu_capability=told["capability"],
+        environment=dict(one.extra),
+        disk=disk_of(Path(told["file"]).parent, told["gpu"], sum(found.libraries[index].values()), catalog),
+    )
+
+
+def disk_of(folder: Path, gpu: Mapping[str, Any] | None, loaded: int, catalog: Catalog) -> DiskUse:
+    """What a torch takes: everything in its folder, and of that libraries and GPU code."""
+    total = sum(
+        entry.stat().st_size
+        for place, _, names in os.walk(folder, followlinks=True)
+        for entry in (Path(place, name) for name in names)
+        if entry.is_file()
+    )
+    containers: list[Container] = []
+    with open_contents(folder, Owners.of(catalog)) as contents:
+        for item in contents.libraries:
+            with suppress(Problem), item.open() as source:  # what is damaged has no GPU code that runs
+                containers += containers_of(read_elf(source))
+    here = catalog.gpus.get(Sm.of_capability(*gpu["capability"])) if gpu else None
+    return DiskUse(
+        folder=total,
+        libraries=sum(item.size for item in contents.libraries),
+        gpu_code=sum(entry.size for container in containers for entry in container.entries),
+        gpu_code_used=sum(_used(container, here, catalog) for container in containers) if here else None,
+        loaded=loaded,
+    )
+
+
+def _used(container: Container, gpu: Gpu, catalog: Catalog) -> int:
+    """Bytes of the one piece that a GPU takes from a container: the closest machine code, else PTX."""
+    fitting = [
+        (entry.kind == "cubin", entry.target, entry.size)
+        for entry in container.entries
+        if way_of(entry, gpu, catalog) != "none"
+    ]
+    return max(fitting)[2] if fitting else 0

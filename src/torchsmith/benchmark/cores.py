@@ -1,0 +1,80 @@
+"""Which cores to measure on: the idlest ones that this process may use, no two of them one physical core."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from torchsmith.core.problem import Lacking, TooLarge
+
+LOOK = 0.5  # seconds between two looks at how busy each core is
+CPU = Path("/sys/devices/system/cpu")
+
+
+def busy_shares(seconds: float = LOOK) -> dict[int, float]:
+    """How much of each usable core others take, from 0 to 1."""
+    if not hasattr(os, "sched_getaffinity"):
+        raise Lacking("processes cannot be pinned to cores here: compare needs Linux")
+    before = _times()
+    time.sleep(seconds)
+    after = _times()
+    usable = os.sched_getaffinity(0)
+    shares = {}
+    for core in usable & after.keys() & before.keys():
+        idle, total = (after[core][part] - before[core][part] for part in (0, 1))
+        shares[core] = 1 - idle / total if total > 0 else 0.0
+    return shares or dict.fromkeys(usable, 0.0)
+
+
+def _times() -> dict[int, tuple[int, int]]:
+    """For each core the ticks that it was idle, and all ticks."""
+    try:
+        lines = Path("/proc/stat").read_text().splitlines()
+    except OSError:
+        return {}
+    found = {}
+    for line in lines:
+        name, *words = line.split()
+        if name.startswith("cpu") and name[3:].isdigit():
+            ticks = [int(word) for word in words]
+            found[int(name[3:])] = (ticks[3] + ticks[4], sum(ticks[:8]))
+    return found
+
+
+def siblings(core: int) -> frozenset[int]:
+    """The hardware threads that share a physical core."""
+    try:
+        text = (CPU / f"cpu{core}" / "topology" / "thread_siblings_list").read_text()
+    except OSError:
+        return frozenset({core})
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def choose(
+    shares: Mapping[int, float], count: int, threads: Mapping[int, Iterable[int]] | None = None
+) -> list[int]:
+    """The `count` idlest cores; a core whose sibling is busy or taken comes last."""
+    if count > len(shares):
+        raise TooLarge(f"{count} cores were asked for, and {len(shares)} may be used here")
+    together = {core: set(threads[core] if threads else siblings(core)) for core in shares}
+    taken: list[int] = []
+    while len(taken) < count:
+        left = [core for core in shares if core not in taken]
+        taken.append(
+            min(
+                left,
+                key=lambda core: (
+                    bool(together[core] & set(taken)),
+                    sum(shares.get(one, 0.0) for one in together[core]),
+                    shares[core],
+                    -core,  # the first cores serve interrupts
+                ),
+            )
+        )
+    return sorted(taken)

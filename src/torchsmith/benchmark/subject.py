@@ -1,0 +1,114 @@
+"""A build under comparison: where its Python is, and a fresh process of it that answers questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchsmith.artifact.interpreter import Interpreter, interpreter_for
+from torchsmith.artifact.source import printable
+from torchsmith.catalog import Catalog
+from torchsmith.core.problem import Invalid, Problem
+from torchsmith.core.process import Dialogue, end_group, signal_name
+
+PROBE = Path(__file__).with_name("probe.py")
+START = (
+    "import os, sys; os.sched_setaffinity(0, map(int, sys.argv[2].split(','))); path = sys.argv[1];"
+    " exec(compile(open(path).read(), path, 'exec'))"
+)
+# For a torch with an allocator of its own; see the probe for malloc.
+KEEP_MEMORY = {"MIMALLOC_PURGE_DELAY": "-1"}
+MOST_SAID = 1 << 20  # of one answer
+LAST_WORDS = 2000
+
+
+class Died(Exception):
+    """A process that no longer answers, and how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSubject:
+    """One of the two builds, and what its processes find in their environment besides."""
+
+    label: str  # A or B
+    path: Path
+    interpreter: Interpreter
+    extra: Mapping[str, str] = field(default_factory=dict)
+    probe: Path = PROBE
+    bytecode: str = ""  # a folder where its processes keep what they compile of Python
+
+
+def subject(
+    label: str, path: Path, catalog: Catalog, extra: Mapping[str, str], python: Path | None = None
+) -> BuildSubject:
+    """An environment, a result link, a store path, or the interpreter that has the build."""
+    if path.is_file() and os.access(path, os.X_OK):
+        return BuildSubject(label, path, Interpreter(path.absolute(), ()), extra)
+    return BuildSubject(label, path, interpreter_for(path, catalog, python), extra)
+
+
+def variables(given: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE words as variables of an environment."""
+    pairs = {name: value for name, sign, value in (word.partition("=") for word in given) if name and sign}
+    if wrong := [word for word in given if word.partition("=")[0] not in pairs]:
+        raise Invalid(f"{wrong[0]} is not NAME=VALUE")
+    return pairs
+
+
+class BuildProcess:
+    """A fresh process of a build, pinned to cores; it answers one question at a time."""
+
+    def __init__(self, of: BuildSubject, cores: Iterable[int], limit: float) -> None:
+        self.of, self.limit = of, limit
+        pinned = sorted(cores)
+        environment = of.interpreter.environment(dict(os.environ))
+        if of.bytecode:
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)
+            environment["PYTHONPYCACHEPREFIX"] = of.bytecode
+        threads = str(len(pinned))
+        environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, **KEEP_MEMORY, **of.extra}
+        words = ",".join(map(str, pinned))
+        argv = [str(of.interpreter.python), "-s", "-c", START, str(of.probe), words]
+        self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
+        try:
+            self._talk = Dialogue(argv, most=MOST_SAID, cwd="/", env=environment, stderr=self._errors)
+        except Problem:
+            self._errors.close()
+            raise
+
+    def ask(self, do: str, **words: Any) -> dict[str, Any]:
+        """An answer, in which `failed` says why there is none; Died where the process is gone."""
+        try:
+            line = self._talk.ask(json.dumps({"do": do, **words}).encode(), self.limit)
+        except TimeoutError:
+            raise Died(f"{do} was still running after {self.limit:.0f} s; --timeout raises that") from None
+        except OSError:
+            line = b""
+        if not line:
+            raise Died(self._ending(do))
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            raise Died(f"it answered {do} with something that is no JSON") from None
+        if not isinstance(answer, dict):
+            raise Died(f"it answered {do} with no object")
+        return answer
+
+    def _ending(self, do: str) -> str:
+        end_group(self._talk.child)
+        code = self._talk.child.poll() or 0
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(self._errors.tell() - LAST_WORDS, 0))
+        words = [printable(line) for line in self._errors.read().decode(errors="replace").splitlines()]
+        how = f"crashed with {signal_name(code)}" if code < 0 else f"ended with exit code {code}"
+        return f"{do}: it {how}. {' '.join(words[-3:])}".strip()
+
+    def close(self) -> None:
+        """End it and whatever it started."""
+        self._talk.close()
+        self._errors.close()

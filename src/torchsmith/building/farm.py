@@ -1,0 +1,317 @@
+"""The builders: what each can build, in Nix' own terms and by the instruction set that its CPU runs; and
+trying them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from torchsmith.building.job import Job
+from torchsmith.catalog import Catalog
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Invalid, Lacking, Where
+from torchsmith.core.process import Finished, run
+from torchsmith.core.words import grouped, some_of
+from torchsmith.host.read_cpu import read_cpuinfo
+from torchsmith.host.resolve import known_isas
+from torchsmith.workspace.settings import BuilderSettings
+
+MACHINES = Path("/etc/nix/machines")
+LOCAL = ""  # this machine's address
+TIMEOUT = 20.0
+ROOMY_GB = 25.0  # a torch build and its outputs
+# One connection answers everything; sections are told apart by their marks.
+QUESTIONS = {
+    "machine": "uname -m",
+    "nix": "nix-store --version",
+    "disk": 'd=${NIX_STORE_DIR:-/nix/store}; [ -d "$d" ] || d=/; df -Pk "$d" | tail -1',
+    "memory": "grep MemTotal /proc/meminfo",
+    "features": "nix --extra-experimental-features nix-command show-config 2>/dev/null"
+    " | grep -E '^(system-features|extra-platforms) ='",
+    "cpu": "cat /proc/cpuinfo",
+}
+MARK = "==torchsmith=="
+# What ssh says, and what that means.
+UNREACHABLE = {
+    "Permission denied": "refuses our key: put the public key into its authorized_keys",
+    "Host key verification failed": "its host key is not known here: connect once with ssh and check it",
+    "Could not resolve hostname": "its name is not known",
+    "Connection refused": "nothing listens there: is sshd running?",
+    "Connection timed out": "cannot be reached",
+    "No route to host": "cannot be reached",
+}
+Ask = Callable[[Sequence[str]], Finished]
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """A machine that Nix may build on; an empty address is this one."""
+
+    address: str
+    systems: frozenset[str]
+    max_jobs: int = 1
+    speed: float = 1.0
+    features: frozenset[str] = frozenset()
+    mandatory: frozenset[str] = frozenset()
+    isas: frozenset[str] | None = None  # None: not stated and not asked yet
+    ssh_key: str = ""
+    host_key: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.address or "this machine"
+
+    @property
+    def line(self) -> str:
+        """As Nix' list of machines spells it."""
+        fields = [
+            self.address,
+            ",".join(sorted(self.systems)),
+            self.ssh_key,
+            str(self.max_jobs),
+            f"{self.speed:g}" if self.speed >= 1 else "1",
+            ",".join(sorted(self.features)),
+            ",".join(sorted(self.mandatory)),
+            self.host_key,
+        ]
+        return " ".join(field or "-" for field in fields)
+
+    def refusal(self, job: Job) -> str:
+        """Why this machine cannot build a job; empty where it can."""
+        if job.system not in self.systems:
+            return f"builds for {', '.join(sorted(self.systems))}"
+        offered = self.features | self.mandatory
+        if missing := sorted(job.features - offered):
+            return f"lacks the feature {', '.join(missing)}"
+        if self.mandatory - job.features:
+            return f"builds only what needs {', '.join(sorted(self.mandatory))}"
+        if job.isa and self.isas is not None and job.isa not in self.isas:
+            runs = ", ".join(sorted(self.isas)) or "none of the catalog's instruction sets"
+            return f"cannot run {job.isa} (it runs {runs}), and the import check runs there"
+        return ""
+
+
+def checked_address(address: str, where: Where | None = None) -> str:
+    """An ssh address that can only be an address: no option in disguise, and a port that exists."""
+    full = address if "://" in address else f"ssh://{address}"
+    target = full.partition("://")[2]
+    try:
+        parts = urlsplit(full)
+        wrong = "" if parts.hostname and parts.port != 0 else " names no host"
+        if target.startswith("-") or (parts.hostname or "").startswith("-"):
+            wrong = " begins with a dash, which ssh would take for an option"
+    except ValueError as error:
+        wrong = f": {error}"
+    if wrong:
+        raise Invalid(f"builder address {address}{wrong}", hint="ssh://USER@HOST:PORT", where=where)
+    return full
+
+
+def able(builders: Iterable[Builder], job: Job) -> list[Builder]:
+    """The builders that can build a job."""
+    return [builder for builder in builders if not builder.refusal(job)]
+
+
+def refusals(builders: Sequence[Builder], jobs: Iterable[Job]) -> dict[str, str]:
+    """Jobs that no builder can build, each with the reason of every builder."""
+    found: dict[str, str] = {}
+    for job in jobs:
+        if not able(builders, job):
+            reasons = [f"{builder.name} {builder.refusal(job)}" for builder in builders]
+            found[job.name] = "; ".join(reasons) or "there is no builder"
+    return found
+
+
+def machines_option(builders: Iterable[Builder]) -> str:
+    """The value of Nix' `builders` setting; this machine is not in it."""
+    return " ; ".join(builder.line for builder in builders if builder.address)
+
+
+def from_settings(rows: Iterable[BuilderSettings]) -> list[Builder]:
+    """The builders that torchsmith.toml names."""
+    return [
+        Builder(
+            checked_address(row.address),
+            frozenset(row.systems),
+            row.max_jobs,
+            row.speed,
+            frozenset(row.features),
+            isas=frozenset(row.isa) if row.isa is not None else None,
+            ssh_key=row.ssh_key,
+        )
+        for row in rows
+    ]
+
+
+def read_machines(text: str, file: str) -> list[Builder]:
+    """Nix' own list of machines, line by line."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        for entry in line.partition("#")[0].split(";"):
+            words = entry.split()
+            if words and not words[0].startswith("@"):
+                found.append(_machine(words, Where(file, number)))
+    return found
+
+
+def _machine(words: Sequence[str], where: Where) -> Builder:
+    given = [*("" if word == "-" else word for word in words), *[""] * 8]
+    address, systems, key, jobs, speed, features, mandatory, host_key = given[:8]
+    if not systems:
+        hint = "the second word, such as x86_64-linux"
+        raise Invalid(f"builder {address} names no system", hint=hint, where=where)
+    if not re.fullmatch(r"\d*", jobs) or not re.fullmatch(r"\d*(\.\d+)?", speed):
+        raise Invalid(f"builder {address}: jobs and speed must be numbers", where=where)
+    return Builder(
+        checked_address(address, where),
+        frozenset(systems.split(",")),
+        int(jobs or 1),
+        float(speed or 1),
+        frozenset(filter(None, features.split(","))),
+        frozenset(filter(None, mandatory.split(","))),
+        ssh_key=key,
+        host_key=host_key,
+    )
+
+
+def configured(rows: Sequence[BuilderSettings], machines: Path = MACHINES) -> list[Builder]:
+    """Builders of torchsmith.toml; without any, those of /etc/nix/machines."""
+    if rows:
+        return from_settings(rows)
+    return read_machines(read_text(machines), str(machines)) if machines.is_file() else []
+
+
+def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
+    """A Problem that names every job without a capable builder, and why."""
+    refused = refusals(builders, jobs)
+    if not refused:
+        return
+    reasons = grouped((why, name) for name, why in refused.items())
+    shown = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
+    raise Lacking(
+        f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(shown),
+        hint=f"add a [[builder]] to torchsmith.toml that can, or {_offer(refused, jobs)}",
+    )
+
+
+def _offer(refused: Collection[str], jobs: Sequence[Job]) -> str:
+    """What builds the rest: everything but the instruction sets that no builder runs, where that says it."""
+    without = sorted({job.isa for job in jobs if job.name in refused and job.isa})
+    rest = [job for job in jobs if job.recipes and job.name not in refused]
+    if not rest:
+        return "select other cells"
+    by_isa = bool(without) and not any(job.isa in without for job in rest)
+    words = [f"!{isa}" for isa in without] if by_isa else [job.name for job in rest[:3]]
+    more = " ..." if not by_isa and len(rest) > 3 else ""
+    return f"build the other {len(rest)}: {shlex.join(['torchsmith', 'build', *words])}{more}"
+
+
+class BuilderRow(msgspec.Struct, frozen=True):
+    """A builder as it answered, and what is wrong with it in words."""
+
+    builder: str
+    ok: bool
+    faults: tuple[str, ...]
+    system: str = ""
+    nix: str = ""
+    free_gb: float = 0.0
+    memory_gb: float = 0.0
+    isas: tuple[str, ...] = ()
+
+
+def ssh_command(builder: Builder, remote: str) -> list[str]:
+    """ssh as Nix calls it: without questions, with NIX_SSHOPTS and the builder's key."""
+    parts = urlsplit(builder.address)
+    host = f"{parts.username}@{parts.hostname}" if parts.username else (parts.hostname or builder.address)
+    port = ["-p", str(parts.port)] if parts.port else []
+    key = ["-i", builder.ssh_key] if builder.ssh_key else []
+    more = shlex.split(os.environ.get("NIX_SSHOPTS", ""))
+    return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *more, *port, *key, "--", host, remote]
+
+
+def _ask(argv: Sequence[str]) -> Finished:
+    return run(argv, timeout=TIMEOUT)
+
+
+def ask(builder: Builder, ask: Ask = _ask, only: Iterable[str] = QUESTIONS) -> tuple[dict[str, str], str]:
+    """A builder's answers by question, and why there are none."""
+    script = "; ".join(f"echo {MARK}{name}; {QUESTIONS[name]}" for name in only)
+    argv = ssh_command(builder, script) if builder.address else ["sh", "-c", script]
+    done = ask(argv)
+    if MARK not in done.stdout:
+        return {}, _unreachable(done)
+    parts = (part.partition("\n") for part in done.stdout.split(MARK)[1:])
+    return {name.strip(): text for name, _, text in parts}, ""
+
+
+def _unreachable(done: Finished) -> str:
+    """Why ssh did not get through, in words."""
+    if done.timed_out:
+        return "did not answer in time"
+    said = done.stderr.strip()
+    found = next((words for sign, words in UNREACHABLE.items() if sign in said), "")
+    return found or f"cannot be reached: {said.splitlines()[-1] if said else f'ssh ended with {done.code}'}"
+
+
+def check_builder(builder: Builder, catalog: Catalog, question: Ask = _ask) -> BuilderRow:
+    """Try one builder."""
+    answers, why = ask(builder, question)
+    if why:
+        return BuilderRow(builder.name, False, (why,))
+    machine = answers.get("machine", "").strip()
+    nix = answers.get("nix", "").strip()
+    free = _gib(r"^\S+\s+\d+\s+\d+\s+(\d+)\s", answers.get("disk", ""))
+    memory = _gib(r"(\d+) kB", answers.get("memory", ""))
+    runs = isas_of(answers.get("cpu", ""), catalog, f"{machine}-linux")
+    systems = {f"{machine}-linux", *_setting(answers.get("features", ""), "extra-platforms")}
+    faults = tuple(_faults(builder, systems, nix, free, answers.get("features", ""), runs))
+    isas = tuple(sorted(runs))
+    return BuilderRow(builder.name, not faults, faults, f"{machine}-linux", nix, free, memory, isas)
+
+
+def _faults(
+    builder: Builder, systems: set[str], nix: str, free: float, settings: str, runs: frozenset[str]
+) -> Iterator[str]:
+    if not nix:
+        yield "has no Nix on the PATH that ssh sees"
+    if foreign := sorted(builder.systems - systems):
+        yield f"is said to build {', '.join(foreign)}, but is {', '.join(sorted(systems))}"
+    offered = _setting(settings, "system-features")
+    missing = sorted((builder.features | builder.mandatory) - offered) if offered else []
+    if missing:
+        yield f"does not offer {', '.join(missing)}: add it to system-features in its nix.conf"
+    if free < ROOMY_GB:
+        yield f"has {free:.0f} GB free where its store is; a torch build wants {ROOMY_GB:.0f} GB"
+    unable = sorted((builder.isas or frozenset()) - runs) if runs else []
+    if unable:
+        yield f"is said to run {', '.join(unable)}, but its CPU does not"
+
+
+def _setting(text: str, name: str) -> frozenset[str]:
+    found = re.search(rf"^{name} = (.*)$", text, re.MULTILINE)
+    return frozenset(found[1].split()) if found else frozenset()
+
+
+def _gib(kilobytes: str, text: str) -> float:
+    """A figure of an answer; 0 where it has none."""
+    found = re.search(kilobytes, text)
+    return int(found[1]) / (1 << 20) if found else 0.0
+
+
+def isas_of(cpuinfo: str, catalog: Catalog, system: str) -> frozenset[str]:
+    """The instruction sets that the CPU of a /proc/cpuinfo runs; of two kinds of cores, what both have."""
+    features = read_cpuinfo(cpuinfo).features
+    return frozenset(known_isas(features.value if features else None, system, catalog))
+
+
+def ask_isas(builder: Builder, catalog: Catalog) -> frozenset[str] | None:
+    """The instruction sets of a builder; None where it does not say."""
+    answers, _ = ask(builder, only=("machine", "cpu"))
+    return isas_of(answers.get("cpu", ""), catalog, f"{answers.get('machine', '').strip()}-linux") or None

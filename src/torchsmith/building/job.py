@@ -1,0 +1,76 @@
+"""One job, handed to a backend as a whole; Nix and Flox are two that build it and say how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypedDict
+
+from torchsmith.building.events import Event, Tick
+from torchsmith.record import Work
+
+Tell = Callable[[Event | Tick], None]
+
+
+class JobName(TypedDict):
+    """How events name a job."""
+
+    job: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A recipe's build, a long build that recipes share, or a bundle of small ones that several jobs need."""
+
+    key: str
+    name: str
+    targets: tuple[str, ...]  # derivations for Nix, a package name for Flox
+    package: str  # the kind of build, as the catalog's estimates call it
+    gpu: bool
+    system: str
+    needs: frozenset[str] = frozenset()  # keys of jobs that come first
+    recipes: tuple[str, ...] = ()  # the names that it builds; empty for what recipes share
+    outputs: tuple[str, ...] = ()
+    features: frozenset[str] = frozenset()  # what Nix asks of the builder, such as big-parallel
+    isa: str = ""  # the instruction set that runs in its checks
+    repo: str = ""  # the folder of its recipe
+    stability: str = ""  # what `flox build --stability` needs
+    size: int = 1  # derivations in it
+
+    @property
+    def derivation(self) -> str:
+        """That makes it; empty where Flox builds it, and tells none."""
+        return self.key if self.key.endswith(".drv") else ""
+
+    @property
+    def told(self) -> JobName:
+        return {"job": self.key, "name": self.name}
+
+    @property
+    def work(self) -> Work:
+        return Work(self.name, self.package, self.gpu, self.system)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended. The log holds the reason where it failed."""
+
+    ok: bool
+    outputs: tuple[str, ...] = ()
+    builder: str = ""
+    killed: bool = False  # by a signal and not by an error of its own: it may go well the next time
+    said: str = ""  # the last lines of the log, where the file could not take them
+    note: str = ""  # something to know though it went well
+
+
+class Backend(Protocol):
+    """Builds a job to its end; `stop` ends everything that is running, from any thread."""
+
+    def command(self, job: Job, cores: int) -> list[str]:
+        """What a person would type to do the same."""
+        ...
+
+    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome: ...
+    def stop(self) -> None: ...

@@ -1,0 +1,182 @@
+"""From the graph of derivations to jobs: recipes and long builds on their own, small ones folded in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from torchsmith.building.job import Job
+from torchsmith.catalog import TORCH, Catalog
+from torchsmith.core.words import grouped, some_of
+from torchsmith.matrix import Variant
+from torchsmith.nix.derivation import Derivation
+from torchsmith.nix.graph import Graph, Members, kind_of
+from torchsmith.record.estimate import OTHER
+from torchsmith.workspace.checkout import RecipeFile
+
+
+def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog) -> list[Job]:
+    """The jobs that build `to_build`, dependencies first."""
+    named = grouped((path, name) for name, path in graph.recipes.items())
+    wanted = {path for path in to_build if path in graph.derivations}
+    explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path]) is not None}
+    above = _nearest_above(graph, wanted, explicit)
+    home = _homes(explicit, wanted, above)
+    members = grouped((home[path], path) for path in _dependencies_first(graph, wanted) if path in home)
+    jobs = {key: _job(key, paths, graph, named.get(key, []), catalog) for key, paths in members.items()}
+    found = [replace(job, needs=_needs(job.key, members, graph, home)) for job in jobs.values()]
+    return _distinct_names(_ordered(found))
+
+
+def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[str, tuple[str, ...]]:
+    """For each build the explicit jobs that need it without another explicit job in between."""
+    order = list(reversed(_dependencies_first(graph, wanted)))
+    bits = {path: 1 << at for at, path in enumerate(one for one in order if one in explicit)}
+    masks: dict[str, int] = defaultdict(int)  # sets of jobs as numbers: what is low down is needed by all
+    for path in order:
+        passed_on = bits.get(path) or masks[path]
+        for below in graph.derivations[path].inputs:
+            if below in wanted:
+                masks[below] |= passed_on
+    members = Members(list(bits))
+    return {path: members.of(mask) for path, mask in masks.items()}
+
+
+def _homes(explicit: set[str], wanted: set[str], above: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """The job that each build belongs to: itself, the only job that needs it, or a bundle for several."""
+    home = {path: path for path in explicit}
+    bundles: dict[int, str] = {}  # by the set of users, of which equal ones are one
+    for path in wanted - explicit:
+        users = above.get(path, ())
+        if len(users) == 1:
+            home[path] = users[0]
+        elif users:
+            if id(users) not in bundles:
+                digest = hashlib.sha256("\n".join(sorted(users)).encode()).hexdigest()[:12]
+                bundles[id(users)] = f"shared-{digest}"
+            home[path] = bundles[id(users)]
+    return home
+
+
+def _needs(
+    key: str, members: Mapping[str, Sequence[str]], graph: Graph, home: Mapping[str, str]
+) -> frozenset[str]:
+    below = (home.get(one) for path in members[key] for one in graph.derivations[path].inputs)
+    return frozenset(one for one in below if one is not None and one != key)
+
+
+def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], catalog: Catalog) -> Job:
+    if key not in graph.derivations:
+        own = [graph.derivations[path] for path in reversed(paths)]
+        name = some_of([one.name for one in own])
+        return Job(key, name, tuple(paths), OTHER, False, own[0].system, size=len(paths))
+    derivation = graph.derivations[key]
+    kind = kind_of(derivation) or OTHER
+    job = Job(
+        key,
+        recipes[0] if recipes else derivation.name,
+        (key,),
+        TORCH if kind == "torch" else kind,
+        kind not in (OTHER, "torch"),
+        derivation.system,
+        recipes=tuple(recipes),
+        outputs=outputs_of(derivation),
+        features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
+        size=len(paths),
+    )
+    named = (Variant.try_parse(name.rpartition("/")[2], catalog) for name in recipes)
+    variant = next(filter(None, named), None)
+    if variant is None:
+        return job
+    package, gpu = variant.package, variant.cuda is not None
+    return replace(job, package=package.name, gpu=gpu, isa=variant.isa, repo=package.folder)
+
+
+def recipes_above(jobs: Iterable[Job], name: str) -> list[str]:
+    """The recipes that need a job that is no recipe itself; jobs come in the order of their dependencies."""
+    needing: set[str] = set()
+    found: list[str] = []
+    for job in jobs:
+        if job.name == name:
+            if job.recipes:
+                return []
+            needing.add(job.key)
+        elif job.needs & needing:
+            needing.add(job.key)
+            found += job.recipes
+    return found
+
+
+def outputs_of(derivation: Derivation) -> tuple[str, ...]:
+    """Output paths, `out` first."""
+    found = sorted(derivation.outputs.items(), key=lambda item: item[0] != "out")
+    return tuple(output.path for _, output in found if output.path)
+
+
+def _dependencies_first(graph: Graph, wanted: set[str]) -> list[str]:
+    below = {path: sorted(wanted.intersection(graph.derivations[path].inputs)) for path in sorted(wanted)}
+    return list(TopologicalSorter(below).static_order())
+
+
+def _ordered(jobs: Iterable[Job]) -> list[Job]:
+    """Dependencies before what needs them, otherwise by name."""
+    known = {job.key: job for job in jobs}
+    order = TopologicalSorter({job.key: job.needs & known.keys() for job in known.values()})
+    order.prepare()
+    ordered: list[Job] = []
+    while order.is_active():
+        ready = order.get_ready()
+        ordered += sorted((known[key] for key in ready), key=lambda job: (job.name, job.key))
+        order.done(*ready)
+    return ordered
+
+
+def _distinct_names(jobs: Sequence[Job]) -> list[Job]:
+    """A name tells its job: with its system where two have the same, and at last with its key."""
+    for tell in (lambda job: job.system, lambda job: re.sub(r"^.*/|shared-", "", job.key)[:8]):
+        counts = Counter(job.name for job in jobs)
+        jobs = [
+            replace(job, name=f"{job.name} ({tell(job)})") if counts[job.name] > 1 else job for job in jobs
+        ]
+    return list(jobs)
+
+
+def without_bundles(jobs: Sequence[Job]) -> list[Job]:
+    """Recipes and long builds alone; what they need through a small build they need themselves."""
+    needs: dict[str, frozenset[str]] = {}
+    light = {job.key for job in jobs if job.package == OTHER and not job.recipes}
+    for job in jobs:
+        through = (needs[key] if key in light else frozenset((key,)) for key in job.needs)
+        needs[job.key] = frozenset().union(*through)
+    return [replace(job, needs=needs[job.key]) for job in jobs if job.key not in light]
+
+
+def jobs_of_recipes(
+    recipes: Sequence[RecipeFile], root: Path, stabilities: Mapping[str, str], catalog: Catalog
+) -> list[Job]:
+    """Jobs without derivations, for Flox: one a recipe, a companion after its torch if that is asked for."""
+    names = {recipe.name for recipe in recipes}
+    jobs = []
+    for recipe in recipes:
+        job = Job(
+            recipe.name,
+            recipe.name,
+            (recipe.attr,),
+            OTHER,
+            False,
+            recipe.system,
+            recipes=(recipe.name,),
+            repo=str(recipe.repo.resolve().relative_to(root.resolve())),
+            stability=stabilities.get(recipe.name, ""),
+        )
+        if variant := recipe.variant:
+            package, gpu = variant.package, variant.cuda is not None
+            needs = frozenset(variant.of(catalog.packages[need]).name for need in package.needs) & names
+            job = replace(job, package=package.name, gpu=gpu, isa=variant.isa, needs=needs)
+        jobs.append(job)
+    return _ordered(jobs)

@@ -1,0 +1,90 @@
+"""Commands that a run has started: listened to in their threads, ended together from any, their logs kept."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from torchsmith.core.process import Running
+from torchsmith.core.secrets import redactor
+
+TICK = 0.2  # seconds without a line after which a command is looked at again
+TAIL = 400  # lines of a log that are remembered, for the diagnosis
+
+
+class Stopped(KeyboardInterrupt):
+    """All was stopped before this could start."""
+
+
+class Processes:
+    """What is running; after `stop` nothing starts any more."""
+
+    def __init__(self) -> None:
+        self._redact = redactor()
+        self._running: set[Running] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def run(
+        self, argv: Sequence[str], env: Mapping[str, str], hear: Callable[[str], None], *, both: bool = False
+    ) -> int:
+        """Run a command to its end, and hear its lines as they come, without secrets; its exit code."""
+        with self._lock:
+            if self._stopped:
+                raise Stopped
+            running = Running(argv, env=env, both=both)
+            self._running.add(running)
+        try:
+            for line in running.lines(TICK):
+                if line is not None:
+                    hear(self._redact(line))
+            return running.wait()
+        finally:
+            running.end()
+            with self._lock:
+                self._running.discard(running)
+
+    def stop(self) -> None:
+        """Interrupt everything."""
+        with self._lock:
+            self._stopped = True
+            for running in self._running:
+                running.interrupt()
+
+
+class LogFile:
+    """Appends to a file as long as that goes well, and remembers the last lines: a full disk takes lines from
+    a log, never the build."""
+
+    def __init__(self, path: Path) -> None:
+        self._tail: deque[str] = deque(maxlen=TAIL)
+        self._file: TextIO | None = None
+        with contextlib.suppress(OSError):
+            self._file = path.open("a", encoding="utf-8")
+        self.whole = self._file is not None
+
+    def write(self, text: str) -> None:
+        self._tail.append(text)
+        if self._file is None:
+            return
+        try:
+            self._file.write(text)
+            self._file.flush()
+        except OSError:
+            self.whole = False
+            self.close()
+
+    @property
+    def lost(self) -> str:
+        """The last lines, where the file does not hold them."""
+        return "" if self.whole else "".join(self._tail)
+
+    def close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None

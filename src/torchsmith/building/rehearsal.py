@@ -1,0 +1,184 @@
+"""A rehearsal: a recipe's own derivation that compiles a sample, and what that says of the whole."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from math import sqrt
+from pathlib import Path
+from statistics import mean, stdev
+
+import msgspec
+
+from torchsmith.building.plan import BuildPlan, Evaluation
+from torchsmith.catalog import Catalog
+from torchsmith.catalog.facts import Rehearsal
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Invalid, NotKnown, Where
+from torchsmith.core.words import grouped
+from torchsmith.nix.derivation import Derivation
+from torchsmith.nix.graph import Graph, kind_of
+from torchsmith.nix.store import StoreOptions, outlook
+from torchsmith.nix.tool import Nix
+from torchsmith.record import Expected
+from torchsmith.workspace.checkout import RecipeFile
+
+KIND = "rehearsal"  # of such jobs, so that their times are no build's
+PREFIX = "rehearsal-of-"
+SHARE = 0.03  # of a build's time, before one was rehearsed: a guess
+SHORTEST = 30.0  # seconds
+# What a package is called does not reach its compiler.
+NAMES = frozenset(("name", "pname", "out", "dev", "lib", "cxxdev", "dist", "meta"))
+
+
+class SampledUnit(msgspec.Struct, frozen=True):
+    """An object that was compiled, why it, and what that cost."""
+
+    output: str
+    source: str
+    kind: str
+    why: str
+    cpu_seconds: float
+
+    @property
+    def drawn(self) -> bool:
+        """Whether chance chose it: only those say what others of their kind cost."""
+        return self.why.startswith("drawn ")
+
+
+class RehearsalFigures(msgspec.Struct, frozen=True):
+    """What a rehearsal wrote down: rehearsal.json of its output."""
+
+    configure_seconds: float
+    compile_seconds: float
+    cpu_seconds: float
+    cores: int
+    steps: int  # that ninja took for the sample, what it needs included
+    objects: int  # that the whole build compiles
+    counts: dict[str, int]  # of these, by kind
+    compiled: list[SampledUnit]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeBuild:
+    """What all objects would take: CPU seconds, and seconds on a number of cores."""
+
+    core_seconds: float
+    cores: int
+    seconds: float
+    error: float  # of both, as a share: two standard errors of what was drawn
+
+
+def phase_of(sample: Rehearsal) -> str:
+    """The build phase that rehearses a package."""
+    here = files("torchsmith.building")
+    program = here.joinpath("rehearse_child.py").read_text()
+    known = msgspec.to_builtins(sample)
+    told = {name: known[name] for name in ("configure", "tree", "dispatched", "draw", "objects")}
+    text = here.joinpath("rehearse.sh").read_text()
+    return text.replace("@program@", program).replace("@sample@", json.dumps(told, indent=1))
+
+
+def phases_of(recipes: Iterable[RecipeFile], catalog: Catalog) -> dict[str, str]:
+    """The phase of each recipe; a Problem for a package that nobody said how to rehearse."""
+    phases = {}
+    for recipe in recipes:
+        package = recipe.variant.package.name if recipe.variant else ""
+        if package not in catalog.rehearsals:
+            hint = f"known: {', '.join(catalog.rehearsals)}; a workspace's catalog adds others"
+            raise NotKnown(f"{recipe.name}: nothing is known about rehearsing {package or 'it'}", hint=hint)
+        phases[recipe.name] = phase_of(catalog.rehearsals[package])
+    return phases
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsals:
+    """What is to be rehearsed: one recipe for each set of equal configure inputs, and what cannot be yet."""
+
+    alike: Mapping[str, tuple[str, ...]]  # the recipe that is rehearsed, and all that it stands for
+    waiting: Mapping[str, str]  # recipes whose torch is not built
+
+
+def choose_rehearsals(
+    nix: Nix, evaluation: Evaluation, options: StoreOptions
+) -> tuple[Evaluation, Rehearsals]:
+    """Recipes that configure alike are rehearsed once; one that needs a torch which is not there waits."""
+    graph = evaluation.graph
+    keyed = ((configure_key(graph.derivations[path]), name) for name, path in graph.recipes.items())
+    groups = grouped(keyed)
+    alike = {names[0]: tuple(names) for names in groups.values()}
+    unbuilt = outlook(nix, [graph.recipes[name] for name in alike], options).build if alike else frozenset()
+    waiting: dict[str, str] = {}
+    for name in alike:
+        torches = [
+            path
+            for path in graph.below[name]
+            if path in unbuilt and path != graph.recipes[name] and kind_of(graph.derivations[path]) == "torch"
+        ]
+        if torches:
+            waiting |= dict.fromkeys(alike[name], graph.derivations[torches[0]].name)
+    ready = {PREFIX + name: graph.recipes[name] for name in alike if name not in waiting}
+    chosen = Evaluation(Graph(graph.derivations, ready), evaluation.broken)
+    return chosen, Rehearsals({name: alike[name] for name in alike if name not in waiting}, waiting)
+
+
+def configure_key(derivation: Derivation) -> str:
+    """The same for derivations that a configure phase cannot tell apart: all but their names is equal."""
+    own = {output.path or "" for output in derivation.outputs.values()}
+    env = {name: value for name, value in derivation.env.items() if name not in NAMES and value not in own}
+    stated = derivation.env.get("name", ""), derivation.env.get("pname", "")
+    text = json.dumps([derivation.builder, derivation.args, env, sorted(derivation.inputs)], sort_keys=True)
+    for name in sorted(filter(None, stated), key=len, reverse=True):
+        text = text.replace(name, "")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def as_rehearsals(plan: BuildPlan) -> BuildPlan:
+    """A plan whose recipes are rehearsed: no code of theirs runs, and they cost a small part of a build."""
+    jobs = tuple(replace(job, package=KIND, isa="") if job.recipes else job for job in plan.jobs)
+    expected = {job.key: _short(plan.of(job)) if job.recipes else plan.of(job) for job in plan.jobs}
+    return replace(plan, jobs=jobs, expected=expected)
+
+
+def _short(whole: Expected) -> Expected:
+    guesses = tuple(dict.fromkeys(("seconds", *whole.guesses)))
+    return replace(whole, seconds=max(SHORTEST, SHARE * whole.seconds), basis="a guess", guesses=guesses)
+
+
+def read_figures(output: Path) -> RehearsalFigures:
+    """What a rehearsal left."""
+    path = output / "rehearsal.json"
+    try:
+        return msgspec.json.decode(read_text(path), type=RehearsalFigures)
+    except msgspec.MsgspecError as error:
+        raise Invalid(f"this is no rehearsal: {error}", where=Where(str(path))) from error
+
+
+def whole_build(figures: RehearsalFigures, cores: int) -> WholeBuild:
+    """All objects, each at what the drawn ones of its kind cost, handed to cores one after the other."""
+    durations: list[float] = []
+    variance = 0.0
+    for kind, count in figures.counts.items():
+        drawn = [unit.cpu_seconds for unit in figures.compiled if unit.kind == kind and unit.drawn]
+        known = drawn or [unit.cpu_seconds for unit in figures.compiled if unit.kind == kind]
+        typical = known or [mean([unit.cpu_seconds for unit in figures.compiled] or [0.0])]
+        durations += [typical[index % len(typical)] for index in range(count)]
+        spread = stdev(drawn) if len(drawn) > 1 else mean(typical)
+        variance += (count * spread) ** 2 * (1 / len(typical) - 1 / max(count, len(typical)))
+    named = {unit.output: unit.cpu_seconds for unit in figures.compiled if not unit.drawn}
+    longest = max([*durations, *named.values()], default=0.0)
+    seconds = max(makespan(durations, cores), longest) + figures.configure_seconds
+    total = sum(durations) + figures.configure_seconds
+    return WholeBuild(total, cores, seconds, 2 * sqrt(variance) / total if total else 0.0)
+
+
+def makespan(durations: Sequence[float], cores: int) -> float:
+    """When the last of these ends, each started as soon as a core is free, the longest first."""
+    free = [0.0] * max(cores, 1)
+    for duration in sorted(durations, reverse=True):
+        heapq.heapreplace(free, free[0] + duration)
+    return max(free)

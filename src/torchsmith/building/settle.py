@@ -1,0 +1,132 @@
+"""What no job builds is fetched, kept and written down as well; and what is done with a build beside the
+schedule: looked at where that was asked for, copied to a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from torchsmith.building.events import Remark
+from torchsmith.building.job import Job, Tell
+from torchsmith.building.jobs import outputs_of
+from torchsmith.building.plan import BuildPlan
+from torchsmith.building.processes import Processes, Stopped
+from torchsmith.core.nixtext import nix_value
+from torchsmith.core.problem import Problem
+from torchsmith.nix.errors import shorten
+from torchsmith.nix.store import StoreOptions, cache_address, realise_command, valid_paths
+from torchsmith.nix.tool import Nix
+from torchsmith.record import VerificationRow
+
+LookAt = Callable[[str, str], VerificationRow | None]  # a recipe's name and output; None: it promises nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A recipe that needed no build, with its outputs; `failure` says why they are not there."""
+
+    name: str
+    derivation: str
+    outputs: tuple[str, ...]
+    failure: str = ""
+
+
+def settle(nix: Nix, plan: BuildPlan, options: StoreOptions, results: Path, tell: Tell) -> list[Settled]:
+    """Fetch what caches have, and keep all of it from being collected."""
+    found = []
+    for name in (*plan.present, *plan.fetched):
+        assert plan.graph is not None
+        derivation = plan.graph.recipes[name]
+        if name in plan.fetched:
+            tell(Remark(name=name, words="fetched from a binary cache"))
+        root = results / name
+        root.parent.mkdir(parents=True, exist_ok=True)
+        done = nix.run(realise_command(nix, [derivation], options, root=root))
+        why = "" if done.ok else f"could not be fetched: {shorten(done.stderr).message}"
+        outputs = outputs_of(plan.graph.derivations[derivation])
+        found.append(Settled(name, derivation, outputs, why))
+    return found
+
+
+def keep_derivations(nix: Nix, derivations: Sequence[str], root: Path) -> str:
+    """Root derivations, so that collecting garbage in the middle of a run takes none; what went wrong."""
+    if not derivations:
+        return ""
+    root.parent.mkdir(parents=True, exist_ok=True)
+    # nix-store can only root what it has built; nix-instantiate roots what looks like a derivation.
+    path = "builtins.appendContext p { ${p}.path = true; }"
+    shape = f'p: {{ type = "derivation"; name = "kept"; outputName = "out"; drvPath = {path}; }}'
+    expression = f"map ({shape}) {nix_value(list(derivations))}"
+    done = nix.run(nix.command("nix-instantiate", "--add-root", root, "--indirect", "-E", expression))
+    return "" if done.ok else f"derivations are not kept from being collected: {shorten(done.stderr).message}"
+
+
+def long_builds(nix: Nix, plan: BuildPlan) -> list[str]:
+    """Outputs of the long builds below recipes that are in the store, which the next machine needs too."""
+    if plan.graph is None:
+        return []
+    outputs = [path for heavy in plan.graph.heavy for path in outputs_of(heavy.derivation)]
+    return sorted(valid_paths(nix, outputs))
+
+
+@dataclass
+class Copier:
+    """Copies outputs to a binary cache; `stop` ends a copy from any thread."""
+
+    nix: Nix
+    cache: str
+    secret_key: Path | None
+    _processes: Processes = field(default_factory=Processes)
+
+    def copy(self, paths: Sequence[str]) -> str:
+        """Copy paths with all that they need; what went wrong, or nothing."""
+        if not paths:
+            return ""
+        command = self.nix.nix("copy", "--to", cache_address(self.cache, self.secret_key), *paths)
+        said: list[str] = []
+        try:
+            code = self._processes.run(command, self.nix.environment(), said.append)
+        except Stopped:
+            return "was not copied to the cache: interrupted"
+        if code == 0:
+            return ""
+        words = shorten("\n".join(said)).message
+        return f"cannot copy to the cache {self.cache}: {words}; build again to repeat it"
+
+    def stop(self) -> None:
+        self._processes.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Afterwards:
+    """How it went: what was seen of each recipe, and what went wrong with the copy."""
+
+    job: Job
+    verdicts: tuple[VerificationRow, ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class After:
+    """In a thread of its own, so that neither the schedule nor a job's time waits for it."""
+
+    look: LookAt | None = None
+    copier: Copier | None = None
+
+    def of(self, job: Job, outputs: Sequence[str]) -> Afterwards:
+        """Look at a build, then copy it; what does not keep the promise of its name stays here."""
+        done = Afterwards(job)
+        try:
+            if self.look is not None and outputs:
+                found = (self.look(name, outputs[0]) for name in job.recipes)
+                done = replace(done, verdicts=tuple(verdict for verdict in found if verdict is not None))
+            if self.copier is not None and outputs and all(verdict.ok for verdict in done.verdicts):
+                done = replace(done, words=self.copier.copy(outputs))
+        except Problem as problem:
+            done = replace(done, words=str(problem))
+        return done
+
+    def stop(self) -> None:
+        if self.copier is not None:
+            self.copier.stop()

@@ -1,0 +1,329 @@
+"""`build` as a whole: open the workspace, plan, check, run; and how a run that was cut off goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+
+from torchsmith.building.backends import FloxBackend, NixBackend, require_flox
+from torchsmith.building.events import RecipeVerified, Remark
+from torchsmith.building.farm import LOCAL, Builder, ask_isas, configured, require_able
+from torchsmith.building.job import Backend, Job, Outcome, Tell
+from torchsmith.building.plan import (
+    BuildPlan,
+    Machine,
+    Means,
+    evaluate_recipes,
+    plan_with_flox,
+    plan_with_nix,
+    require_room,
+    this_machine,
+)
+from torchsmith.building.rehearsal import Rehearsals, as_rehearsals, choose_rehearsals, phases_of
+from torchsmith.building.run import Limits, Run, RunSummary
+from torchsmith.building.settle import After, Copier, LookAt, Settled, keep_derivations, long_builds, settle
+from torchsmith.catalog import Catalog
+from torchsmith.core.files import exclusive
+from torchsmith.core.problem import Conflict, Empty, Invalid
+from torchsmith.nix.evaluate import Listener
+from torchsmith.nix.keeper import Keeper
+from torchsmith.nix.prepare import source_hashes
+from torchsmith.nix.readable import root_of
+from torchsmith.nix.store import StoreOptions, public_key
+from torchsmith.nix.tool import Nix, find_nix, nix_settings
+from torchsmith.record import Built, Record, open_record
+from torchsmith.workspace.checkout import RecipeFile, choose
+from torchsmith.workspace.git import head
+from torchsmith.workspace.journal import STATE
+from torchsmith.workspace.load import Workspace, open_workspace
+
+ROOTS = "roots"  # keeps what a run shares from being collected until it is done
+BackendName = Literal["nix", "flox"]
+BACKENDS: Mapping[str, BackendName] = {name: name for name in get_args(BackendName)}
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What was asked for."""
+
+    workspace: Path | None = None
+    selectors: tuple[str, ...] = ()
+    backend: BackendName = "nix"
+    trees: Mapping[str, Path] = field(default_factory=dict)  # nixpkgs trees in place of downloads
+    means: Means = field(default_factory=Means)
+    cache: str = ""
+    sign: Path | None = None
+    local: bool = False  # use no other machine
+    keep_going: bool = True
+    timeout: int = 0  # seconds that a build may take; 0: as nix.conf says
+    silent_timeout: int = 0  # seconds that it may say nothing
+    verify: bool = False  # look at each build, whoever built it
+    rehearse: bool = False  # compile a sample of each in place of all
+
+    def options(self) -> dict[str, str]:
+        """What --resume needs to go on the same way; nothing here is secret."""
+        trees = {rev: path.resolve() for rev, path in self.trees.items()}
+        whole = replace(self, workspace=None, trees=trees, sign=self.sign.resolve() if self.sign else None)
+        return {"request": msgspec.json.encode(whole, enc_hook=str).decode()}
+
+
+def resumed(record: Record, workspace: Path | None) -> BuildRequest:
+    """The request of the last run, where it left something undone."""
+    last = record.unfinished()
+    if last is None:
+        raise Empty("there is nothing to resume", hint="torchsmith status tells of the last run")
+    try:
+        told = last.options["request"]
+        request = msgspec.json.decode(told, type=BuildRequest, dec_hook=lambda kind, value: kind(value))
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise Invalid(
+            "the last run was started by another torchsmith, which wrote its options in another way",
+            hint="name the recipes and options again: what is built is not built again",
+        ) from error
+    return replace(request, workspace=workspace)
+
+
+def state_folder(workspace: Workspace) -> Path:
+    """Where a workspace's record and logs are."""
+    return workspace.home / STATE
+
+
+@contextmanager
+def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[tuple[Workspace, Record]]:
+    """A workspace with its record; `read_only` for verbs that only tell."""
+    workspace = open_workspace(path)
+    with closing(open_record(workspace.home, read_only=read_only)) as record:
+        yield workspace, record
+
+
+@dataclass
+class Prepared:
+    """A planned run, ready to start."""
+
+    request: BuildRequest
+    workspace: Workspace
+    record: Record
+    plan: BuildPlan
+    machine: Machine
+    nix: Nix | None = None
+    options: StoreOptions = field(default_factory=StoreOptions)
+    builders: Sequence[Builder] = field(default_factory=tuple)
+    recipes: Sequence[RecipeFile] = ()
+    sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they were when the run began
+    look: LookAt | None = None  # looks at a build, where that was asked for
+    rehearsals: Rehearsals | None = None
+    keeper: Keeper | None = None  # holds on to derivations until they have roots
+
+    @property
+    def folder(self) -> Path:
+        return state_folder(self.workspace)
+
+    def check(self) -> None:
+        """Refuse what cannot work, with reasons and numbers."""
+        if not self.builders or any(not builder.address for builder in self.builders):
+            expected = list(self.plan.expected.values())
+            require_room(self.machine, self.plan.share, expected, self.plan.per_core_gb)
+        if self.builders:
+            require_able(self.builders, self.plan.jobs)
+
+    def backend(self) -> Backend:
+        if self.nix is None:
+            return FloxBackend(self.workspace.home, require_flox())
+        remote = [builder for builder in self.builders if builder.address]
+        folders = self.folder / "results", self.folder / ROOTS
+        return NixBackend(self.nix, self.options, *folders, self.builders if remote else ())
+
+    def limits(self) -> Limits:
+        """How many jobs each system has room for."""
+        share = self.plan.share
+        systems = {job.system for job in self.plan.jobs}
+        remote = [builder for builder in self.builders if builder.address]
+        if not remote:
+            return Limits(dict.fromkeys(systems, share.jobs), share.jobs, share.cores, share.memory_gb)
+        slots = {
+            system: sum(
+                builder.max_jobs if builder.address else share.jobs
+                for builder in self.builders
+                if system in builder.systems
+            )
+            for system in systems
+        }
+        return Limits(slots, max(1, sum(slots.values())), share.cores)
+
+    def run(self, tell: Tell) -> RunSummary:
+        """Build; two runs of a workspace exclude each other."""
+        request, lock = self.request, self.folder / "build.lock"
+        with exclusive(lock, what=f"building in {self.workspace.root}"):
+            backend = self.backend()
+            self.sources = sources_now(self.recipes)
+            copier = Copier(self.nix, request.cache, request.sign) if self.nix and request.cache else None
+            after = After(self.look, copier)
+            settled = self._settle(after, tell)
+            number = self.record.start_run(request.backend, request.selectors, request.options())
+            finished = Run(
+                jobs=self.plan.jobs,
+                expected=self.plan.expected,
+                backend=backend,
+                limits=self.limits(),
+                record=self.record,
+                number=number,
+                logs=self.folder / "logs" / str(number),
+                errors=self.workspace.catalog.errors.values(),
+                tell=tell,
+                built=self._built,
+                after=after,
+                keep_going=request.keep_going,
+                broken=len(self.plan.broken),
+            ).go()
+            if finished.state == "done":
+                shutil.rmtree(self.folder / ROOTS, ignore_errors=True)
+            return replace(
+                finished,
+                notes=(*settled.notes, *finished.notes),
+                settled=settled.settled,
+                wrong={**settled.wrong, **finished.wrong},
+            )
+
+    def _settle(self, after: After, tell: Tell) -> RunSummary:
+        """Fetch, keep, write down, look at and copy what needs no build: whoever built it."""
+        if self.nix is None or self.plan.graph is None:
+            return RunSummary("done")
+        derivations = list(self.plan.graph.recipes.values())
+        if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
+            tell(Remark(words=unkept))
+        elif self.keeper is not None:
+            self.keeper.close()
+        found = settle(self.nix, self.plan, self.options, self.folder / "results", tell)
+        notes = [f"{one.name}: {one.failure}" for one in found if one.failure]
+        there = [one for one in found if not one.failure]
+        for one in there:
+            self._note(one.name, one.derivation, one.outputs)
+        wrong = {one.name: why for one in there if (why := self._why_wrong(one, tell))}
+        if after.copier is not None:
+            kept_here = {path for one in there if one.name in wrong for path in one.outputs}
+            paths = {*(path for one in there for path in one.outputs), *long_builds(self.nix, self.plan)}
+            notes += filter(None, [after.copier.copy(sorted(paths - kept_here))])
+        for words in notes:
+            tell(Remark(words=words))
+        return RunSummary("done", notes=tuple(notes), settled=tuple(one.name for one in there), wrong=wrong)
+
+    def _why_wrong(self, one: Settled, tell: Tell) -> str:
+        """What is wrong with a build that was there: by the record, else looked at now, where asked."""
+        if self.look is None or not one.outputs:
+            return ""
+        verdict = self.record.verdict(one.outputs[0])
+        if verdict is None or verdict.derivation != one.derivation:
+            verdict = self.look(one.name, one.outputs[0])
+            if verdict is None:
+                return ""
+            self.record.note_verdict(msgspec.structs.replace(verdict, derivation=one.derivation))
+        tell(RecipeVerified(name=one.name, ok=verdict.ok, words=verdict.detail))
+        return "" if verdict.ok else verdict.detail or "it is not what its name says"
+
+    def _built(self, job: Job, outcome: Outcome) -> None:
+        """Write down what each recipe of a job was when it was built."""
+        for name in job.recipes:
+            self._note(name, job.derivation, outcome.outputs)
+
+    def _note(self, name: str, derivation: str, outputs: Sequence[str]) -> None:
+        if self.request.rehearse:
+            return  # a rehearsal is no build
+        was = self.sources.get(name, Built(name=name, outputs=()))
+        self.record.note_built(msgspec.structs.replace(was, derivation=derivation, outputs=tuple(outputs)))
+
+
+def prepare(
+    request: BuildRequest,
+    workspace: Workspace,
+    record: Record,
+    *,
+    tell: Listener = lambda _: None,
+    look: LookAt | None = None,
+) -> Prepared:
+    """Evaluate and plan; builds nothing."""
+    if urlsplit(request.cache).password:
+        hint = "put it into the netrc file that Nix reads"
+        raise Invalid("the cache's address holds a password", hint=hint)
+    recipes = choose(request.selectors, workspace, workspace.home).recipes
+    past = record.past()
+    if request.backend == "flox":
+        require_flox("build with --backend nix")
+        machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
+        plan = plan_with_flox(recipes, workspace, past, machine, request.means)
+        return Prepared(request, workspace, record, plan, machine, recipes=recipes, look=look)
+    nix = find_nix()
+    keeper = Keeper(nix)
+    options = _store_options(nix, request)
+    phases = phases_of(recipes, workspace.catalog) if request.rehearse else None
+    evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses, phases, keeper)
+    rehearsals = None
+    if request.rehearse:
+        evaluation, rehearsals = choose_rehearsals(nix, evaluation, options)
+    first = next(iter(evaluation.graph.recipes.values()), "/nix/store/none")
+    machine = this_machine(nix.store_file(first).parent, Path(os.environ.get("TMPDIR", "/tmp")))
+    plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
+    plan = as_rehearsals(plan) if request.rehearse else plan
+    builders = _builders(request, workspace, nix, plan)
+    return Prepared(
+        request=request,
+        workspace=workspace,
+        record=record,
+        plan=plan,
+        machine=machine,
+        nix=nix,
+        options=options,
+        builders=builders,
+        recipes=recipes,
+        look=look,
+        rehearsals=rehearsals,
+        keeper=keeper,
+    )
+
+
+def _store_options(nix: Nix, request: BuildRequest) -> StoreOptions:
+    keys = (public_key(nix, request.sign),) if request.sign else ()
+    caches = (request.cache,) if request.cache else ()
+    limits = (("timeout", request.timeout), ("max-silent-time", request.silent_timeout))
+    extra = tuple((name, str(seconds)) for name, seconds in limits if seconds)
+    return StoreOptions(caches, keys, extra=extra)
+
+
+def _builders(request: BuildRequest, workspace: Workspace, nix: Nix, plan: BuildPlan) -> list[Builder]:
+    """This machine, and those that Nix may build on besides, with the instruction sets that they run."""
+    remote = [] if request.local else configured(workspace.settings.builder)
+    here = nix_settings(nix)
+    own = [Builder(LOCAL, here.systems, plan.share.jobs, features=here.features)]
+    if request.means.jobs == 0:
+        if not remote:
+            hint = "add [[builder]] to torchsmith.toml; torchsmith farm check tries them"
+            raise Conflict("--jobs 0 builds nothing here, and there is no other builder", hint=hint)
+        own = []
+    return [_with_isas(builder, workspace.catalog, nix) for builder in [*own, *remote]]
+
+
+def _with_isas(builder: Builder, catalog: Catalog, nix: Nix) -> Builder:
+    """A builder with the instruction sets that it runs; what this machine only emulates counts as run."""
+    found = ask_isas(builder, catalog) if builder.isas is None else None
+    if found is None:
+        return builder
+    foreign = {isa.name for isa in catalog.isas.values() if isa.platform != nix.current_system}
+    return replace(builder, isas=found if builder.address else found | foreign)
+
+
+def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
+    """Recipes before they are built: what changes while they build was not built."""
+    revision = cache(lambda folder: head(root_of(folder / "x.nix")))
+    hashes = source_hashes(one.path for one in recipes)
+    return {
+        one.name: Built(name=one.name, source=source, revision=revision(one.path.parent), outputs=())
+        for one, source in zip(recipes, hashes, strict=True)
+    }

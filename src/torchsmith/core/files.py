@@ -1,0 +1,164 @@
+"""Files: read with words for people, written whole or not at all, never outside their root; and locks."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from torchsmith.core.problem import Busy, CannotRead, CannotWrite, Exists, Invalid, Where
+
+HEAD = 4096  # characters in which the mark of an own file is
+
+
+def read_text(path: Path, *, lenient: bool = False) -> str:
+    """The text of a file, or a Problem that says why it cannot be read; `lenient` takes any bytes."""
+    try:
+        return path.read_bytes().decode(errors="replace" if lenient else "strict")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"not UTF-8 text (byte {error.start})", where=Where(str(path))) from error
+    except OSError as error:
+        raise CannotRead(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_regular(path: str) -> bytes:
+    """What a file holds; a link is an error (ELOOP), and a pipe is not waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        parts = [os.read(handle, os.fstat(handle).st_size + 1)]
+        while parts[-1]:
+            parts.append(os.read(handle, 1 << 16))
+        return b"".join(parts)
+    finally:
+        os.close(handle)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old text or the new one.
+
+    A kill leaves its draft behind, and the next write of that file takes it over.
+    """
+    draft = f"{path.parent}/.{path.name}.new"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = _draft_held(draft)
+        try:
+            os.ftruncate(handle, 0)
+            rest = text.encode()
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            os.fchmod(handle, 0o644)
+            os.replace(draft, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft)
+            raise
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> CannotWrite:
+    """Where a file stands in the way, the system's words (`File exists`) do not tell which."""
+    file = next((one for one in path.parents if one.is_file()), None)
+    return CannotWrite(f"cannot write {path}: {f'{file} is not a folder' if file else error.strerror}")
+
+
+def check_own(path: Path, mark: str) -> None:
+    """A Problem, before long work, where its result could not be written, or only over a file that is none
+    of ours: those have the mark near their beginning."""
+    try:
+        with path.open(errors="replace") as old:
+            ours = mark in old.read(HEAD)
+    except FileNotFoundError:
+        ours = True
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    if not ours:
+        raise Exists(f"{path} is there and is none of ours", hint="name another file, or move it away")
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """A Problem, before long work, where its result could not be written."""
+    there = next(one for one in path.absolute().parents if one.exists())
+    if there.is_file() or not os.access(there, os.W_OK):
+        raise _unwritable(path.absolute(), PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
+
+def _draft_held(draft: str) -> int:
+    """A draft that nobody else is writing, open; one that a killed process left is as good as a new one."""
+    while True:
+        try:
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except PermissionError as refused:
+            try:
+                os.unlink(draft)  # somebody else's, whose run was killed
+            except OSError:
+                raise refused from None
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), os.lstat(draft)):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # whoever held it has put it in place
+
+
+def inside(root: Path, relative: str) -> Path:
+    """`relative` below `root`, links resolved; a Problem where it leads outside."""
+    target = (root / relative).resolve()
+    if not target.is_relative_to(root.resolve()):
+        raise Invalid(f"path leads outside the workspace: {relative}")
+    return target
+
+
+def cache_dir() -> Path:
+    """Where downloads and results that can be made again are kept."""
+    if named := os.environ.get("TORCHSMITH_CACHE"):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "torchsmith"
+
+
+@contextmanager
+def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Hold the lock file `path`; a Problem names `what` when another process has it."""
+    with _opened(path) as file:
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    file.seek(0)
+                    holder = file.read().strip() or "unknown"
+                    raise Busy(
+                        f"{what} is in use by another torchsmith (process {holder})",
+                        hint="wait for it to end, then run the command again",
+                    ) from None
+                time.sleep(0.05)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(path, "a+")
+    except OSError as error:
+        hint = "make the folder writable for you (the cache: set TORCHSMITH_CACHE to another one)"
+        raise CannotWrite(f"cannot write {path}: {error.strerror}", hint=hint) from error

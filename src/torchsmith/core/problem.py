@@ -1,0 +1,192 @@
+"""The one error class for people: what is wrong, where, what to do, and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeVar
+
+from torchsmith.core.words import printable
+
+T = TypeVar("T")
+
+
+class Exit(IntEnum):
+    """What the exit code of every verb means."""
+
+    FINE = 0
+    NOT_RIGHT = 1  # the thing that was checked is not right
+    BAD_REQUEST = 2  # the request was wrong
+    LACKING = 3  # the environment lacks something
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Where:
+    """A place in a file, counted from 1 as editors do."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        parts = [printable(self.file), *(str(n) for n in (self.line, self.column) if n)]
+        return ":".join(parts)
+
+
+ValuePath = tuple[str | int, ...]  # keys and indices that lead to a value in a file
+
+
+class Problem(Exception):
+    """Something a person must know about; a traceback is only for bugs of ours.
+
+    Its class is its kind. `where` is the place it stands at; `path` is the value it is about, while its place
+    is still to be found.
+    """
+
+    exit = Exit.BAD_REQUEST
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        where: Where | None = None,
+        path: ValuePath = (),
+        exit: Exit | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.where = where
+        self.path = path
+        self.exit = self.exit if exit is None else exit
+
+    @classmethod
+    def code(cls) -> str:
+        """The kind for programs: not-found of a NotFound."""
+        return "".join(f"-{one.lower()}" if one.isupper() else one for one in cls.__name__).lstrip("-")
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return place + self.message + (f"\n  hint: {self.hint}" if self.hint else "")
+
+    def at(self, where: Where) -> Problem:
+        """The same problem, placed in a file."""
+        return self._with(where=where)
+
+    def about(self, path: ValuePath) -> Problem:
+        """The same problem, said of a value in a file."""
+        return self._with(path=path)
+
+    def _with(self, **changed: object) -> Problem:
+        same = type(self).__new__(type(self), self.message)
+        same.__dict__.update(self.__dict__, **changed)
+        return same
+
+
+class NotKnown(Problem):
+    """A word that is none of the known ones: a GPU, a line, a rule, a key."""
+
+
+class NotFound(Problem):
+    """What was named is not there: a file, a recipe, a build, a revision."""
+
+
+class Exists(Problem):
+    """What would be made is there already."""
+
+
+class Empty(Problem):
+    """A request or a file that comes to nothing: nothing matches, nothing is left to do."""
+
+
+class Invalid(Problem):
+    """A value or a file that has not the form that it should have."""
+
+
+class TooLarge(Problem):
+    """More than a limit allows."""
+
+
+class Conflict(Problem):
+    """Parts of a request or of a file that cannot hold together."""
+
+
+class Incomplete(Problem):
+    """A request or a file that leaves out what cannot be guessed."""
+
+
+class CannotBuild(Problem):
+    """A cell that cannot be built."""
+
+
+class CannotRead(Problem):
+    """A file that the system does not let us read."""
+
+
+class CannotWrite(Problem):
+    """A place that the system does not let us write to."""
+
+    exit = Exit.LACKING
+
+
+class Lacking(Problem):
+    """A program, a right, memory or room is missing on this machine."""
+
+    exit = Exit.LACKING
+
+
+class Busy(Problem):
+    """Another torchsmith is at work there."""
+
+    exit = Exit.LACKING
+
+
+class Failed(Problem):
+    """A program that was asked did not do it: Nix, git, pip."""
+
+    exit = Exit.LACKING
+
+
+class Refused(Problem):
+    """Not done, because something would be lost or is not safe."""
+
+    exit = Exit.NOT_RIGHT
+
+
+class Usage(Problem):
+    """A command line that cannot be read."""
+
+
+MOST_KNOWN = 40  # words that a hint lists
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """The known spelling closest to `word`, or an empty string. Another number is no other spelling: sm95 is
+    not sm90, nor avx51 avx512."""
+    import difflib  # only where a word is wrong
+
+    alike = [one for one in known if _digits(one) == _digits(word)]
+    found = difflib.get_close_matches(word, alike, n=1, cutoff=cutoff)
+    return found[0] if found else ""
+
+
+def _digits(word: str) -> list[str]:
+    return [letter for letter in word if letter.isdigit()]
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """A hint that names the nearest spelling, or else every known one where they are few."""
+    choices = list(known)
+    if best := nearest(word, choices, cutoff):
+        return f"did you mean {best}?"
+    return f"known: {', '.join(choices)}" if 0 < len(choices) <= MOST_KNOWN else ""
+
+
+def by_name(kind: str, name: str, known: Mapping[str, T]) -> T:
+    """What has a name, or a Problem with the nearest one."""
+    try:
+        return known[name]
+    except KeyError:
+        raise NotKnown(f"unknown {kind} {name!r}", hint=did_you_mean(name, known)) from None

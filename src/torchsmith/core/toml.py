@@ -1,0 +1,297 @@
+"""Where in a TOML file something stands, and what is wrong there, in words."""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+import msgspec
+
+from torchsmith.core.problem import Invalid, NotKnown, Problem, TooLarge, Where, did_you_mean
+
+if TYPE_CHECKING:
+    import tomllib
+
+Step = str | int
+TABLES = ("table", "table_array_element")
+DEEPEST = 50  # parts of a key, and brackets
+ANY = "..."  # how msgspec calls a key of a mapping
+TOML_WORDS = {
+    "object": "a table",
+    "array": "a list",
+    "str": "text",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+}
+LONGEST_LIST = 10_000  # a thousand times what anybody ships, and still read in seconds
+
+
+def read_table(text: str, file: str) -> dict[str, Any]:
+    """A TOML text as data, or a Problem with the place of what is wrong."""
+    import tomllib  # only where a file is not kept parsed
+
+    if text.startswith("\ufeff"):
+        hint = "save the file as UTF-8 without a signature (BOM)"
+        raise Invalid("the file begins with a byte order mark", hint=hint, where=Where(file, 1, 1))
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise decode_problem(error, text, file) from error
+    except RecursionError:
+        raise TooLarge("brackets are nested too deeply", where=Where(file)) from None
+    for path, value in _leaves(table):
+        if len(path) > DEEPEST:
+            start = ".".join(map(str, path[:3]))
+            raise TooLarge(f"{start}... is nested more than {DEEPEST} deep", where=_deep(text, file, path))
+        if isinstance(value, list) and len(value) > LONGEST_LIST:
+            words = f"a list of {len(value):,} entries is too long (at most {LONGEST_LIST:,})"
+            raise TooLarge(words, where=place(text, file, path))
+    return table
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """The table of a file that is part of the program, kept parsed beside it as Python keeps bytecode."""
+    stat = path.stat()
+    stamp = (stat.st_mtime_ns, stat.st_size)
+    kept = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.toml"
+    try:
+        known, table = marshal.loads(kept.read_bytes())
+    except (OSError, EOFError, ValueError, TypeError):
+        known, table = None, None
+    if known == stamp and isinstance(table, dict):
+        return table
+    table = read_table(path.read_text(encoding="utf-8"), str(path))
+    if not sys.dont_write_bytecode:
+        with contextlib.suppress(OSError, ValueError):
+            kept.parent.mkdir(exist_ok=True)
+            draft = kept.with_suffix(f".{os.getpid()}")
+            draft.write_bytes(marshal.dumps((stamp, table)))
+            draft.replace(kept)
+    return table
+
+
+def _leaves(table: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    """Every value at its path, without recursion: a key may have thousands of parts."""
+    waiting: list[tuple[tuple[Step, ...], Any]] = [((), table)]
+    while waiting:
+        path, value = waiting.pop()
+        yield path, value
+        if isinstance(value, dict):
+            waiting += [((*path, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list) and len(value) <= LONGEST_LIST:
+            waiting += [((*path, at), inner) for at, inner in enumerate(value)]
+
+
+def _deep(text: str, file: str, path: Sequence[Step]) -> Where:
+    """The line of a key of very many parts; the parser would take minutes to name each of them."""
+    for row, line in enumerate(text.splitlines(), 1):
+        if line.count(".") >= DEEPEST and line.lstrip(" \t[").startswith(str(path[0])):
+            return Where(file, row, 1)
+    return place(text, file, path[:1])
+
+
+def place(text: str, file: str, path: Sequence[Step]) -> Where:
+    """Where the value at `path` stands; when it is absent, the nearest part that encloses it or begins so."""
+    wanted = tuple(path)
+    best, (row, column) = (0, False), (0, 0)
+    for found, node in nodes(parsed(text.encode()), wanted):
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(found, wanted, strict=False)))
+        rank = (shared, found == wanted[:shared])
+        if rank > best:
+            best, (row, column) = rank, node.start_point
+    return Where(file, row + 1, column + 1)
+
+
+def parsed(data: bytes) -> Any:
+    """The top of a TOML text's syntax tree."""
+    import tree_sitter_toml
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_toml.language())).parse(data).root_node
+
+
+def nodes(root: Any, wanted: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    """Heads of tables, pairs, and elements on the way to the wanted path: a list may have very many."""
+    counts: dict[tuple[Step, ...], int] = {}
+    for node in root.children:
+        if node.type == "pair":
+            yield from _pair(node, (), wanted)
+        elif node.type in TABLES:
+            head = head_of(node)
+            path: tuple[Step, ...] = ()
+            for name in keys_of(head):
+                path += (name,)
+                if path in counts and path != keys_of(head):
+                    path += (counts[path] - 1,)
+            if node.type == "table_array_element":
+                counts[path] = counts.get(path, 0) + 1
+                path += (counts[path] - 1,)
+            yield path, head
+            for pair in pairs_of(node):
+                yield from _pair(pair, path, wanted)
+
+
+def _pair(
+    node: Any, prefix: tuple[Step, ...], wanted: tuple[Step, ...]
+) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    path = prefix + keys_of(node.children[0])
+    yield path, node
+    yield from _below(last_of(node), path, wanted)
+
+
+def _below(
+    node: Any, path: tuple[Step, ...], wanted: tuple[Step, ...]
+) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    if path == wanted or wanted[: len(path)] != path:
+        return
+    if node.type == "array":
+        for index, child in enumerate(elements_of(node)):
+            yield (*path, index), child
+            yield from _below(child, (*path, index), wanted)
+    elif node.type == "inline_table":
+        for pair in pairs_of(node):
+            yield from _pair(pair, path, wanted)
+
+
+def pairs_of(node: Any) -> list[Any]:
+    """The pairs of a table."""
+    return [child for child in node.children if child.type == "pair"]
+
+
+def elements_of(array: Any) -> list[Any]:
+    """The elements of an array."""
+    return [child for child in array.children if child.is_named and child.type != "comment"]
+
+
+def head_of(table: Any) -> Any:
+    """The key in a table's brackets."""
+    return next(child for child in table.children if child.type in ("bare_key", "quoted_key", "dotted_key"))
+
+
+def last_of(node: Any) -> Any:
+    """The value of a pair, the last pair of a table; a comment after it belongs to the node too."""
+    return [child for child in node.children if child.type != "comment"][-1]
+
+
+def keys_of(node: Any) -> tuple[str, ...]:
+    """The names of a key, dotted or not."""
+    names: list[str] = []
+    while node.type == "dotted_key":  # the parser nests them to the left
+        node, *rest = (child for child in node.children if child.is_named)
+        names[:0] = (_name(child) for child in rest)
+    return (_name(node), *names)
+
+
+def _name(node: Any) -> str:
+    import tomllib
+
+    word = node.text.decode(errors="replace")
+    return str(tomllib.loads(f"key = {word}")["key"]) if node.type == "quoted_key" else word
+
+
+def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Problem:
+    """A syntax error with its place."""
+    message = str(error)
+    if found := re.search(r" \(at line (\d+), column (\d+)\)$", message):
+        where = Where(file, int(found[1]), int(found[2]))
+        message = message[: found.start()]
+    else:
+        message = message.removesuffix(" (at end of document)")
+        where = Where(file, text.count("\n") + 1)
+    if twice := re.fullmatch(r"Cannot (?:declare|overwrite) \((.+?),?\) twice", message):
+        name = ".".join(part.strip("' ") for part in twice[1].split(","))
+        return Invalid(f"not valid TOML: [{name}] is there twice", hint="keep one of them", where=where)
+    return Invalid(f"not valid TOML: {message[:1].lower()}{message[1:]}", where=where)
+
+
+def validation_problem(
+    error: Exception,
+    text: str,
+    file: str,
+    kind: type,
+    *,
+    inside: tuple[Step, ...] = (),
+    decode: Callable[[type, object], object] | None = None,
+) -> Problem:
+    """What msgspec refused, in plain words, with its place and the nearest valid key."""
+    message, steps = _split(str(error))
+    inner = reduce(_descend, steps, kind)
+    table = reduce(_inner, inside, read_table(text, file))
+    path = _refused(table, steps, inner, decode)
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", message):
+        word = unknown[1]
+        known = [field.encode_name for one in _structs(inner)[:1] for field in msgspec.structs.fields(one)]
+        where = place(text, file, (*inside, *_refused(table, (*steps, word), Any, decode)))
+        return NotKnown(f"unknown key {word}", hint=did_you_mean(word, known), where=where)
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
+        message, inner = f"key {missing[1]} is missing", _descend(inner, missing[1])
+    words = [one for one in (inner, *get_args(inner)) if get_origin(one) is Literal]
+    choices = [str(word) for one in words for word in get_args(one)]
+    told = choices and (missing or message.startswith("Invalid enum value"))
+    hint = f"known: {', '.join(choices)}" if told else ""
+    at = ".".join(str(step) for step in path)
+    if message == "Expected `array`, got `object`" and any(map(_structs, get_args(inner))):
+        hint = f"[[{at}]] begins one of several"
+    said = re.sub(r"`(\w+)`", lambda word: TOML_WORDS.get(word[1], word[1]), message).replace("`", "")
+    said = f"{said[:1].lower()}{said[1:]}" + (f" (in {at})" if at else "")
+    return Invalid(said, hint=hint, where=place(text, file, (*inside, *path)))
+
+
+def _split(message: str) -> tuple[str, tuple[Step, ...]]:
+    """msgspec's message and the path it ends with: `... - at `$.a[0].b``."""
+    words, _, tail = message.partition(" - at `")
+    steps: list[Step] = []
+    for name, index in re.findall(r"\.([^.\[\]`]+)|\[(\d+|\.\.\.)\]", tail):
+        steps.append(name or (ANY if index == ANY else int(index)))
+    return words, tuple(steps)
+
+
+def _refused(
+    table: Any, steps: Sequence[Step], kind: Any, decode: Callable[[type, object], object] | None
+) -> tuple[Step, ...]:
+    """The path of the value that was refused: msgspec does not name the keys of a mapping. What the table
+    has not itself, because a layer below it has it, is left out."""
+    found: list[tuple[tuple[Step, ...], Any]] = [((), table)]
+    for step in steps:
+        found = [
+            ((*path, key), _inner(value, key)) if _inner(value, key) is not None else (path, value)
+            for path, value in found
+            for key in (value if step == ANY and isinstance(value, dict) else (step,))
+        ]
+    for path, value in found:
+        try:
+            msgspec.convert(value, kind, dec_hook=decode)
+        except (msgspec.ValidationError, ValueError):
+            return path
+    return max((path for path, _ in found), key=len, default=())
+
+
+def _inner(value: Any, step: Step) -> Any:
+    """What a table or a list has at a key or an index."""
+    if isinstance(value, dict):
+        return value.get(str(step))
+    return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
+
+
+def _structs(kind: Any) -> list[type[msgspec.Struct]]:
+    """The types with keys that a value may be of."""
+    return [
+        one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, msgspec.Struct)
+    ]
+
+
+def _descend(kind: Any, step: Step) -> Any:
+    for field in (field for one in _structs(kind) for field in msgspec.structs.fields(one)):
+        if field.encode_name == step:
+            return field.type
+    inner = get_args(kind)
+    return inner[-2] if len(inner) > 1 and inner[-1] is Ellipsis else inner[-1] if inner else kind

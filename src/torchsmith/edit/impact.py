@@ -1,0 +1,98 @@
+"""What a change does, by derivation: which recipes become another build, and which stay the one they were."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from torchsmith.core.files import inside, write_atomic
+from torchsmith.nix.evaluate import EvalResult, Evaluate
+from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.git import lay_out
+from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+
+EffectKind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change does to one recipe."""
+
+    name: str
+    kind: EffectKind
+    before: str = ""  # derivation, or the reason why there is none
+    after: str = ""
+
+
+def impact(
+    workspace: Workspace, folder: Path, revision: str, evaluate: Evaluate, *, as_is: bool
+) -> list[Effect]:
+    """Compare the recipes of a git revision with those that the workspace asks for now.
+
+    `as_is` takes the files as they lie there instead of what torchsmith.toml and the catalog would generate.
+    """
+    with tempfile.TemporaryDirectory(prefix="torchsmith-impact-") as place:
+        before, after = Path(place) / "before", Path(place) / "after"
+        lay_out(folder, revision, before)
+        if not as_is:
+            write_recipes(wanted_repos(workspace), after)
+        old = evaluate(recipes_in(before, workspace))
+        new = evaluate(recipes_in(folder if as_is else after, workspace))
+    return effects(old, new)
+
+
+def write_recipes(repos: Iterable[WantedRepo], into: Path) -> None:
+    """What `torchsmith generate` would write, in a folder of its own; without what is no Nix."""
+    for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
+        write_atomic(inside(into, file.path), file.text)
+
+
+def effects(before: Sequence[EvalResult], after: Sequence[EvalResult]) -> list[Effect]:
+    """Compare two evaluations of a workspace, recipe by recipe."""
+    old = {result.name: result for result in before}
+    new = {result.name: result for result in after}
+    return [_effect(name, old.get(name), new.get(name)) for name in sorted(old.keys() | new.keys())]
+
+
+def _effect(name: str, old: EvalResult | None, new: EvalResult | None) -> Effect:
+    was, now = _told(old), _told(new)
+    if old is None:
+        return Effect(name, "new" if new and new.ok else "broken", was, now)
+    if new is None:
+        return Effect(name, "gone", was, now)
+    kinds: dict[tuple[bool, bool], EffectKind] = {
+        (True, False): "broken",
+        (False, True): "mended",
+        (False, False): "still broken",
+        (True, True): "identical" if was == now else "changed",
+    }
+    return Effect(name, kinds[old.ok, new.ok], was, now)
+
+
+def _told(result: EvalResult | None) -> str:
+    if result is None:
+        return ""
+    if result.evaluated is not None:
+        return result.evaluated.drv_path
+    return result.cause.message if result.cause else ""
+
+
+def summary(found: Sequence[Effect]) -> str:
+    """One line: `2 cells change, 130 identical`."""
+    counts = Counter[EffectKind](one.kind for one in found)
+    words: dict[EffectKind, str] = {
+        "changed": "cell changes" if counts["changed"] == 1 else "cells change",
+        "new": "new",
+        "gone": "gone",
+        "broken": "no longer evaluate",
+        "mended": "evaluate again",
+        "still broken": "fail as before",
+        "identical": "identical",
+    }
+    told = [f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind]]
+    return ", ".join(told) or "no recipe"

@@ -1,0 +1,244 @@
+"""A package of the workspace's own: its entry and its recipes written in one step, or taken out."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torchsmith.catalog.check import ATTRIBUTE, PACKAGE_NAME
+from torchsmith.catalog.package import GpuList, SourceRepository
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import (
+    CannotBuild,
+    Conflict,
+    Exists,
+    Exit,
+    Incomplete,
+    Invalid,
+    NotFound,
+    NotKnown,
+    Problem,
+    did_you_mean,
+    nearest,
+)
+from torchsmith.core.toml import place
+from torchsmith.core.toml_edit import drop_key, drop_tables, set_list, set_string
+from torchsmith.core.toml_write import value_text
+from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
+from torchsmith.edit.proposal import Proposal
+from torchsmith.matrix import Variant
+from torchsmith.nix.evaluate import Evaluate
+from torchsmith.nix.tool import Nix
+from torchsmith.recipe.write import NO_ATTRIBUTE
+from torchsmith.workspace.change import Adoption, Change
+from torchsmith.workspace.journal import writing
+from torchsmith.workspace.load import FILE, Workspace, open_workspace
+from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.run import carry_out
+from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+
+PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
+HEAD = "# Packages of this workspace, beside torchsmith's own.\n"
+
+
+def read_source(words: str, tag: str) -> SourceRepository | None:
+    """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
+    if not words:
+        if tag:
+            hint = "--source github:pytorch/ao"
+            raise Incomplete("--tag says how releases of --source are called", hint=hint)
+        return None
+    found = re.fullmatch(
+        r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", words
+    )
+    if found is None:
+        raise Invalid(f"--source {words!r} is no repository on GitHub", hint="such as github:pytorch/ao")
+    tag = tag or "v{version}"
+    if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
+        raise Invalid(f"--tag {tag!r} is no tag of a release", hint="such as 'v{version}'")
+    return SourceRepository(owner=found[1], repo=found[2].removesuffix(".git"), tag=tag)
+
+
+def read_gpu_list(words: Sequence[str]) -> tuple[GpuList, ...]:
+    """BY:NAME or BY:NAME:FORM as a person gives it."""
+    made = []
+    for word in words:
+        by, _, rest = word.partition(":")
+        name, _, form = rest.partition(":")
+        form = form or "9.0"
+        known = by in ("variable", "cmake", "argument") and form in ("9.0", "90", "90-real")
+        if not known or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            hint = "variable:NAME, cmake:NAME or argument:NAME, then :9.0, :90 or :90-real as it spells sm90"
+            raise Invalid(f"--gpu-list {word!r} does not say how a build is told its GPU", hint=hint)
+        made.append(GpuList(by=by, name=name, form=form))  # type: ignore[arg-type]
+    return tuple(made)
+
+
+def check_name(workspace: Workspace, new: NewPackage) -> None:
+    """Refuse a name that cannot be one, or that is taken; what can be known before Nix is asked."""
+    catalog = workspace.catalog
+    if not PACKAGE_NAME.fullmatch(new.name) or "-python" in new.name:
+        raise Invalid(f"{new.name!r} cannot begin a recipe's name", hint="small letters, such as flash-attn")
+    if not ATTRIBUTE.fullmatch(new.attribute):
+        hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
+        raise Invalid(f"{new.attribute!r} is no attribute of Nix", hint=hint)
+    same = {one.attr: one for one in catalog.packages.values()}.get(new.attribute)
+    taken = catalog.packages.get(new.name) or same
+    if taken is None:
+        return
+    own = taken.name in tomllib.loads(_text(workspace.home, PACKAGES) or "")
+    where = catalog.place("packages", (taken.name,)) if own else None
+    what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
+    asked = [*_asked(workspace)]
+    if taken.name not in asked:
+        hint = f"name it in {workspace.source.name}: packages = {value_text([*asked, taken.name])}"
+    else:
+        removal = "" if taken.is_torch else "; torchsmith package remove takes it out"
+        hint = f"it is in this workspace{removal}"
+    raise Exists(f"{new.name if taken.name == new.name else new.attribute} {what}", hint=hint, where=where)
+
+
+def propose(
+    workspace: Path | None, new: NewPackage, evaluate: Evaluate, nix: Nix, *, adopt: bool = False
+) -> Proposal:
+    """Ask Nix, and work out what adding a package changes; nothing is written."""
+    opened = open_workspace(workspace)
+    check_name(opened, new)
+    # As if it were there already: a template asks for its release and source.
+    probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, nix)
+    _require_answer(opened, new, probes)
+    texts = _with_package(opened, new, probes)
+    return replace(_change(opened, texts, adopt=adopt), probes=tuple(probes))
+
+
+def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
+    """A Problem where no nixpkgs of the workspace has the package, or its source is not known."""
+    if not probes:
+        raise CannotBuild("no cell of this workspace imports a nixpkgs that could be asked")
+    good = [one for one in probes if not one.error]
+    written = workspace.catalog.template_of(new.name)
+    if not good:
+        pins = ", ".join(sorted({pin_of(workspace, one) for one in probes}))
+        if probes[0].missing:
+            alike = probes[0].error.partition(NO_ATTRIBUTE)[2].split()
+            hint = f"did you mean {near}?" if (near := nearest(new.attribute, alike)) else ""
+            hint = hint or f"a package that nixpkgs lacks takes a template: templates/{new.name}.nix"
+            raise NotFound(f"nixpkgs {pins} has no python3Packages.{new.attribute}", hint=hint)
+        raise CannotBuild(
+            f"Nix cannot evaluate {new.attribute} for any cell of this workspace: {probes[0].error}",
+            hint=f"mend {written}" if written else "another CUDA release or line may have it",
+            exit=Exit.NOT_RIGHT,
+        )
+    own = {one.version for one in good}
+    if new.version and own != {new.version} and new.upstream is None and not written:
+        raise Incomplete(
+            f"nixpkgs has {new.name} {', '.join(sorted(own))}, and nothing says where {new.version} is",
+            hint="--source github:pytorch/ao --tag 'v{version}'",
+        )
+    torch = workspace.catalog.torch.name
+    if not new.gpu_list and not any(torch in one.uses or one.gpu_lists for one in good):
+        raise Incomplete(
+            f"{new.name} uses no torch, and nothing in its derivation says how it is told its GPU",
+            hint="--gpu-list variable:NAME:90, cmake:CMAKE_CUDA_ARCHITECTURES:90-real or argument:gpuTargets",
+        )
+
+
+def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> dict[str, str]:
+    """The workspace's files with the package in them."""
+    pins = {pin_of(workspace, one): one.version for one in probes if not one.error and one.version}
+    before = _text(workspace.home, PACKAGES) or ""
+    head = before if before.strip() else HEAD
+    texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
+    held = _text(workspace.home, PINS) or ""
+    for pin, version in pins.items():
+        try:
+            held = set_string(held, (pin, new.name), version)
+        except Problem as problem:
+            raise problem.at(place(held, PINS, problem.path)) from None
+    texts[PINS] = held
+    texts[FILE] = set_list(workspace.source.text, "packages", [*_asked(workspace), new.name])
+    return texts
+
+
+def _asked(workspace: Workspace) -> Sequence[str]:
+    """The packages that a workspace asks for, by name."""
+    if (named := workspace.settings.packages) is not None:
+        return named
+    return [one.name for one in workspace.catalog.packages.values() if one.default]
+
+
+def _text(root: Path, name: str) -> str | None:
+    return read_text(root / name) if (root / name).exists() else None
+
+
+def _change(workspace: Workspace, texts: Mapping[str, str], *, adopt: bool, gone: str = "") -> Proposal:
+    root = workspace.home
+    after = workspace.with_texts(texts)
+    repos = wanted_repos(after)
+    if gone and (root / gone).is_dir():
+        repos.append(WantedRepo(gone, ()))  # nothing is wanted there any more
+    edits = [_edit(root, path, text) for path, text in texts.items()]
+    changes = reconcile(after, repos, adopt=Adoption(adopt))
+    return Proposal(
+        workspace=workspace,
+        after=after,
+        edits=tuple(edit for edit in edits if edit.done),
+        repos=tuple(repos),
+        changes=tuple(changes),
+    )
+
+
+def _edit(root: Path, name: str, text: str) -> Change:
+    before = _text(root, name)
+    if "\r\n" in (before or ""):
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    if (before or "") == text:
+        return Change("keep", name, "", before, before)
+    if not text.strip() or text == HEAD:
+        return Change("delete", name, "nothing is left in it", before, None)
+    return Change("create" if before is None else "rewrite", name, "the package", before, text, "ours")
+
+
+def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -> Proposal:
+    """Work out what taking a package out changes; an entry of torchsmith's own stays in the catalog."""
+    opened = open_workspace(workspace)
+    root = opened.home
+    if name not in opened.catalog.packages:
+        raise NotKnown(f"unknown package {name!r}", hint=did_you_mean(name, opened.catalog.packages))
+    if opened.catalog.packages[name].is_torch:
+        raise Conflict("torch is what everything here is built around; it stays")
+    users = [one.name for one in opened.catalog.packages.values() if name in one.needs]
+    held = _text(root, PACKAGES) or ""
+    own = name in tomllib.loads(held)
+    if own and users:
+        where = opened.catalog.place("packages", (users[0], "needs"))
+        raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
+    texts = {}
+    if own:
+        texts[PACKAGES] = drop_tables(held, name)
+        pins = _text(root, PINS) or ""
+        for pin in opened.catalog.pins:
+            pins = drop_key(pins, (pin, name))
+        texts[PINS] = pins
+    asked, cells = _asked(opened), opened.settings.include
+    kept = [cell for cell in cells if Variant.parse(cell, opened.catalog).package.name != name]
+    text = opened.source.text
+    if name in asked:
+        text = set_list(text, "packages", [one for one in asked if one != name])
+    texts[FILE] = set_list(text, "include", kept) if len(kept) < len(cells) else text
+    if not any(_edit(root, path, text).done for path, text in texts.items()):
+        raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
+    return _change(opened, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
+
+
+def write(workspace: Path | None, change: Proposal, *, wait_seconds: float = 0.0) -> Proposal:
+    """Carry a proposal out: facts and recipes, all or none."""
+    with writing(open_workspace(workspace).home, "package", wait_seconds) as writer:
+        for edit in change.edits:
+            if _text(writer.root, edit.path) != edit.before:
+                raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")
+        carry_out(writer, change.repos, change.changes, edits=change.edits)
+    return replace(change, recovered=writer.recovered)

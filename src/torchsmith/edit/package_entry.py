@@ -1,0 +1,257 @@
+"""What a package of nixpkgs needs, asked of Nix and read off its derivation; and the entry of packages.toml
+that says so."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchsmith.catalog import Catalog, Package, builtin_catalog
+from torchsmith.catalog.package import CPU, GpuForm, GpuList, SourceRepository
+from torchsmith.core.files import write_atomic
+from torchsmith.core.problem import Where
+from torchsmith.core.toml_write import Inline, table_text
+from torchsmith.core.words import some_of
+from torchsmith.matrix import Cell
+from torchsmith.nix.derivation import Derivation, name_of
+from torchsmith.nix.evaluate import EvalResult, Evaluate, EvaluationRequest
+from torchsmith.nix.graph import Graph, closure, graph_of
+from torchsmith.nix.tool import Nix
+from torchsmith.recipe.values import RecipeOptions
+from torchsmith.recipe.write import MARK, NO_ATTRIBUTE, RecipeWriter, check_nix
+from torchsmith.workspace.load import Workspace
+
+GPU_NAME = re.compile(r"ARCH|CAPABILIT|COMPUTE|GENCODE|GPU_TARGET")
+FORMS: tuple[tuple[GpuForm, re.Pattern[str]], ...] = (
+    ("9.0", re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?([;, ]+\d{1,2}\.\d[af]?(\+PTX)?)*")),
+    ("90-real", re.compile(r"\d{2,3}[af]?-real([;, ]+\d{2,3}[af]?(-real|-virtual)?)*")),
+    ("90", re.compile(r"\d{2,3}[af]?([;, ]+\d{2,3}[af]?)*")),
+)
+TORCH_LIST = "TORCH_CUDA_ARCH_LIST"  # torch's extension builder reads it, and recipes set it from their torch
+CMAKE_LIST = "CMAKE_CUDA_ARCHITECTURES"  # a plain number there brings PTX too
+
+
+@dataclass(frozen=True, slots=True)
+class PackageProbe:
+    """A package as one cell's nixpkgs has it, or Nix's own error."""
+
+    cell: Cell
+    error: str = ""
+    version: str = ""
+    uses: tuple[str, ...] = ()  # packages of the matrix
+    modules: tuple[str, ...] = ()
+    gpu_lists: tuple[GpuList, ...] = ()
+    nvcc: bool = False  # it calls the CUDA compiler itself
+
+    @property
+    def missing(self) -> bool:
+        """Whether that nixpkgs has no such attribute."""
+        return NO_ATTRIBUTE in self.error
+
+
+def cells_to_ask(workspace: Workspace) -> list[Cell]:
+    """A torch cell for every line, CUDA and system of a workspace; only pinned recipes import a nixpkgs."""
+    catalog = workspace.catalog
+    found: dict[tuple[object, ...], Cell] = {}
+    for cell in workspace.matrix.cells:
+        variant = cell.variant
+        build = catalog.lines[cell.line].build_for(variant.cuda)
+        if build is not None and build.style == "pinned" and not variant.flavor:
+            key = cell.line, variant.cuda, catalog.isas[variant.isa].platform
+            found.setdefault(key, Cell(variant.of(catalog.torch), cell.line))
+    return list(found.values())
+
+
+def probe(workspace: Workspace, name: str, evaluate: Evaluate, nix: Nix) -> list[PackageProbe]:
+    """Ask Nix about a package, once for every cell to ask; a failure of one costs no other."""
+    catalog = workspace.catalog
+    package = catalog.packages[name]
+    writer = RecipeWriter(catalog, RecipeOptions())
+    cells = cells_to_ask(workspace)
+    with tempfile.TemporaryDirectory(prefix="torchsmith-package-") as place:
+        requests, places = [], {}
+        for cell in cells:
+            file = Path(place).resolve() / f"{cell.name}.nix"
+            text, places[str(file)] = writer.probe(cell, package)
+            check_nix(text, places[str(file)])
+            write_atomic(file, text)
+            system = catalog.isas[cell.variant.isa].platform
+            requests.append(EvaluationRequest(cell.name, file, system))
+        results = evaluate(requests)
+        graph = graph_of(nix, results)
+    return [
+        _probe(cell, _in_template(result, places), graph, catalog)
+        for cell, result in zip(cells, results, strict=True)
+    ]
+
+
+def _in_template(result: EvalResult, places: Mapping[str, Mapping[int, Where]]) -> EvalResult:
+    """A result whose error, where a template of ours is to blame, names its file and line."""
+    where = result.cause.where if result.cause else None
+    found = places.get(str(result.path), {}).get(where.line) if where else None
+    if result.cause is None or found is None:
+        return result
+    return replace(result, cause=replace(result.cause, message=f"{found}: {result.cause.message}"))
+
+
+def pin_of(workspace: Workspace, one: PackageProbe) -> str:
+    """The nixpkgs that a cell imports."""
+    build = workspace.catalog.lines[one.cell.line].build_for(one.cell.variant.cuda)
+    return build.pin if build else ""
+
+
+def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> PackageProbe:
+    if result.evaluated is None:
+        return PackageProbe(cell, result.cause.message if result.cause else "Nix said nothing")
+    path = result.evaluated.drv_path
+    own, told = graph.derivations[path], variables(graph.derivations[path])
+    below = (graph.derivations[one] for one in closure(graph.derivations, path))
+    marks = {one.env.get(MARK, "") for one in below}
+    uses = tuple(name for name in catalog.packages if name in marks)
+    return PackageProbe(
+        cell,
+        version=told.get("version", ""),
+        uses=uses,
+        modules=tuple(_modules(told.get("pythonImportsCheck", "").split())),
+        gpu_lists=tuple(gpu_lists(told, with_torch=catalog.torch.name in uses)),
+        nvcc=any("nvcc" in name_of(one) for one in own.inputs),
+    )
+
+
+def variables(derivation: Derivation) -> dict[str, str]:
+    """What the builder of a derivation is told, in the environment or in its structured attributes."""
+    env = dict(derivation.env)
+    structured = msgspec.json.decode(env.get("__json", "{}"))
+    for name, value in {**structured, **structured.get("env", {})}.items():
+        env[name] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return env
+
+
+def gpu_lists(told: Mapping[str, str], *, with_torch: bool) -> Iterator[GpuList]:
+    """The variables and CMake flags that hold a list of GPU architectures, as this package spells it."""
+    for name, value in sorted(told.items()):
+        form = _form(name, value)
+        if form and not (with_torch and name == TORCH_LIST):
+            yield GpuList(by="variable", name=name, form=form)
+    for flag in told.get("cmakeFlags", "").split():
+        found = re.fullmatch(r"-D(\w+)(?::\w+)?=(.+)", flag)
+        form = _form(found[1], found[2]) if found else None
+        if found and form:
+            yield GpuList(by="cmake", name=found[1], form="90-real" if found[1] == CMAKE_LIST else form)
+
+
+def _form(name: str, value: str) -> GpuForm | None:
+    if not GPU_NAME.search(name.upper()):
+        return None
+    return next((form for form, pattern in FORMS if pattern.fullmatch(value)), None)
+
+
+def _modules(names: Iterable[str]) -> dict[str, None]:
+    """The folders below site-packages that a package's own check imports, each once."""
+    tops = (name.partition(".")[0] for name in names)
+    return {top: None for top in tops if re.fullmatch(r"[A-Za-z_]\w*", top)}
+
+
+class PackageRow(msgspec.Struct, frozen=True):
+    """A package that is known: `own` where the workspace's catalog has it, and its cells in the matrix."""
+
+    name: str
+    title: str
+    attr: str
+    needs: list[str]
+    releases: Mapping[str, str]  # by line
+    own: bool
+    cells: int
+
+
+def package_row(package: Package, workspace: Workspace) -> PackageRow:
+    """What a workspace knows of a package."""
+    catalog = workspace.catalog
+    releases = {}
+    for name, line in catalog.lines.items():
+        build = next((one for one in (*line.cuda.values(), line.cpu) if one and one.pin), None)
+        release = catalog.release_of(package, line, build) if build and line.builds(package) else ""
+        if release := line.torch if package.is_torch else release:
+            releases[name] = release
+    cells = sum(cell.variant.package == package for cell in workspace.matrix.cells)
+    own = package.name not in builtin_catalog().packages
+    return PackageRow(package.name, package.title, package.attr, list(package.needs), releases, own, cells)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPackage:
+    """What a person says of a package; the rest is asked of Nix."""
+
+    name: str
+    attr: str = ""  # empty: as its name
+    title: str = ""
+    upstream: SourceRepository | None = None
+    version: str = ""  # empty: the one that each nixpkgs has
+    gpu_list: tuple[GpuList, ...] = ()
+
+    @property
+    def attribute(self) -> str:
+        return self.attr or self.name
+
+
+def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> str:
+    """A table of TOML, its limits after it; without answers one that can be asked about."""
+    catalog = workspace.catalog
+    good = [one for one in probes if not one.error]
+    uses = {name for one in good for name in one.uses}
+    needs = [name for name in catalog.packages if name in uses]
+    asked = list(dict.fromkeys(cell.line for cell in cells_to_ask(workspace)))
+    lines = list(dict.fromkeys(one.cell.line for one in good))
+    if not probes:  # before Nix was asked
+        needs, lines = [catalog.torch.name], asked
+    entry: dict[str, Any] = {"title": new.title or new.name, "attr": new.attribute}
+    if new.upstream:
+        entry["upstream"] = Inline(owner=new.upstream.owner, repo=new.upstream.repo, tag=new.upstream.tag)
+    if needs:
+        entry["needs"] = needs
+    if _needs_cuda(probes):  # without it Nix refuses
+        entry["needs_cuda"] = True
+    if lines != asked:
+        entry["lines"] = lines
+    if ways := new.gpu_list or tuple(dict.fromkeys(way for one in good for way in one.gpu_lists)):
+        told = [Inline(by=way.by, name=way.name, form=way.form) for way in ways]
+        entry["gpu_list"] = told[0] if len(told) == 1 else told
+    entry["modules"] = [*dict.fromkeys(name for one in good for name in one.modules)]
+    if new.version:
+        entry["versions"] = Inline(dict.fromkeys(lines, new.version))
+    pins = ", ".join(sorted({pin_of(workspace, one) for one in good}))
+    cells = some_of(list(dict.fromkeys(one.cell.variant.cell for one in good)), 3)
+    entry["source"] = f"Nix, asked at nixpkgs {pins} for {cells}"
+    entry["unproved"] = "evaluated there, never compiled"
+    if limits := _limits(workspace, probes, lines):
+        entry["limits"] = limits
+    return table_text({new.name: entry})
+
+
+def _needs_cuda(probes: Sequence[PackageProbe]) -> bool:
+    """Whether Nix refuses it wherever there is no CUDA, and not everywhere."""
+    without = [one for one in probes if one.cell.variant.cuda is None]
+    return bool(without) and all(one.error for one in without)
+
+
+def _limits(workspace: Workspace, probes: Sequence[PackageProbe], lines: Sequence[str]) -> dict[str, Any]:
+    """What Nix refuses of the lines that have it, each with Nix's own error."""
+    limits = {}
+    for one in probes:
+        cuda = one.cell.variant.cuda
+        if not one.error or one.cell.line not in lines or (cuda is None and _needs_cuda(probes)):
+            continue
+        platform = workspace.catalog.isas[one.cell.variant.isa].platform
+        limits[f"{one.cell.line}-{cuda or CPU}-{platform.removesuffix('-linux')}"] = {
+            "lines": [one.cell.line],
+            "cuda": f"=={cuda}" if cuda else CPU,
+            "platforms": [platform],
+            "reason": f"Nix: {one.error}",
+        }
+    return limits

@@ -1,0 +1,233 @@
+"""Desired against actual, with the audit as judge of what others wrote: each file kept, created, rewritten,
+replaced or deleted, and why. Carried out phase by phase, each committed, nothing of anybody else touched
+unless told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from torchsmith.auditing.context import Context
+from torchsmith.auditing.finding import Finding, Severity
+from torchsmith.auditing.form import NormalizedText
+from torchsmith.auditing.rule import LARGEST
+from torchsmith.auditing.run import judge_file
+from torchsmith.auditing.suppress import RuleSelection
+from torchsmith.auditing.values import form_of, judge_evaluated
+from torchsmith.catalog import Catalog
+from torchsmith.core.problem import Refused
+from torchsmith.matrix import package_name, try_read
+from torchsmith.nix.embedded import Evaluator, available
+from torchsmith.workspace import git
+from torchsmith.workspace.change import KINDS, Adoption, Change, ChangeKind
+from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile
+from torchsmith.workspace.journal import Commit, GitStep, Writer, writing
+from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.reconcile import Judge, copies, reconcile
+from torchsmith.workspace.run import wanted_of
+from torchsmith.workspace.wanted import WantedRepo
+
+Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
+PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
+REASONS = 3  # of a broken recipe that are told one by one
+OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspacePlan:
+    """All changes of a workspace, in the order in which they are carried out."""
+
+    root: Path
+    catalog: Catalog
+    repos: tuple[WantedRepo, ...]
+    changes: tuple[Change, ...]
+
+    def recipes(self, *kinds: ChangeKind) -> list[Change]:
+        return [one for one in self.changes if one.recipe and (one.kind in kinds or not kinds)]
+
+    @property
+    def pending(self) -> list[Change]:
+        return [one for one in self.changes if one.kind != "keep"]
+
+    @property
+    def afterwards(self) -> int:
+        """How many recipes there are when all is done."""
+        return len(self.recipes("keep", "create", "rewrite", "replace"))
+
+    def phase(self, change: Change) -> Phase:
+        return phase_of(change, self.catalog)
+
+
+def plan_workspace(
+    workspace: Path | None, profile: str | None = None, *, adopt: bool = False, paths: tuple[Path, ...] = ()
+) -> WorkspacePlan:
+    """The plan of a workspace; a Problem where there is none."""
+    opened = open_workspace(workspace, profile)
+    root = opened.home
+    repos = wanted_of(opened)
+    adoption = Adoption.of(adopt, paths, root)
+    with auditor(opened) as judge:
+        changes = reconcile(opened, repos, adopt=adoption, judge=judge)
+    changes.sort(key=lambda one: PHASES.index(phase_of(one, opened.catalog)))
+    return WorkspacePlan(root, opened.catalog, tuple(repos), tuple(changes))
+
+
+def phase_of(change: Change, catalog: Catalog) -> Phase:
+    """When a change is carried out: the deletions first, then recipes by what they are for."""
+    if change.kind == "delete":
+        return "clean up"
+    reading = try_read(package_name(Path(change.path)), catalog)
+    if reading is None or f"/{PKGS}/" not in change.path:
+        return "everything else"
+    if reading.variant.cuda is None:
+        return "CPU only"
+    isa = catalog.isas.get(reading.variant.isa)
+    return "GPU on ARM" if isa is not None and isa.platform == "aarch64-linux" else "GPU on x86"
+
+
+@contextmanager
+def auditor(workspace: Workspace) -> Iterator[Judge]:
+    """The errors of a recipe as audit tells them, the first few of them; empty where there is none."""
+    context = Context(
+        workspace.catalog,
+        RuleSelection().also(workspace.settings.audit),
+        {cell.name: cell.line for cell in workspace.matrix.cells},
+    )
+
+    right: set[NormalizedText] = set()
+
+    def told(findings: Iterable[Finding]) -> list[str]:
+        kept, _ = context.choice.keep([one for one in findings if one.severity is Severity.ERROR])
+        return list(dict.fromkeys(one.message for one in kept))
+
+    def errors(recipe: RecipeFile) -> str:
+        shown = recipe.path.relative_to(workspace.home).as_posix()
+        words = told(judge_file(recipe.path, shown, True, context).findings)
+        if not words and evaluator and recipe.path.stat().st_size <= LARGEST:
+            form = form_of(recipe.path, context)
+            if form not in right:
+                evaluated = judge_evaluated([(shown, recipe.path)], context, evaluator)
+                words = told(one for judged in evaluated for one in judged.findings)
+                right.update([form] if form and not words else ())
+        more = f", and {len(words) - REASONS} more" if len(words) > REASONS else ""
+        return "; ".join(words[:REASONS]) + more
+
+    with Evaluator() if available() else nullcontext() as evaluator:
+        yield errors
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """What was asked for."""
+
+    workspace: Path | None = None
+    profile: str | None = None
+    adopt: bool = False
+    paths: tuple[Path, ...] = ()  # to adopt; none: all but pages
+    dirty: bool = False  # go on although something is not committed
+    per_file: bool = False
+    commit: bool = True
+    wait_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was done, what was left to its owner, and the commits."""
+
+    plan: WorkspacePlan
+    done: tuple[Change, ...]
+    left: tuple[Change, ...]
+    commits: tuple[Commit, ...]
+    recovered: str = ""
+
+
+def apply_plan(request: ApplyRequest) -> Applied:
+    """Make the workspace what its plan says. Run again after a stop, it goes on with what is still to do."""
+    git.require_git()
+    root = open_workspace(request.workspace, request.profile).home
+    with writing(root, "apply", request.wait_seconds) as writer:
+        plan = plan_workspace(request.workspace, request.profile, adopt=request.adopt, paths=request.paths)
+        if not request.dirty:
+            refuse_dirty(plan)
+        chosen = [one for one in plan.pending if one.done]
+        for repo in plan.repos if request.commit and chosen else ():
+            git.require_committer(root / repo.name if (root / repo.name).is_dir() else root)
+        for repo in plan.repos:
+            (root / repo.name).mkdir(exist_ok=True)
+            if not git.is_kept(root / repo.name):
+                git.init(root / repo.name)
+            mine = [one for one in chosen if one.path.startswith(f"{repo.name}/")]
+            extra = list(_uncommitted(plan, repo.name)) if request.commit else []
+            for name, changes in _batches(plan, [*mine, *extra], per_file=request.per_file):
+                _write(writer, repo.name, name, changes, request)
+    left = tuple(one for one in plan.pending if one.left)
+    return Applied(plan, tuple(chosen), left, tuple(writer.commits), writer.recovered)
+
+
+def _write(writer: Writer, repo: str, name: str, changes: Sequence[Change], request: ApplyRequest) -> None:
+    """One batch, with its commit."""
+    paths = [path.removeprefix(f"{repo}/") for change in changes for path in change.files]
+    message = _message(name, changes, per_file=request.per_file)
+    steps = [GitStep(repo=repo, add=paths, commit=paths, message=message)] if request.commit else []
+    writer.write([*copies(writer.root, changes), *changes], steps)
+
+
+def refuse_dirty(plan: WorkspacePlan) -> None:
+    """A Problem where a repository has changes that nobody committed; what is as wanted does not count."""
+    wanted = {file.path: file.text for repo in plan.repos for file in repo.files}
+    for repo in plan.repos:
+        folder = plan.root / repo.name
+        for path in git.uncommitted(folder) if folder.is_dir() and git.is_kept(folder) else ():
+            full = f"{repo.name}/{path}"
+            mine = full in wanted and _read(plan.root / full) == wanted[full]
+            if not mine and (full in wanted or (plan.root / full).exists()):
+                hint = "commit or stash it first, or pass --allow-dirty"
+                raise Refused(f"{full} is not committed", hint=hint)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _uncommitted(plan: WorkspacePlan, repo: str) -> Iterator[Change]:
+    """Files that are as wanted, or gone as wanted, and that no commit holds: each belongs to its phase."""
+    wanted = {file.path: file for one in plan.repos if one.name == repo for file in one.files}
+    for inner, letters in git.uncommitted(plan.root / repo).items():
+        path = f"{repo}/{inner}"
+        file = wanted.get(path)
+        text = _read(plan.root / path)
+        if file is not None and text == file.text:
+            new: ChangeKind = "create" if letters in ("??", "A ", "AM") else "rewrite"
+            yield Change(new, path, "not committed yet", text, text, "ours", recipe=file.is_recipe)
+        elif file is None and not (plan.root / path).exists() and inner.startswith(OURS):
+            yield Change("delete", path, "gone, and not committed yet", owner="ours")
+
+
+def _batches(
+    plan: WorkspacePlan, changes: Sequence[Change], *, per_file: bool
+) -> Iterator[tuple[str, list[Change]]]:
+    """What goes into one commit: a phase, or a file."""
+    if per_file:
+        yield from ((Path(one.path).name, [one]) for one in changes)
+        return
+    ordered = sorted(changes, key=lambda one: PHASES.index(plan.phase(one)))
+    for phase, group in groupby(ordered, key=plan.phase):
+        yield phase, list(group)
+
+
+def _message(name: str, changes: Sequence[Change], *, per_file: bool) -> str:
+    if per_file:
+        return f"{changes[0].kind.capitalize()} {name}\n\n{changes[0].why}\n"
+    counts = {kind: sum(one.kind == kind for one in changes) for kind in KINDS}
+    words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
+    told = [one for one in changes if one.kind != "create"]
+    body = "\n".join(f"- {one.kind} {Path(one.path).name}: {one.why}" for one in told)
+    files = "file" if len(changes) == 1 else "files"
+    return f"{name[0].upper()}{name[1:]}: {words} {files}\n" + (f"\n{body}\n" if body else "")

@@ -1,0 +1,210 @@
+"""Nix files in nobody's naming scheme: overlays, flakes, package functions, modules, shells."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchsmith.auditing.finding import Finding, Severity, fixed
+from torchsmith.auditing.rule import Rule, all_rules, wanted_by
+from torchsmith.auditing.run import AuditReport, AuditRequest, audit
+from torchsmith.auditing.subject import FACTS, Subject
+from torchsmith.core.process import find, run
+from torchsmith.nix.embedded import NoValues, Values
+from torchsmith.recipe.read import PackageSet, Recipe, read_recipe
+from torchsmith.recipe.read.open import Asker
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+HELLO = '{ stdenv }: stdenv.mkDerivation { name = "hello"; }\n'
+
+
+def judged(root: Path, **files: str) -> AuditReport:
+    for name, text in files.items():
+        path = root / f"{name.replace('__', '/').replace('_', '-')}.nix"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return audit(AuditRequest((root,), jobs=1))
+
+
+def told(report: AuditReport) -> list[str]:
+    """The rules that speak, each with its severity, but for notes."""
+    return [f"{one.rule} {one.severity}" for one in report.findings if one.severity is not Severity.NOTE]
+
+
+def only(report: AuditReport, rule: str) -> Finding:
+    (found,) = [one for one in report.findings if one.rule == rule]
+    return found
+
+
+@pytest.mark.parametrize("name", ["default", "pytorch-cuda", "torch.overlay", "0-torch"])
+def test_names_of_files_that_flox_does_not_build_are_nobodys_business(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.nix").write_text("final: prev: { torch = prev.torch; }\n")
+    assert told(audit(AuditRequest((tmp_path,), jobs=1))) == []
+
+
+def test_a_file_is_named_after_its_folder_also_where_that_is_the_one_we_are_in(tmp_path: Path) -> None:
+    (tmp_path / "default.nix").write_text("{ torch }: torch\n")
+    (done := run([PROGRAM, "audit", "."], cwd=tmp_path))
+    assert (done.code, done.stdout.splitlines()[0].split(":")[0]) == (
+        0,
+        "1 Nix file read, 1 concerns torch or CUDA (judged by text)",
+    )
+
+
+def test_a_flox_name_that_begins_with_a_digit_gets_another_one(tmp_path: Path) -> None:
+    finding = only(judged(tmp_path, **{".flox__pkgs__0torch": HELLO}), "TS103")
+    assert "_0torch" in finding.hint
+
+
+PACKAGES = """{ python3Packages, pkgs }: {
+  a = python3Packages.pytorch-metric-learning;
+  b = python3Packages.pytorch-lightning.overridePythonAttrs (old: { doCheck = false; });
+  c = "python3Packages.pytorch is gone";
+  d = python3Packages.PYTORCH;
+}
+"""
+
+
+def test_only_the_attribute_pytorch_is_renamed(tmp_path: Path) -> None:
+    report = judged(tmp_path, packages=PACKAGES.replace("PYTORCH", "pytorch"))
+    finding = only(report, "TS406")
+    assert finding.where.line == 5
+    ((change,), _) = fixed(report.findings)
+    assert change.after == PACKAGES.replace("PYTORCH", "torch")
+
+
+TESTED = """{ torch }: torch.overrideAttrs (old: {
+  patches = (old.patches or [ ]) ++ [ PATCH ];
+  passthru = old.passthru // { tests.gpu = TEST; };
+})
+"""
+
+
+def test_a_missing_file_that_no_build_reads_is_a_warning(tmp_path: Path) -> None:
+    (pkgs := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    file = pkgs / "torch.nix"
+    file.write_text(TESTED.replace("PATCH", "").replace("TEST", "./gone.nix"))
+    assert only(audit(AuditRequest((tmp_path,))), "TS006").severity is Severity.WARNING
+    file.write_text(TESTED.replace("PATCH", "./gone.patch").replace("TEST", "{ }"))
+    assert only(audit(AuditRequest((tmp_path,))), "TS006").severity is Severity.ERROR
+
+
+SOURCE = """{ fetchurl, torch }:
+torch.overrideAttrs { src = fetchurl { url = "https://example.org/x"; hash = "%s"; }; }
+"""
+DIGEST = "RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ"
+
+
+@pytest.mark.parametrize(
+    ("hash", "wrong"),
+    [
+        (f"sha256-{DIGEST}", False),
+        (f"sha256-{DIGEST}=", False),
+        (f"sha256:{DIGEST}=", False),
+        (f"{DIGEST}=", False),
+        (f"sha512-{'A' * 85}B==", False),
+        (f"sha256-{DIGEST[:-1]}", True),
+        ("sha256-" + "A" * 43, True),
+    ],
+)
+def test_hashes_are_read_as_nix_reads_them(hash: str, wrong: bool, tmp_path: Path) -> None:
+    assert ("TS902 error" in told(judged(tmp_path, source=SOURCE % hash))) == wrong
+
+
+def test_what_the_embedded_evaluator_cannot_tell_is_counted(tmp_path: Path) -> None:
+    pytest.importorskip("nixeval")
+    files = {f".flox__pkgs__set{n}": f"{{ a = {n}; }}" for n in range(5)}
+    judged(tmp_path, **files)
+    finding = only(audit(AuditRequest((tmp_path,), values=True, jobs=1)), "TS002")
+    assert (finding.severity, finding.message.split()[0]) == (Severity.NOTE, "5")
+
+
+def test_files_below_are_read_and_counted_by_what_they_concern(tmp_path: Path) -> None:
+    report = judged(tmp_path, a__b__hello=HELLO, a__overlay="final: prev: { torch = prev.torch; }", c=HELLO)
+    assert (report.searched, report.concerned, report.named, report.recipes) == (3, 1, 0, 0)
+    document = json.loads(run([PROGRAM, "audit", ".", "--json"], cwd=tmp_path).stdout)
+    assert [document[name] for name in ("searched", "concerned", "named")] == [3, 1, 0]
+
+
+def test_a_checkout_without_torch_is_fine_and_one_without_nix_is_a_wrong_request(tmp_path: Path) -> None:
+    done = run([PROGRAM, "audit", "."], cwd=tmp_path)
+    assert done.code == 2
+    judged(tmp_path, a__b__hello=HELLO)
+    done = run([PROGRAM, "audit", "."], cwd=tmp_path)
+    assert (done.code, "none concerns torch" in done.stdout) == (0, True)
+
+
+def test_words_in_comments_and_strings_make_no_file_concern_torch(tmp_path: Path) -> None:
+    assert judged(tmp_path, x='# torch and cudaSupport = true;\n{ a = "torch"; }').concerned == 0
+
+
+def test_files_that_git_ignores_are_not_read(tmp_path: Path) -> None:
+    run(["git", "init", "-q", tmp_path])
+    (tmp_path / ".gitignore").write_text("copies/\n")
+    overlay = "final: prev: { torch = prev.torch; }"
+    assert judged(tmp_path, copies__overlay=overlay, overlay=overlay).searched == 1
+
+
+def test_syntax_that_this_reader_does_not_know_is_no_error_of_the_file(tmp_path: Path) -> None:
+    report = judged(tmp_path, piped="{ torch }: [ torch ] |> map (one: one)", broken="{ torch }: = torch")
+    unread = {Path(one.where.file).name: one.severity for one in report.findings if one.rule == "TS001"}
+    certain = find("nix-instantiate") is not None  # Nix has the last word, where there is one
+    wanted = Severity.ERROR if certain else Severity.WARNING
+    assert unread == {"piped.nix": Severity.NOTE, "broken.nix": wanted}
+
+
+def test_align_says_which_repository_has_no_named_recipe(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "overlay.nix").write_text("final: prev: { torch = prev.torch; }")
+    done = run([PROGRAM, "align", "one", "two", "--json"], cwd=tmp_path)
+    message = json.loads(done.stdout)["error"]["message"]
+    assert (done.code, "one, two" in message, "two or more" in message) == (2, True, False)
+
+
+EXAMPLES = [one for one in all_rules() if one.bad and one.over == "expression"]  # others need a pin too
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.id)
+def test_the_bad_example_of_a_rule_is_named_and_the_good_one_is_not(rule: Rule, tmp_path: Path) -> None:
+    path = re.match(r"# (\S+\.nix)\n", rule.bad)
+    file = tmp_path / (path[1] if path else "example.nix")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(rule.bad)
+    assert [line.split()[0] for line in told(audit(AuditRequest((file,))))] == [rule.id]
+    file.write_text(rule.good)
+    assert told(audit(AuditRequest((file,)))) == []
+
+
+def test_every_rule_without_a_name_has_a_page_with_a_bad_and_a_good_example() -> None:
+    nameless = [one for one in all_rules() if one.over == "expression"]
+    assert len(nameless) >= 12
+    assert [one.id for one in nameless if not (one.bad and one.good)] == []
+
+
+def test_rules_ask_for_what_a_recipe_can_tell() -> None:
+    more = {Subject, PackageSet, Values, NoValues}
+    for one in all_rules():
+        if one.over in ("recipe", "expression") or one.depth == "values":
+            assert set(wanted_by(one.check)) <= more | FACTS.keys(), one.id
+
+
+def test_only_files_with_a_word_of_torch_or_cuda_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        (tmp_path / f"hello{number}.nix").write_text(HELLO)
+    (tmp_path / "overlay.nix").write_text("final: prev: { torch = prev.torch; }")
+    parsed: list[str] = []
+
+    def read(path: Path, **more: Asker) -> Recipe:
+        parsed.append(path.name)
+        return read_recipe(path, **more)
+
+    monkeypatch.setattr("torchsmith.auditing.run.read_recipe", read)
+    assert audit(AuditRequest((tmp_path,), jobs=1)).searched == 41
+    assert parsed == ["overlay.nix"]

@@ -1,0 +1,346 @@
+"""The verb: what people and programs get to see, what is silenced, and what is mended."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from torchsmith.auditing import reports
+from torchsmith.auditing.context import Context
+from torchsmith.auditing.finding import Finding, FindingFix, Severity
+from torchsmith.auditing.form import NormalizedText, Normalizer
+from torchsmith.auditing.run import AuditReport, AuditRequest, audit, judge_file
+from torchsmith.auditing.suppress import RuleSelection, choose
+from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog.check import Contradiction
+from torchsmith.core.problem import NotKnown, Where
+from torchsmith.core.process import Finished, run
+from torchsmith.recipe.read import Edit, edited
+from torchsmith.workspace.run import GenerateRequest, generate
+from torchsmith.workspace.settings import AuditSettings
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+BY_HAND = Path(__file__).parent.parent / "plan/by-hand"
+BROKEN = "pytorch-python313-cuda13_0-sm110-armv9.nix"
+CANONICAL = "pytorch-python313-cuda13_0-sm120-avx512.nix"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    folder = tmp_path / "build-pytorch/.flox/pkgs"
+    folder.mkdir(parents=True)
+    for name in (BROKEN, CANONICAL):
+        shutil.copy(BY_HAND / name, folder)
+    return tmp_path / "build-pytorch"
+
+
+def torchsmith(repo: Path, *words: str) -> Finished:
+    return run([PROGRAM, "audit", "build-pytorch", *words], cwd=repo.parent)
+
+
+def test_people_see_the_line_the_words_and_what_to_do(repo: Path) -> None:
+    told = torchsmith(repo)
+    assert told.code == 1
+    assert f"build-pytorch/.flox/pkgs/{BROKEN}:9:53" in told.stdout
+    assert "error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in told.stdout  # its words, here alone
+    assert re.search(r"9:53 error +TS201 ", torchsmith(repo, "--verbose").stdout)
+    assert "archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz" in told.stdout
+    assert told.stdout.rstrip().splitlines()[-1].startswith("2 recipes: ")
+
+
+def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path) -> None:
+    told = run([PROGRAM, "audit", f".flox/pkgs/{CANONICAL}"], cwd=repo)
+    assert told.ok
+    assert [line.split(":")[0] for line in told.stdout.splitlines()] == ["1 recipe"]  # and no finding
+
+
+def test_programs_get_json_and_sarif(repo: Path) -> None:
+    table = json.loads(torchsmith(repo, "--json").stdout)
+    assert table["recipes"] == 2
+    assert table["errors"] == sum(one["severity"] == "error" for one in table["findings"])
+    sarif = json.loads(torchsmith(repo, "--format", "sarif").stdout)
+    (told,) = sarif["runs"]
+    assert sarif["version"] == "2.1.0"
+    for one in told["results"]:
+        assert told["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"]
+        assert one["level"] in ("error", "warning", "note")
+    places = [one["locations"][0]["physicalLocation"] for one in told["results"]]
+    assert all(place["artifactLocation"]["uri"].startswith("build-pytorch/") for place in places)
+
+
+def test_pages_and_github_get_their_own_form(repo: Path) -> None:
+    page = torchsmith(repo, "--format", "markdown").stdout
+    assert "\n| 9 | TS201 | error | " in page
+    commands = torchsmith(repo, "--format", "github").stdout.splitlines()
+    assert any(
+        line.startswith(f"::error file=build-pytorch/.flox/pkgs/{BROKEN},line=9,col=53") for line in commands
+    )
+
+
+def test_github_commands_escape_what_would_end_them() -> None:
+    finding = Finding("TS001", "a, b: c", Severity.ERROR, Where("x,y.nix", 3, 1), "50%\nlost")
+    (line,) = reports.as_github(AuditReport((finding,), 1, 1)).splitlines()
+    assert line == "::error file=x%2Cy.nix,line=3,col=1,title=TS001 a%2C b%3A c::50%25%0Alost"
+
+
+def test_rules_are_chosen_by_id_or_by_its_start(repo: Path) -> None:
+    only = json.loads(torchsmith(repo, "--json", "--select", "TS2").stdout)["findings"]
+    assert {one["rule"][:3] for one in only} == {"TS2"}
+    without = json.loads(torchsmith(repo, "--json", "--ignore", "TS3,TS201").stdout)["findings"]
+    assert not {"TS201", "TS301", "TS306"} & {one["rule"] for one in without}
+    wrong = torchsmith(repo, "--select", "TS99", "--json")
+    assert (wrong.code, json.loads(wrong.stdout)["error"]["code"]) == (2, "not-known")
+
+
+def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
+    file = repo / ".flox/pkgs" / BROKEN
+    file.write_text(file.read_text().replace("    url =", "    # torchsmith: ignore TS201\n    url ="))
+    rules = {one.rule for one in audit(AuditRequest((repo,), jobs=1)).findings}
+    assert "TS201" not in rules
+    assert "TS301" in rules
+    file.write_text("# torchsmith: ignore-file\n" + file.read_text())
+    report = audit(AuditRequest((file,), jobs=1))
+    assert report.findings == ()
+    assert report.silenced > 5
+
+
+def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path) -> None:
+    none = torchsmith(repo, "--baseline", "debts.json", "--json")
+    assert (none.code, json.loads(none.stdout)["error"]["code"]) == (2, "not-found")
+    assert torchsmith(repo, "--baseline", "debts.json", "--write-baseline").ok
+    assert torchsmith(repo, "--baseline", "debts.json").ok
+    file = repo / ".flox/pkgs" / CANONICAL
+    file.write_text(file.read_text().replace('gpuArchSM = "12.0"', 'gpuArchSM = "9.0"'))
+    told = torchsmith(repo, "--baseline", "debts.json")
+    assert told.code == 1
+    assert "TS401" in told.stdout
+    assert "TS201" not in told.stdout
+    (repo.parent / "debts.json").write_text("[]")
+    wrong = torchsmith(repo, "--baseline", "debts.json", "--json")
+    assert (wrong.code, json.loads(wrong.stdout)["error"]["code"]) == (2, "invalid")
+
+
+def test_what_is_mended_or_remembered_is_told_to_programs_too(repo: Path) -> None:
+    remembered = json.loads(torchsmith(repo, "--baseline", "b", "--write-baseline", "--json").stdout)
+    mended = json.loads(torchsmith(repo, "--fix", "--json").stdout)
+    assert len(mended["findings"]) < len(remembered["findings"])
+
+
+def test_safe_fixes_are_shown_before_they_are_made(repo: Path) -> None:
+    file = repo / ".flox/pkgs" / CANONICAL
+    text = file.read_text()
+    wrong = text.replace('gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"').replace(
+        "i9InbxD5Htfon", "XXXXXXXXXXXXX"
+    )
+    file.write_text(wrong)
+    shown = torchsmith(repo, "--diff")
+    assert '-  gpuArchSM = "sm_120";' in shown.stdout
+    assert '+  gpuArchSM = "12.0";' in shown.stdout
+    assert file.read_text() == wrong
+    mended = torchsmith(repo, "--fix")
+    assert "TS402" not in mended.stdout
+    assert "TS201" in mended.stdout  # what has no safe fix stays
+    assert file.read_text() == text
+
+
+def test_edits_that_overlap_are_made_once() -> None:
+    assert edited(b"abcdef", [Edit(1, 3, "X"), Edit(2, 4, "Y"), Edit(1, 3, "X")]) == "aXdef"
+    assert edited("é = 1".encode(), [Edit(5, 6, "2")]) == "é = 2"
+
+
+def test_generated_files_are_mended_by_generating(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(
+        'format = 1\n[[matrix]]\npython = ["3.13"]\ncuda = ["cpu"]\nisa = ["avx2"]\n'
+    )
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    file = tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    file.write_text(file.read_text().replace('pname = "pytorch210-', 'pname = "pytorch-'))
+    wrong = file.read_text()
+    assert "TS010" in run([PROGRAM, "audit", tmp_path, "--fix"]).stdout
+    assert file.read_text() == wrong
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["nowhere"], "not-found"), (["."], "not-found"), ([".", "--write-baseline"], "incomplete")],
+)
+def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], code: str) -> None:
+    told = run([PROGRAM, "audit", *words, "--json"], cwd=tmp_path)
+    error = json.loads(told.stdout)["error"]
+    assert (told.code, error["code"], words[-1] in error["message"]) == (2, code, True)
+
+
+def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "wide"\npackages = ["pytorch"]\n')
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    for index, file in enumerate(sorted((tmp_path / "build-pytorch/.flox/pkgs").glob("*.nix"))):
+        if index % 7 == 0:
+            file.write_text(
+                file.read_text().partition("\n")[2].replace("export CFLAGS", "export USE_MKL=0 CFLAGS")
+            )
+    one, many = (audit(AuditRequest((tmp_path,), jobs=jobs)) for jobs in (1, 2))
+    assert one == many
+    assert len(one.of(Severity.WARNING)) > 20
+
+
+def test_a_choice_is_checked_against_the_rules() -> None:
+    assert choose(["TS4", "TS501"], [], None) == RuleSelection(("TS4", "TS501"))
+    with pytest.raises(NotKnown, match="X"):
+        choose([], ["X"], None)
+
+
+def test_a_fix_is_a_title_and_edits() -> None:
+    finding = Finding(
+        "TS402", "t", Severity.ERROR, Where("f", 1, 1), "m", fix=FindingFix("write 12.0", (Edit(0, 1, "x"),))
+    )
+    assert json.loads(reports.as_json(AuditReport((finding,), 1, 1)))["findings"][0]["fix"] == "write 12.0"
+
+
+def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    files = sorted(tmp_path.glob("*/.flox/pkgs/*.nix"))
+    for file in files[::9]:
+        file.write_text(file.read_text().replace('echo "MAGMA: Enabled"', 'echo "MAGMA: Disabled"'))
+    together = Context(builtin_catalog(), RuleSelection(), {})
+    alike = [judge_file(file, file.stem, True, together) for file in files]
+    alone = [
+        judge_file(file, file.stem, True, Context(builtin_catalog(), RuleSelection(), {})) for file in files
+    ]
+    assert len(together.judged) < len(files) / 3
+    for one, other in zip(alike, alone, strict=True):
+        assert [(a.rule, a.where.line, a.message) for a in one.findings] == [
+            (b.rule, b.where.line, b.message) for b in other.findings
+        ]
+        assert one.facts == other.facts
+
+
+def test_evaluation_takes_the_forms_that_the_text_rules_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\npackages = ["pytorch"]\n')
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    made: list[str] = []
+    of = Normalizer.of
+
+    def counted(self: Normalizer, name: str, text: str, line: str | None) -> NormalizedText | None:
+        form = of(self, name, text, line)
+        made.extend([name] if form else [])
+        return form
+
+    monkeypatch.setattr(Normalizer, "of", counted)
+    audit(AuditRequest((tmp_path,), values=True, jobs=1))
+    assert len(made) == len(set(made)) > 20
+
+
+def test_a_rule_is_explained_offline(repo: Path) -> None:
+    told = run([PROGRAM, "audit", "--explain", "ts401"])
+    assert told.ok
+    assert re.match(r"TS401 .*\n\w+, certain", told.stdout)
+    assert run([PROGRAM, "audit", "--explain", "TS4O1"]).code == 2
+
+
+def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> None:
+    many = [
+        Finding(
+            "TS402",
+            "t",
+            Severity.ERROR,
+            Where(f"{n}.nix", 1, 1),
+            f"is written sm_{n}",
+            fix=FindingFix("", ()),
+        )
+        for n in range(9)
+    ]
+    other = Finding("TS703", "u", Severity.WARNING, Where("1.nix"), "no out")
+    groups = reports.alike([*many, other])
+    assert [(one[0].rule, len(one)) for one in groups] == [("TS402", 9), ("TS703", 1)]
+    rows = reports.by_rule([*many, other])
+    assert [(one.rule, one.findings, one.files, one.fixable) for one in rows] == [
+        ("TS402", 9, 9, 9),
+        ("TS703", 1, 1, 0),
+    ]
+    assert (
+        reports.summary(AuditReport((*many, other), 9, 9))
+        == "9 recipes: 9 errors, 1 warning, 9 fixable with --fix"
+    )
+
+
+def test_the_default_workspace_is_told_on_one_screen_with_its_notes(tmp_path: Path) -> None:
+    assert run([PROGRAM, "init", "."], cwd=tmp_path).ok
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    told = run([PROGRAM, "audit", ".", "--notes", "--no-values"], cwd=tmp_path)
+    assert told.ok
+    assert "notes" in told.stdout.splitlines()[-1]
+    assert len(told.stdout.splitlines()) <= 24
+
+
+def test_junit_has_a_failure_for_each_finding(repo: Path) -> None:
+    root = ElementTree.fromstring(torchsmith(repo, "--format", "junit").stdout)
+    table = json.loads(torchsmith(repo, "--json").stdout)
+    assert len(root.findall(".//failure")) == len(table["findings"])
+
+
+def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path) -> None:
+    before = json.loads(torchsmith(repo, "--json").stdout)["findings"]
+    settings = repo.parent / "torchsmith.toml"
+    settings.write_text('format = 1\n[audit]\nignore = ["TS201"]\nper_path = { "*sm110*" = ["TS3"] }\n')
+    after = json.loads(torchsmith(repo, "--json").stdout)["findings"]
+    assert {"TS201"} <= {one["rule"] for one in before} - {one["rule"] for one in after}
+    assert not [one for one in after if "sm110" in one["file"] and one["rule"].startswith("TS3")]
+    settings.write_text('format = 1\n[audit]\nignore = ["TS999"]\n')
+    assert torchsmith(repo).code == 2
+
+
+# Each setting of [audit]: its text, and what it takes away from and adds to what is said.
+SETTINGS = {
+    "select": ('select = ["TS3"]', {"TS201 error"}, set()),
+    "ignore": ('ignore = ["TS201"]', {"TS201 error"}, set()),
+    "per_path": ('per_path = { "*sm110*" = ["TS20"] }', {"TS201 error"}, set()),
+    "line": ('line = "2.10"', {"TS210 note"}, {"TS604 warning"}),
+    "strict": ("strict = true", {"TS206 note"}, {"TS206 warning"}),
+}
+
+
+@pytest.mark.parametrize("name", AuditSettings.__struct_fields__)
+def test_every_setting_of_the_audit_does_what_it_says(name: str, repo: Path) -> None:
+    file = repo / ".flox/pkgs" / CANONICAL
+    text = file.read_text().partition("\n")[2]
+    unknown = text.replace("6a030d535719c5190187c4cec156f335e95e3211", "1" * 40).replace("2.10.0", "2.13.5")
+    file.write_text(unknown.replace("pytorch210", "pytorch") if name == "line" else text)
+    written, gone, come = SETTINGS[name]
+    choice = repo.parent / "torchsmith.toml"
+    said = []
+    for settings in ("", f"[audit]\n{written}\n"):
+        choice.write_text(f"format = 1\n{settings}")
+        said.append({f"{one.rule} {one.severity}" for one in audit(AuditRequest((repo,), jobs=1)).findings})
+    before, after = said
+    assert gone <= before - after
+    assert come <= after - before
+
+
+def test_a_line_that_contradicts_its_pin_is_a_finding_with_its_place(repo: Path) -> None:
+    (repo.parent / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    facts = repo.parent / "catalog/lines.toml"
+    facts.parent.mkdir()
+    facts.write_text(
+        '["2.10x"]\nprefix = "pytorch210"\ntorch = "2.10.0"\npythons = ["3.13"]\nsource = "us"\n\n'
+        '["2.10x".cuda."12.8"]\npin = "6a030d5"\nfixes = ["cuda-package-set"]\n\n'
+        '["2.10x".cuda."13.1"]\npin = "6a030d5"\n'
+    )
+    found = audit(AuditRequest((repo,))).findings
+    assert [(one.rule, Path(one.where.file), one.where.line) for one in found] == [
+        ("TS005", facts, 8),
+        ("TS005", facts, 12),
+    ]
+    assert "2.9.1" in found[0].message
+    with pytest.raises(Contradiction):  # nobody is told that all is well
+        audit(AuditRequest((repo,), choice=choose((), ("TS005",), None)))
+    with pytest.raises(Contradiction):
+        generate(GenerateRequest(repo.parent))

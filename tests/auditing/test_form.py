@@ -1,0 +1,154 @@
+"""Recipes of many cells are judged once: never with another verdict than each would get alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from torchsmith.auditing import run
+from torchsmith.auditing.context import Context
+from torchsmith.auditing.rule import Defect, Rule, find_rule, rules_of
+from torchsmith.auditing.subject import Subject
+from torchsmith.auditing.suppress import RuleSelection
+from torchsmith.catalog import Gpu, Isa, builtin_catalog
+from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
+from torchsmith.workspace.wanted import wanted_repos
+
+CATALOG = builtin_catalog()
+GPUS = [CATALOG.gpus[sm] for sm in CATALOG.gpus if str(sm) in ("sm75", "sm89", "sm90")]
+ISAS = [CATALOG.isas[name] for name in ("avx2", "avx512", "avx512bf16")]
+SETTINGS = """format = 1
+packages = ["pytorch"]
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["12.8"]
+sm = ["sm75", "sm89", "sm90"]
+isa = ["avx2", "avx512", "avx512bf16"]
+"""
+IN_KEY = {"platforms", "tegra", "cpus", "never_called", "platform", "torch_off"}
+ALIKE = {
+    "unproved",
+    "note",
+    "words",
+    "beyond_flags",
+    "other_flags",
+}  # the cells here may have one value of it
+Seen = list[tuple[str, int, str]]
+
+
+@pytest.fixture(scope="module")
+def right() -> dict[str, str]:
+    """One recipe for each GPU and each instruction set, without a header, as if somebody had typed them."""
+    source = SettingsFile("form", SETTINGS)
+    workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
+    repos = wanted_repos(workspace)
+    texts = {one.cell: one.text for repo in repos for one in repo.files if one.cell}
+    diagonal = [f"-{gpu.name}-{isa.name}" for gpu, isa in zip(GPUS, ISAS, strict=True)]
+    chosen = {name: text.partition("\n")[2] for name, text in texts.items() if name.endswith(tuple(diagonal))}
+    assert len(chosen) == len(diagonal)
+    return chosen
+
+
+def judged(files: Sequence[Path], contexts: Iterator[Context]) -> dict[str, Seen]:
+    return {
+        file.stem: [
+            (one.rule, one.where.line, one.message)
+            for one in run.judge_file(file, file.stem, True, context).findings
+        ]
+        for file, context in zip(files, contexts, strict=False)
+    }
+
+
+def new_contexts() -> Iterator[Context]:
+    while True:
+        yield Context(CATALOG, RuleSelection(), {})
+
+
+def differences(folder: Path, recipes: dict[str, str]) -> list[tuple[str, Seen, Seen]]:
+    """Where a recipe that is judged after others, in either order, gets another verdict than alone."""
+    files = [folder / f"{name}.nix" for name in sorted(recipes)]
+    for file in files:
+        file.write_text(recipes[file.stem])
+    alone = judged(files, new_contexts())
+    found = []
+    for order in (files, files[::-1]):
+        together = judged(order, iter([next(new_contexts())] * len(order)))
+        found += [(name, alone[name], together[name]) for name in alone if together[name] != alone[name]]
+    return found
+
+
+def commented(*words: str) -> list[tuple[str, str]]:
+    return [("let\n", f"# Good for {word}.\nlet\n") for word in words]
+
+
+def of_gpu(gpu: Gpu) -> list[tuple[str, str]]:
+    number, capability = gpu.sm.number, gpu.sm.capability
+    return [
+        *commented(gpu.name, gpu.title, gpu.generation, *gpu.parts[:3], *gpu.also_called[:2], *gpu.vgpus[:1]),
+        *commented(f"driver {gpu.min_driver} or newer", f"capability {capability}"),
+        ("let\n", f'let\n  gpuArchNum = "{number}";\n'),
+        ("gpuTargets = [ gpuArchSM ]", f'gpuTargets = [ "{capability}" ]'),
+        ("export CFLAGS", f"export TORCH_CUDA_ARCH_LIST={capability}\n        export CFLAGS"),
+        ("export CFLAGS", f"export TORCH_CUDA_ARCH_LIST='{capability}+PTX'\n        export CFLAGS"),
+    ]
+
+
+def of_isa(isa: Isa) -> list[tuple[str, str]]:
+    flags = " ".join(isa.flags)
+    return [
+        *commented(isa.name, isa.title, *isa.words[:2], *isa.first_cpus[:2], *sorted(isa.features)[:3]),
+        *commented(f"first in {', '.join(isa.first_cpus)}"),
+        ('export CXXFLAGS="${toString cpuFlags} ', f'export CXXFLAGS="{flags} '),
+        (
+            "cpuFlags = [",
+            f"otherFlags = [ {' '.join(map(repr, isa.flags))} ];\n  cpuFlags = [".replace("'", '"'),
+        ),
+    ]
+
+
+ANYWHERE = [
+    ("let\n", "let\n"),
+    ("export CFLAGS", "export USE_CUDNN=0\n        export CFLAGS"),
+    *(("6a030d535719c5190187c4cec156f335e95e3211", pin.rev) for pin in CATALOG.pins.values()),
+]
+EDITS = [
+    *ANYWHERE,
+    *(edit for gpu in GPUS for edit in of_gpu(gpu)),
+    *(edit for isa in ISAS for edit in of_isa(isa)),
+]
+
+
+def test_what_is_right_in_one_cell_is_not_taken_as_right_in_the_next(
+    tmp_path: Path, right: dict[str, str]
+) -> None:
+    for old, new in EDITS:
+        assert all(old in text for text in right.values()), old
+        edited = {name: text.replace(old, new, 1) for name, text in right.items()}
+        assert not differences(tmp_path, edited), new
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [(kind, one.name) for kind in (Gpu, Isa) for one in msgspec.structs.fields(kind)],
+)
+def test_a_rule_that_reads_what_the_forms_leave_out_would_be_noticed(
+    tmp_path: Path, right: dict[str, str], monkeypatch: pytest.MonkeyPatch, kind: type, field: str
+) -> None:
+    """A made-up rule that complains of every value of a field but one."""
+    entries: Sequence[Gpu | Isa] = GPUS if kind is Gpu else ISAS
+    values = [getattr(one, field) for one in entries]
+
+    def check(subject: Subject) -> Iterator[Defect]:
+        if getattr(subject.gpu if kind is Gpu else subject.isa, field) != values[0]:
+            yield Defect("reads a field that forms leave out")
+
+    extra = Rule("TS999", "made up", find_rule("TS401").severity, "text", "recipe", "gpu", check)
+    more = lambda *args: (*rules_of(*args), *([extra] * (args[1] == "recipe")))  # noqa: E731
+    monkeypatch.setattr("torchsmith.auditing.context.rules_of", more)
+    differ = any(value != values[0] for value in values)
+    assert bool(differences(tmp_path, right)) == (differ and field not in IN_KEY)
+    assert differ or field in IN_KEY | ALIKE

@@ -1,0 +1,170 @@
+"""Recipes in the manners of other hands: each gets the findings that it deserves, and silence otherwise."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from torchsmith.auditing.finding import Severity, Sure
+from torchsmith.auditing.rule import all_rules
+from torchsmith.auditing.run import AuditReport, AuditRequest, audit
+from torchsmith.auditing.suppress import RuleSelection
+from torchsmith.core.process import run
+
+MANNERS = sorted(path for path in (Path(__file__).parent / "other-hands").iterdir() if path.is_dir())
+
+
+BY_NAME = {path.name: path for path in MANNERS}
+PLAIN = next(BY_NAME["pinned-beside-an-unused-argument"].glob("*.nix"))
+# What is changed in a plain recipe, and what that deserves.
+CHANGED: Mapping[str, tuple[dict[str, str], set[str]]] = {
+    "false claims": (
+        {
+            "the H100 (SM90), AVX-512": "Hopper (SM90: H100, L40S), CUDA 12.8",
+            "(SM90, Hopper) with AVX-512": "(SM89) with AVX2",
+        },
+        {"TS601", "TS602", "TS603", "TS605"},
+    ),
+    "words about other builds": (
+        {'with AVX-512";': 'with AVX-512. For small batches use avx512vnni, for BF16 another.";'},
+        set(),
+    ),
+    "no MAGMA on purpose": ({"export CFLAGS": "export USE_MAGMA=0\n      export CFLAGS"}, {"TS305"}),
+    "the default of its major": ({"cudaPackages_12_9": "cudaPackages_12"}, {"TS304"}),  # 12.8 at that pin
+    "a default that nothing binds": (
+        {"{ pkgs ? import <nixpkgs> {} }": "{ cudaSet ? cudaPackages }"},
+        {"TS805"},
+    ),
+    "a file of one machine": ({"= [ gpuArchSM ]": "= import /home/me/gpus.nix"}, {"TS006"}),
+    "a file beside the repository": ({"= [ gpuArchSM ]": "= [ (import ../../../gpus.nix) ]"}, {"TS006"}),
+    "a file that is not there": ({"= [ gpuArchSM ]": "= [ (import ./gpus.nix) ]"}, {"TS006"}),
+    "a file that may be missing": (
+        {"= [ gpuArchSM ]": "= if builtins.pathExists ./gpus.nix then import ./gpus.nix else [ gpuArchSM ]"},
+        set(),
+    ),
+}
+
+
+def judged(folder: Path, **more: object) -> AuditReport:
+    return audit(AuditRequest((folder,), jobs=1, **more))  # type: ignore[arg-type]
+
+
+def spoken(report: AuditReport, folder: Path) -> set[str]:
+    found = [one for one in report.findings if one.severity is not Severity.NOTE]
+    return {f"{one.rule} {one.where.file.removeprefix(f'{folder}/')}" for one in found}
+
+
+@pytest.mark.parametrize("folder", MANNERS, ids=lambda path: path.name)
+def test_a_manner_gets_what_it_deserves(folder: Path) -> None:
+    expected = folder / "expected"
+    wanted = set(expected.read_text().splitlines()) if expected.exists() else set()
+    assert spoken(judged(folder), folder) == wanted
+
+
+@pytest.mark.parametrize("folder", MANNERS, ids=lambda path: path.name)
+def test_fixes_touch_only_what_is_wrong(folder: Path) -> None:
+    wrong = {line.split()[1] for line in _lines(folder / "expected")}
+    fixed = {one.where.file.removeprefix(f"{folder}/") for one in judged(folder).findings if one.fix}
+    assert fixed <= wrong
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_a_release_that_nothing_tells_is_said_once_and_can_be_told() -> None:
+    folder = BY_NAME["pin-that-nobody-knows"]
+    told = [one for one in judged(folder).findings if one.rule == "TS210"]
+    assert [one.severity for one in told] == [Severity.NOTE]
+    known = judged(folder, choice=RuleSelection(line="2.9"))
+    assert "TS210" not in {one.rule for one in known.findings}
+
+
+def test_only_what_is_certain_is_an_error() -> None:
+    assert [
+        one.id for one in all_rules() if one.sure is not Sure.CERTAIN and one.worst is Severity.ERROR
+    ] == []
+    for folder in MANNERS:
+        for one in judged(folder).findings:
+            assert one.severity is not Severity.ERROR or one.sure is Sure.CERTAIN
+            assert one.fix is None or one.sure is Sure.CERTAIN
+
+
+def test_a_megabyte_of_comments_is_said_and_not_judged(tmp_path: Path) -> None:
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    (folder / PLAIN.name).write_text("# for the H100 (SM90), not AVX2\n" * 40_000 + PLAIN.read_text())
+    assert [one.rule for one in judged(tmp_path).findings if one.severity is not Severity.NOTE] == ["TS004"]
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_one_change_of_a_plain_recipe_is_told_and_nothing_else(change: str, tmp_path: Path) -> None:
+    edits, wanted = CHANGED[change]
+    text = PLAIN.read_text()
+    for old, new in edits.items():
+        assert old in text
+        text = text.replace(old, new)
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    (folder / PLAIN.name).write_text(text)
+    assert {line.split()[0] for line in spoken(judged(tmp_path), tmp_path)} == wanted
+
+
+def test_files_that_git_does_not_know_are_told_where_recipes_that_it_knows_read_them(tmp_path: Path) -> None:
+    shutil.copytree(BY_NAME["parametric"], tmp_path / ".flox/pkgs")
+    (tmp_path / ".gitignore").write_text("lib/\n")
+    run(["git", "init", "-q", tmp_path])
+    assert "TS007" not in {one.rule for one in judged(tmp_path).findings}  # nothing is committed yet
+    run(["git", "-C", tmp_path, "add", "."])
+    told = {
+        Path(one.where.file).name: one.message for one in judged(tmp_path).findings if one.rule == "TS007"
+    }
+    assert set(told) == {"mk.nix", "cpus.nix", "gpus.nix"}
+    assert "5 recipes" in told["mk.nix"]
+    run(["git", "-C", tmp_path, "add", "-f", "."])
+    assert "TS007" not in {one.rule for one in judged(tmp_path).findings}
+    shutil.rmtree(tmp_path / ".flox/pkgs/lib")
+    missing = [one for one in judged(tmp_path).findings if one.rule == "TS006"]
+    assert ["./lib/mk.nix" in one.message for one in missing] == [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("| SM90 | Hopper | H100, L40S |", {"TS963"}),
+        ("SM90+ (H100) or SM120+ (RTX 5090) is required for this.", set()),
+        ("The fat one runs on any GPU from T4 to RTX 5090. Pascal (SM61) is left out.", set()),
+        ("All 7 variants are built from source", {"TS961"}),
+        ("**From wheels (7 packages)**", set()),
+        ("In practice: 7 recipes × 3 Pythons = **21 total builds**", set()),
+        ("| `pytorch-python313-cuda12_9-sm90-avx2` | AVX2 |", {"TS962"}),
+        ("| `pytorch-python313-cuda12_9-sm90-avx2` | AVX2 | to create |", set()),
+    ],
+)
+def test_a_page_is_told_what_it_says_of_the_recipes_and_nothing_else(
+    line: str, wanted: set[str], tmp_path: Path
+) -> None:
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    shutil.copy(PLAIN, folder)
+    (tmp_path / "README.md").write_text(f"# Ours\n\n{line}\n")
+    assert {one.split()[0] for one in spoken(judged(tmp_path), tmp_path)} == wanted
+    (folder / PLAIN.name).rename(folder / "something.nix")  # packages of another kind are not ours to count
+    assert "TS961" not in {one.rule for one in judged(tmp_path).findings}
+
+
+WHOLE_SET = """let pkgs = import (builtins.fetchTarball {
+  url = "https://github.com/NixOS/nixpkgs/archive/1111111111111111111111111111111111111111.tar.gz";
+}) {
+  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "10.0" ]; };
+  overlays = [ (final: prev: { cudaPackages = final.cudaPackages_12_9; }) ];
+};
+in pkgs.python312Packages.vllm.overrideAttrs (old: { pname = "vllm"; })
+"""
+
+
+@pytest.mark.parametrize("end", ["arm64", "", "avx2-tuned"])
+def test_a_package_set_for_one_gpu_needs_no_torch_of_its_own(end: str, tmp_path: Path) -> None:
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    (folder / f"vllm-python312-cuda12_9-sm100-{end}.nix".replace("-.", ".")).write_text(WHOLE_SET)
+    assert spoken(judged(tmp_path), tmp_path) == set()

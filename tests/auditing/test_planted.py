@@ -1,0 +1,193 @@
+"""Two dozen mistakes that people make, planted in four styles: most are named, and right files are quiet."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchsmith.auditing.finding import Severity
+from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.core.process import run
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+
+FILES = {
+    "overlay.nix": """final: prev: {
+  cudaPackages = final.cudaPackages_12_8;
+  pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [
+    (pyFinal: pyPrev: {
+      torch = (pyPrev.torch.override {
+        cudaSupport = true;
+        gpuTargets = [ "9.0" ]; # H100
+      }).overrideAttrs (old: {
+        buildInputs = old.buildInputs ++ [ final.cudaPackages.cudnn ];
+        passthru = old.passthru // { tuned = true; };
+      });
+      torchvision = pyPrev.torchvision.override { torch = pyFinal.torch; };
+      vllm = pyPrev.vllm.overridePythonAttrs (old: {
+        src = final.fetchFromGitHub {
+          owner = "vllm-project";
+          repo = "vllm";
+          tag = "v0.11.0";
+          hash = "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=";
+        };
+      });
+    })
+  ];
+}
+""",
+    "flake.nix": """{
+  inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-unstable";
+  inputs.stable.url = "github:NixOS/nixpkgs/nixos-25.11";
+  outputs = { self, nixpkgs, stable }:
+    let
+      pkgs = import nixpkgs {
+        system = "x86_64-linux";
+        config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "8.9" ]; };
+        overlays = [
+          (final: prev: {
+            torch-tuned = prev.python3Packages.torch.overrideAttrs (old: {
+              NIX_CFLAGS_COMPILE = "-mavx2 -mfma";
+            });
+          })
+        ];
+      };
+      old = import stable { system = "x86_64-linux"; config.allowUnfree = true; };
+      vision = pkgs.python3Packages.torchvision.override { torch = pkgs.python3Packages.torch; };
+    in
+    {
+      packages.x86_64-linux = { inherit vision; tool = old.hello; };
+      devShells.x86_64-linux.default = pkgs.mkShell {
+        packages = [ pkgs.cudaPackages.cudatoolkit ] ++ [
+          (pkgs.python3.withPackages (ps: [ ps.torch ps.torchvision ]))
+        ];
+      };
+    };
+}
+""",
+    "pkgs/torchaudio/default.nix": """{ lib, buildPythonPackage, fetchFromGitHub, cmake
+, torch, cudaPackages }:
+let
+  torchWithCuda = torch.override { cudaSupport = true; };
+in
+buildPythonPackage rec {
+  pname = "torchaudio";
+  version = "2.9.1";
+  src = fetchFromGitHub {
+    owner = "pytorch";
+    repo = "audio";
+    tag = "v${version}";
+    hash = "sha256-b1sjHVFXdNFDbdtXWSM2KisSRE/8IbzJI4rvzYQ4UMg=";
+  };
+  nativeBuildInputs = [ cmake cudaPackages.cuda_nvcc ];
+  dependencies = [ torchWithCuda ];
+  cmakeFlags = [ "-DCMAKE_CUDA_ARCHITECTURES=86;89" ];
+  TORCH_CUDA_ARCH_LIST = "8.6;8.9";
+  meta.platforms = lib.platforms.linux;
+}
+""",
+    "hosts/desk.nix": """{ config, lib, pkgs, ... }:
+{
+  nixpkgs.hostPlatform = "x86_64-linux";
+  nixpkgs.config = {
+    allowUnfree = true;
+    cudaSupport = true;
+    # RTX 3090
+    cudaCapabilities = [ "8.6" ];
+  };
+  nixpkgs.overlays = [
+    (final: prev: {
+      python3 = prev.python3.override {
+        packageOverrides = pyFinal: pyPrev: {
+          torch = pyPrev.torch.override { cudaSupport = true; };
+        };
+      };
+    })
+  ];
+  hardware.nvidia.package = config.boot.kernelPackages.nvidiaPackages.stable;
+  environment.systemPackages = [ (pkgs.python3.withPackages (ps: [ ps.torch ])) pkgs.python3Packages.torch ];
+}
+""",
+}
+OVERLAY, FLAKE, FUNCTION, MODULE = FILES
+# The file, what is changed, into what, and the rule that names it; none where nothing here can tell.
+PLANTED = [
+    (OVERLAY, '"9.0"', '"sm_90"', "TS420"),
+    (OVERLAY, '[ "9.0" ]; # H100', '[ "12.1" ];', "TS414"),
+    (OVERLAY, "# H100", "# L40S", "TS415"),
+    (OVERLAY, "passthru = old.passthru // { tuned = true; }", "passthru = { tuned = true; }", "TS810"),
+    (OVERLAY, "old.buildInputs ++ ", "", "TS810"),
+    (OVERLAY, "torch = pyFinal.torch", "torch = pyPrev.torch", "TS707"),
+    (FLAKE, '[ "8.9" ]', '[ "8.7" ]', "TS416"),
+    (FLAKE, "cudaCapabilities", "cudaCapability", "TS811"),
+    (FLAKE, "cudaSupport = true; ", "", "TS417"),
+    (FLAKE, "{ torch = pkgs.python3", "{ torch = old.python3", "TS213"),
+    (FLAKE, "ps.torch ps", "ps.torch-bin ps", "TS708"),
+    (FLAKE, "-mavx2 -mfma", "-march=armv9-a", "TS507"),
+    (FUNCTION, '"8.6;8.9"', '"86;89"', "TS420"),
+    (FUNCTION, "ARCHITECTURES=86;89", "ARCHITECTURES=8.6;8.9", "TS420"),
+    (FUNCTION, 'pname = "torchaudio"', 'pname = "torchvision"', "TS110"),
+    (FUNCTION, 'hash = "sha256-b1sjHVFXdNFDbdtXWSM2KisSRE/8IbzJI4rvzYQ4UMg=";', "", "TS904"),
+    (FUNCTION, "{ cudaSupport = true; }", "{ cudaSupport = true; cudnnSupport = true; }", "TS412"),
+    (FUNCTION, "[ torchWithCuda ]", "[ torchWithGpu ]", "TS805"),
+    (MODULE, '[ "8.6" ]', '"8.6"', "TS420"),
+    (MODULE, '"8.6"', '"8.5"', "TS413"),
+    (MODULE, '"8.6"', '"8.9"', "TS415"),
+    (MODULE, "cudaSupport = true;\n    #", "cudaSupport = true;\n    rocmSupport = true;\n    #", "TS418"),
+    (MODULE, "{ cudaSupport = true; }", "{ cudaPackages = final.cudaPackages_12_6; }", "TS310"),
+    (MODULE, '"8.6"', '"8.6" "8.7"', "TS416"),
+    (MODULE, "pkgs.python3Packages.torch ]", "pkgs.python3Packages.pytorch ]", "TS406"),
+    (MODULE, "nvidiaPackages.stable", "nvidiaPackages.legacy_390", None),  # which has no CUDA 12
+]  # fmt: skip
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "flake.lock").write_text('{"nodes": {"root": {}}, "root": "root", "version": 7}')
+    return tmp_path
+
+
+def spoken(root: Path) -> set[tuple[str, str]]:
+    found = audit(AuditRequest((root,), jobs=1)).findings
+    return {
+        (one.rule, one.where.file.removeprefix(f"{root}/"))
+        for one in found
+        if one.severity is not Severity.NOTE
+    }
+
+
+def test_right_files_of_every_style_are_quiet(checkout: Path) -> None:
+    assert spoken(checkout) == set()
+
+
+@pytest.mark.parametrize("mistake", PLANTED, ids=lambda mistake: f"{mistake[0]}-{mistake[3]}")
+def test_a_planted_mistake_is_named_and_nothing_else(
+    mistake: tuple[str, str, str, str | None], checkout: Path
+) -> None:
+    name, old, new, rule = mistake
+    assert old in FILES[name]
+    (checkout / name).write_text(FILES[name].replace(old, new))
+    assert spoken(checkout) == ({(rule, name)} if rule else set())
+
+
+def test_a_hook_that_is_handed_files_passes_and_sarif_has_the_line(checkout: Path) -> None:
+    (checkout / "hello.nix").write_text("{ hello }: hello")
+    hook = [PROGRAM, "audit", *FILES, "hello.nix"]
+    assert run(hook, cwd=checkout).ok
+    text = FILES[MODULE].replace('"8.6"', '"sm_86"')
+    (checkout / MODULE).write_text(text)
+    done = run([*hook, "--format", "sarif"], cwd=checkout)
+    (result,) = json.loads(done.stdout)["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (done.code, place["artifactLocation"]["uri"]) == (1, MODULE)
+    assert "sm_86" in text.splitlines()[place["region"]["startLine"] - 1]
+
+
+def test_most_of_the_planted_mistakes_are_named() -> None:
+    assert sum(rule is not None for *_, rule in PLANTED) >= 20

@@ -1,0 +1,442 @@
+"""Each rule speaks where it should, and is silent on a right recipe."""
+
+from __future__ import annotations
+
+import re
+from functools import partialmethod
+from pathlib import Path
+
+import pytest
+
+from tests.recipe.conftest import MINI
+from tools.mutations.harness import findings_of, right_recipes, run
+from tools.mutations.realistic import realistic
+from torchsmith.auditing.finding import Finding
+from torchsmith.auditing.rule import all_rules
+from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.catalog import builtin_catalog
+from torchsmith.nix.embedded import Evaluator
+from torchsmith.workspace.run import GenerateRequest, generate
+
+NAME = "pytorch-python313-cuda13_0-sm120-avx512"
+TOML = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0", "cpu"]
+sm = ["sm120"]
+isa = ["avx512"]
+"""
+RIGHT = {one.name: one.text for one in right_recipes()}
+CONFIG = re.compile(r"\n +cuda(?:Capabilities|ForwardCompat) = .*# .*")
+# The same with a package set for all GPUs, in which torch itself has to name its own.
+BY_CACHE = {name: CONFIG.sub("", text) for name, text in RIGHT.items()}
+AUDIO = "torchaudio-python313-cuda13_0-sm120-avx512"
+VISION = "torchvision-python313-cuda13_0-sm120-avx512"
+CPU = "pytorch-python313-cpu-avx512bf16"
+FLOX = "pytorch-python311-cuda12_8-sm80-avx2"
+
+# What is changed in a right recipe so that a rule speaks: rule, recipe, from, to.
+CHANGES = [
+    (
+        "TS105",
+        NAME,
+        'pname = "pytorch210-python313-cuda13_0-sm120',
+        'pname = "pytorch210-python313-cuda13_0-sm90',
+    ),
+    ("TS106", NAME, 'pname = "pytorch210-python313-cuda13_0-sm120-avx512";', ""),
+    (
+        "TS108",
+        NAME,
+        'variant = "pytorch-python313-cuda13_0-sm120',
+        'variant = "pytorch-python313-cuda13_0-sm90',
+    ),
+    ("TS201", NAME, "6a030d535719c5190187c4cec156f335e95e3211", "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"),
+    ("TS205", NAME, "archive/6a030d535719c5190187c4cec156f335e95e3211", "archive/master"),
+    ("TS206", NAME, 'system = "x86_64-linux"', 'system = "aarch64-linux"'),
+    ("TS207", NAME, "pkgs.python3Packages.torch", "pkgs.python312Packages.torch"),
+    ("TS208", NAME, "allowUnfree = true;", ""),
+    ("TS209", NAME, "cudaSupport = true;\n      cudaCap", "cudaCap"),
+    ("TS301", NAME, "(final: prev: { cudaPackages = final.cudaPackages_13_0; })", ""),
+    ("TS303", NAME, "overlays = [", "overlays = [ (final: prev: { magma = prev.magma; })"),
+    ("TS304", NAME, "final.cudaPackages_13_0;", "final.cudaPackages_12_8;"),
+    ("TS305", NAME, "export CFLAGS", "export USE_MAGMA=0\n        export CFLAGS"),
+    ("TS306", NAME, "broken = false;", ""),
+    ("TS308", NAME, "patches = [ ];", ""),
+    ("TS401", NAME, 'gpuArchSM = "12.0"', 'gpuArchSM = "9.0"'),
+    ("TS402", NAME, 'gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"'),
+    ("TS405", NAME, "gpuTargets = [ gpuArchSM ];", ""),
+    ("TS406", NAME, "python3Packages.torch.override", "python3Packages.pytorch.override"),
+    ("TS407", NAME, "cudaSupport = true;\n      gpuTargets", "cudaSupport = false;\n      gpuTargets"),
+    ("TS408", CPU, "cudaSupport = false;", 'cudaSupport = false; gpuTargets = [ "9.0" ];'),
+    ("TS409", VISION, "cudaCapabilities = [ gpuArchSM ];", ""),
+    ("TS410", "pytorch-python313-cuda13_0-sm110-armv9", 'cudaCapabilities = [ "11.0" ];', ""),
+    ("TS411", FLOX, "cudaPackages = cudaPackages_12_8;\n    gpuTargets", "gpuTargets"),
+    ("TS412", NAME, "cudaSupport = true;\n      gpu", "cudaSupport = true; cudnnSupport = false;\n      gpu"),
+    ("TS501", NAME, '"-mfma"', '"-mfma" "-mavx512fp16"'),
+    ("TS501", "pytorch-python313-cuda13_0-sm120-avx", '"-mavx"', ""),
+    ("TS502", NAME, 'export CXXFLAGS="${toString cpuFlags} ', 'export CXXFLAGS="'),
+    ("TS503", NAME, "${toString cpuFlags}", "-march=native"),
+    ("TS504", "pytorch-python313-cuda13_0-sm120-avx", "export USE_FBGEMM=0", ""),
+    ("TS505", NAME, 'platforms = [ "x86_64-linux" ]', 'platforms = [ "aarch64-linux" ]'),
+    ("TS506", NAME, "export CFLAGS", "export USE_CUDNN=0\n        export CFLAGS"),
+    ("TS601", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, SM90."),
+    ("TS601", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, or other SM90 GPUs."),
+    ("TS908", NAME, 'owner = "pytorch";', ""),
+    ("TS908", NAME, 'rev = "v${version}";', ""),
+    ("TS602", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX2 CPUs, CUDA 13.0."),
+    ("TS603", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, CUDA 12.8."),
+    ("TS604", NAME, "# PyTorch 2.10.0, Python 3.13", "# PyTorch 2.9.1, Python 3.13"),
+    ("TS605", NAME, "RTX 50 series, RTX PRO Blackwell;", "RTX 5090 and L40S;"),
+    ("TS606", NAME, "driver of version 580", "driver of version 525"),
+    ("TS607", NAME, 'description = "PyTorch', 'description = "TorchVision for PyTorch'),
+    ("TS608", NAME, "let\n", "let\n  # nixpkgs fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3\n"),
+    ("TS609", NAME, 'description = "PyTorch 2.10.0', 'about = "PyTorch 2.10.0'),
+    ("TS701", VISION, 'version = "0.25.0"', 'version = "0.24.0"'),
+    ("TS702", VISION, "torch = customPytorch;\n}).", "})."),
+    ("TS703", VISION, "++ [ customPytorch.out ];\n\n  preConf", ";\n\n  preConf"),
+    ("TS704", VISION, 'pname = "pytorch210-', 'pname = "torch210-'),
+    ("TS706", VISION, 'version = "0.25.0";', ""),
+    ("TS803", NAME, "PYTORCH_BUILD_VERSION=${oldAttrs.version}", "PYTORCH_BUILD_VERSION=2.9.1"),
+    ("TS804", NAME, 'cudaMajorMinorVersion == "13.0"', 'cudaMajorMinorVersion == "12.8"'),
+    ("TS805", NAME, "gpuTargets = [ gpuArchSM ]", "gpuTargets = [ gpuArch ]"),
+    ("TS806", AUDIO, "ffmpeg_6-full = ffmpegForCuda13;", ""),
+    ("TS807", NAME, "python3Packages.torch.override {", "python3Packages.buildPythonPackage {"),
+    ("TS808", NAME, "python3Packages.torch.override", "python3Packages.numpy.override"),
+    ("TS901", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=", ""),
+    ("TS902", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=", "sha256-short"),
+    ("TS903", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi", "sha256-iZLHBCneMtZKRgTEuW1K7+JpiRK"),
+    ("TS904", NAME, 'hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";', ""),
+    ("TS905", NAME, 'rev = "v${version}"', 'rev = "v2.9.0"'),
+    ("TS906", NAME, "fetchSubmodules = true;", ""),
+    ("TS907", NAME, "icl-utk-edu/magma/commit/", "somebody/magma/commit/"),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "old", "new"), CHANGES, ids=[f"{one[0]}-{i}" for i, one in enumerate(CHANGES)]
+)
+def test_a_rule_speaks_of_its_mistake_and_of_nothing_right(rule: str, name: str, old: str, new: str) -> None:
+    text = (BY_CACHE if rule in ("TS405", "TS409") else RIGHT)[name]
+    assert old in text, "the recipe no longer has what this test changes"
+    before = [
+        one.message for one in findings_of(name, text) if one.rule == rule and one.severity.value != "note"
+    ]
+    assert before == []
+    assert rule in {one.rule for one in findings_of(name, text.replace(old, new))}
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        ("TS101", NAME.replace("python", "py")),
+        ("TS102", f"{NAME}-magma"),
+        ("TS103", NAME.replace("13_0", "13.0")),
+        ("TS403", NAME.replace("sm120", "sm61")),
+        ("TS404", NAME.replace("sm120", "sm121")),
+    ],
+)
+def test_a_rule_speaks_of_a_name(rule: str, name: str) -> None:
+    assert rule in {one.rule for one in findings_of(name, RIGHT[NAME])}
+    assert rule not in {one.rule for one in findings_of(NAME, RIGHT[NAME])}
+
+
+CATALOG_STYLE = """{{ python3Packages, lib, cudaPackages }}:
+let
+  gpuArch = "{arch}"; # {about}
+  cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ];
+in python3Packages.{attr}.overrideAttrs (oldAttrs: {{
+  pname = "pytorch-python313-{cuda}-sm90-avx2";
+  preConfigure = ''
+    export TORCH_CUDA_ARCH_LIST="${{gpuArch}}"
+    export CXXFLAGS="$CXXFLAGS ${{lib.concatStringsSep " " cpuFlags}}"
+    export CFLAGS="$CFLAGS ${{lib.concatStringsSep " " cpuFlags}}"
+  '';
+  meta = oldAttrs.meta // {{ description = "PyTorch for {about}"; platforms = [ "x86_64-linux" ]; }};
+}})
+"""
+
+
+def test_recipes_that_take_their_packages_from_flox_are_judged_in_their_own_style() -> None:
+    wrong = CATALOG_STYLE.format(arch="sm_90", about="H100, L40S", attr="pytorch", cuda="cuda12_9")
+    rules = {one.rule for one in findings_of("pytorch-python313-cuda12_9-sm90-avx2", wrong)}
+    assert {"TS402", "TS406", "TS605", "TS407", "TS309"} <= rules
+    assert not {"TS201", "TS205", "TS301", "TS306", "TS405"} & rules
+    right = CATALOG_STYLE.format(arch="9.0", about="H100", attr="torch", cuda="cuda12_8")
+    told = findings_of("pytorch-python313-cuda12_8-sm90-avx2", right)
+    assert {one.rule for one in told if one.severity.value != "note"} == {"TS407"}
+
+
+BY_HAND = """{{ pkgs ? import <nixpkgs> {{ }} }}:
+let
+  pinned = import (builtins.fetchTarball {{
+    url = "https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz";
+  }}) {{ config = {{ allowUnfree = true; cudaSupport = true; }}; }};
+  cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ];
+in (pinned.python3Packages.torch.override {{
+  cudaSupport = true;
+  gpuTargets = [ "{sm}" ];
+}}).overrideAttrs (old: {{
+  pname = "torch-for-us";
+  preConfigure = ''
+    export CXXFLAGS="${{toString cpuFlags}}" CFLAGS="${{toString cpuFlags}}"{more}
+  '';
+  meta = old.meta // {{ platforms = [ "x86_64-linux" ]; }};
+}})
+"""
+
+
+def test_a_release_that_only_a_few_are_left_at_is_noticed(tmp_path: Path) -> None:
+    pins = {pin.torch: pin.rev for pin in builtin_catalog().pins.values()}
+    (pkgs := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    for sm in ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1", "8.7"):
+        rev = pins["2.8.0"] if sm == "8.9" else pins["2.9.1"]
+        name = f"pytorch-python313-cuda12_9-sm{sm.replace('.', '')}-avx2.nix"
+        (pkgs / name).write_text(BY_HAND.format(rev=rev, sm=sm, more=""))
+    left = found(tmp_path)["TS211"]
+    assert [Path(one.where.file).stem for one in left] == ["pytorch-python313-cuda12_9-sm89-avx2"]
+
+
+def test_a_version_that_the_source_of_the_pin_is_not_is_noticed() -> None:
+    known = next(pin for pin in builtin_catalog().pins.values() if pin.name == "0182a36")
+    name, more = "pytorch-python313-cuda12_9-sm90-avx2", '\n    echo "2.10.0" > version.txt'
+    told = {
+        text: [
+            one.rule
+            for one in findings_of(name, BY_HAND.format(rev=known.rev, sm="9.0", more=text), Path("/x"))
+        ]
+        for text in ("", more)
+    }
+    assert "TS803" not in told[""]
+    assert "TS803" in told[more]
+
+
+def test_overlays_out_of_order_are_noticed() -> None:
+    (swapped,) = run(
+        [
+            one
+            for right in right_recipes()
+            if right.name == NAME
+            for one in realistic(right)
+            if "last" in one.what
+        ],
+        {right: set() for right in right_recipes()},
+    )
+    assert "TS302" in swapped.rules
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    return tmp_path
+
+
+def found(path: Path, **more: object) -> dict[str, list[Finding]]:
+    report = audit(AuditRequest((path,), jobs=1, **more))  # type: ignore[arg-type]
+    rules: dict[str, list[Finding]] = {}
+    for one in report.findings:
+        rules.setdefault(one.rule, []).append(one)
+    return rules
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_hand_edit_and_a_copy_are_noticed(workspace: Path) -> None:
+    file = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
+    copy = file.with_name(NAME.replace("avx512", "avx2") + ".nix")
+    copy.write_text(file.read_text())
+    edit(file, "maxJobs = 32;", "maxJobs = 16;")
+    rules = found(workspace)
+    assert [one.where.file for one in rules["TS010"]] == [str(file)]
+    assert [one.where.file for one in rules["TS011"]] == [str(copy)]
+
+
+def test_what_is_no_nix_is_said_once_and_judged_no_further(workspace: Path) -> None:
+    file = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
+    file.write_text("{ a = ; }")
+    rules = found(workspace / "build-pytorch")
+    assert [one.where.line for one in rules["TS001"]] == [1]
+    assert "TS301" not in rules
+
+
+def test_names_that_flox_takes_for_one_are_noticed(workspace: Path) -> None:
+    folder = workspace / "build-pytorch/.flox/pkgs"
+    (folder / f"{NAME.replace('-avx512', '_avx512')}.nix").write_text(RIGHT[NAME])
+    (folder / "common.nix").write_text("{ }: { }")
+    rules = found(workspace / "build-pytorch")
+    assert "TS104" in rules
+    assert "TS953" in rules
+
+
+def test_two_recipes_of_one_build_are_noticed(workspace: Path) -> None:
+    folder = workspace / "build-pytorch/.flox/pkgs"
+    (folder / f"{NAME}-magma.nix").write_text(RIGHT[NAME].replace('avx512";', 'avx512-magma";'))
+    assert [one.message for one in found(workspace / "build-pytorch")["TS107"]] == [
+        f"{NAME}-magma builds what {NAME} builds"
+    ]
+
+
+def test_a_repo_at_two_pins_and_a_torch_that_differs_are_noticed(workspace: Path) -> None:
+    other = "0182a361324364ae3f436a63005877674cf45efb"
+    for package in ("pytorch", "torchvision"):
+        folder = workspace / f"build-{package}/.flox/pkgs"
+        for isa in ("avx2", "avx512bf16"):
+            copy = (folder / f"{package}-python313-cuda13_0-sm120-avx512.nix").read_text()
+            (folder / f"{package}-python313-cuda13_0-sm120-{isa}.nix").write_text(copy)
+    edit(
+        workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix", "6a030d535719c5190187c4cec156f335e95e3211", other
+    )
+    edit(workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix", "maxJobs = 32;", "maxJobs = 16;")
+    rules = found(workspace)
+    assert "TS203" in rules
+    assert [Path(one.where.file).stem for one in rules["TS705"]] == [AUDIO, VISION]
+
+
+def test_two_pins_in_one_recipe_are_noticed() -> None:
+    second = 'other = import (builtins.fetchTarball { url = "https://github.com/NixOS/nixpkgs/archive/'
+    text = RIGHT[NAME].replace("maxJobs = 32;", f'maxJobs = 32;\n  {second}{"0" * 40}.tar.gz"; }}) {{ }};')
+    assert {"TS202", "TS806"} <= {one.rule for one in findings_of(NAME, text)}
+
+
+def test_a_manifest_that_flox_rejects_is_noticed(workspace: Path) -> None:
+    manifest = workspace / "build-pytorch/.flox/env/manifest.toml"
+    manifest.write_text('version = 1\n[build.packages]\npkg-path = ".flox/pkgs"\n')
+    (workspace / "build-torchvision/.flox/env.json").write_text('{"name": "x"}')
+    (workspace / "build-torchaudio/.flox/env.json").unlink()
+    rules = found(workspace)
+    assert ["[build.packages]" in one.message for one in rules["TS951"]] == [True]
+    assert "TS952" in rules
+    assert "TS954" in rules
+
+
+def test_pages_that_contradict_the_recipes_are_noticed(workspace: Path) -> None:
+    repo = workspace / "build-pytorch"
+    (repo / "README.md").write_text(
+        "# build-pytorch\n\n44 variants.\n\n| pytorch-python313-cuda13_0-sm90-avx2 | SM90 (H100, L40S) |\n"
+    )
+    rules = found(repo)
+    assert "44 variants" in rules["TS961"][0].message
+    assert "pytorch-python313-cuda13_0-sm90-avx2" in rules["TS962"][0].message
+    assert re.search("L40S.* sm90.* sm89", rules["TS963"][0].message)
+
+
+def test_values_say_what_text_hides(workspace: Path) -> None:
+    file = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
+    edit(
+        file,
+        "gpuTargets = [ gpuArchSM ]",
+        'gpuTargets = map (x: x + "") (builtins.filter (x: x != "") [ "9.0" ])',
+    )
+    rules = found(workspace / "build-pytorch", values=True)
+    assert "TS421" in rules
+    edit(file, 'pname = "pytorch210-', 'pname = builtins.substring 0 99 "torch210-')
+    edit(file, 'platforms = [ "x86_64-linux" ]', 'platforms = builtins.filter (x: true) [ "aarch64-linux" ]')
+    rules = found(workspace / "build-pytorch", values=True)
+    assert {"TS121", "TS522"} <= set(rules)
+
+
+def test_a_recipe_that_never_ends_is_stopped_and_named(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Evaluator, "__init__", partialmethod(Evaluator.__init__, seconds=2))
+    file = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
+    edit(file, "maxJobs = 32;", "maxJobs = (let f = x: f (x + 1); in f 0);")
+    rules = found(workspace / "build-pytorch", values=True)
+    assert [one.severity.value for one in rules["TS002"]] == ["error"]
+
+
+@pytest.mark.needs("nix")
+def test_derivations_say_what_neither_shows(workspace: Path) -> None:
+    folder = workspace / "build-pytorch/.flox/pkgs"
+    twin = (folder / f"{NAME}.nix").read_text().replace('avx512";', 'avx512-magma";')
+    (folder / f"{NAME}-magma.nix").write_text(twin.replace("[ gpuArchSM ]", "(map (x: x) [ gpuArchSM ])"))
+    (folder / "pytorch-python313-cpu-avx2.nix").write_text("{ }: throw ''broken''")
+    edit(workspace / f"build-torchvision/.flox/pkgs/{VISION}.nix", 'echo "Parallel Jobs', 'echo "Jobs')
+    rules = found(workspace, evaluate=True, trees={"default": MINI})
+    assert "TS003" in rules
+    assert [one.message for one in rules["TS109"]] == [f"{NAME}-magma builds what {NAME} builds"]
+    assert [Path(one.where.file).stem for one in rules["TS722"]] == [VISION]
+
+
+@pytest.mark.needs("nix")
+def test_derivations_say_what_below_is_for_other_gpus(workspace: Path) -> None:
+    assert "TS423" not in found(workspace, evaluate=True, trees={"default": MINI})
+    edit(workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix", 'cudaCapabilities = [ "12.0" ];', "")
+    [one] = found(workspace / "build-pytorch", evaluate=True, trees={"default": MINI})["TS423"]
+    assert one.severity.value == "note"
+    assert all(word in one.message for word in ("magma", "nccl", "sm75"))
+
+
+@pytest.mark.needs("nix")
+def test_derivations_of_a_right_workspace_raise_no_alarm(workspace: Path) -> None:
+    rules = found(workspace, evaluate=True, trees={"default": MINI})
+    assert {one.severity.value for group in rules.values() for one in group} <= {"note"}
+
+
+def test_every_rule_is_documented() -> None:
+    for one in all_rules():
+        assert len(one.documentation) > 40, one.id
+        assert one.title[0].islower() or one.title.startswith(
+            ("CUDA", "CMake", "MAGMA", "Jetson", "MAX", "Python")
+        )
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "old", "new"),
+    [
+        ("TS204", NAME, '.tar.gz";\n', f'.tar.gz";\n    sha256 = "{"0" * 52}";\n'),
+        ("TS801", NAME, "cmakeFlags =", "flagsForReaders ="),
+    ],
+)
+def test_a_note_on_our_own_recipes_ends_with_its_cause(rule: str, name: str, old: str, new: str) -> None:
+    text = RIGHT[name]
+    assert old in text
+    assert [one.severity.value for one in findings_of(name, text) if one.rule == rule] == ["note"]
+    assert rule not in {one.rule for one in findings_of(name, text.replace(old, new))}
+
+
+def test_settings_that_do_nothing_are_notes() -> None:
+    lost = RIGHT[NAME].replace("NIX_BUILD_CORES=", "MAX_JOBS=")
+    assert "TS802" in {one.rule for one in findings_of(NAME, lost)}
+    assert "TS802" not in {one.rule for one in findings_of(NAME, RIGHT[NAME])}
+    alone = BY_CACHE[NAME].replace("cudaCapabilities = [ gpuArchSM ];", "")
+    assert [one.severity.value for one in findings_of(NAME, alone) if one.rule == "TS409"] == ["note"]
+    older = NAME.replace("13_0", "12_8")
+    text = RIGHT[NAME].replace("13_0", "12_8")
+    assert "TS307" in {one.rule for one in findings_of(older, text)}
+    assert "TS307" not in {one.rule for one in findings_of(NAME, RIGHT[NAME])}
+
+
+def test_values_say_which_flags_and_version_come_out(workspace: Path) -> None:
+    file = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
+    assert not {"TS521", "TS721"} & set(found(workspace / "build-pytorch", values=True))
+    edit(file, "${toString cpuFlags}", '${toString (builtins.filter (x: x != "-mfma") cpuFlags)}')
+    edit(file, 'version = "2.10.0";', 'version = builtins.substring 0 9 "2.9.1";')
+    assert {"TS521", "TS721"} <= set(found(workspace / "build-pytorch", values=True))
+    file.write_text(f"{file.read_text()}# torchsmith: ignore-file TS521\n")
+    assert {"TS521", "TS721"} & set(found(workspace / "build-pytorch", values=True)) == {"TS721"}
+    assert audit(AuditRequest((file,), jobs=1, values=True)).silenced == 1
+
+
+@pytest.mark.needs("nix")
+def test_derivations_say_for_which_gpu_and_system_they_are(workspace: Path) -> None:
+    vision = workspace / f"build-torchvision/.flox/pkgs/{VISION}.nix"
+    edit(vision, "cudaCapabilities = [ gpuArchSM ];", 'cudaCapabilities = map (x: x) [ "9.0" ];')
+    torch = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx512.nix"
+    edit(torch, 'system = "x86_64-linux";', 'system = builtins.head [ "aarch64-linux" ];')
+    edit(torch, 'platforms = [ "x86_64-linux" ]', 'platforms = [ "aarch64-linux" ]')
+    phases = workspace / f"build-pytorch/.flox/pkgs/{NAME}.nix"
+    edit(phases, "gpuTargets = [ gpuArchSM ];", 'gpuTargets = map (x: x) [ "9.0" ];')
+    rules = found(workspace, evaluate=True, trees={"default": MINI})
+    assert sorted(Path(one.where.file).stem for one in rules["TS422"]) == [NAME, VISION]
+    assert [Path(one.where.file).stem for one in rules["TS222"]] == [torch.stem]
+
+
+def test_every_rule_is_tested_by_its_name() -> None:
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    assert [one.id for one in all_rules() if one.id not in text and not one.bad] == []

@@ -1,0 +1,218 @@
+"""Two builds take turns: what differs is found, what is wrong is left out, and a crash takes nobody along."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.benchmark import standin
+from torchsmith.artifact.interpreter import Interpreter
+from torchsmith.benchmark.compare import BuildComparison, MeasureRow, compare_builds
+from torchsmith.benchmark.cores import choose
+from torchsmith.benchmark.measure import MeasuringPlan, first_in
+from torchsmith.benchmark.plot import forest
+from torchsmith.benchmark.subject import BuildSubject, subject, variables
+from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.compare_view import print_builds
+from torchsmith.core.problem import Failed, Problem
+from torchsmith.core.process import run
+
+CATALOG = builtin_catalog()
+CORE = min(os.sched_getaffinity(0))
+
+
+def compared(folder: Path, runs: int = 11, stop: int = 99, **planted: str) -> BuildComparison:
+    """B as it is, A with something planted, both by a probe of known noise; Ctrl-C in round `stop`."""
+
+    def progress(done: int, total: int) -> None:
+        if done == stop < total:
+            raise KeyboardInterrupt
+
+    probe = folder / "probe.py"
+    probe.write_text(standin.PROBE)
+    environment = standin.environment(folder / "env")
+    file = next(environment.glob("lib/*/site-packages/torch/__init__.py"))
+    subjects = []
+    for label, extra in (("A", planted), ("B", {"NOISE": planted.get("NOISE", "0.005")})):
+        told = {"FILE": str(file), "COUNT": str(folder / label), "SEED": label, **extra}
+        subjects.append(BuildSubject(label, environment, Interpreter(Path(sys.executable), ()), told, probe))
+    way = MeasuringPlan(runs, (CORE,), 30, turns=2)
+    return compare_builds(subjects, way, {CORE: 0.0}, CATALOG, progress)
+
+
+def row(comparison: BuildComparison, name: str) -> MeasureRow:
+    return next(one for one in comparison.rows if one.name == name)
+
+
+def outcomes(comparison: BuildComparison) -> dict[str, str]:
+    return {one.name: one.outcome for one in comparison.rows}
+
+
+def test_equal_builds_are_the_same(tmp_path: Path) -> None:
+    found = compared(tmp_path)
+    assert set(outcomes(found).values()) == {"same"}
+    assert len(found.rows) == 23
+    assert found.noise is not None
+    assert found.noise < 0.05
+
+
+@pytest.fixture(scope="module")
+def slower(tmp_path_factory: pytest.TempPathFactory) -> BuildComparison:
+    """A takes 5 % more in one operation."""
+    return compared(tmp_path_factory.mktemp("slower"), SLOW="op7")
+
+
+def test_a_slowdown_of_five_percent_in_one_operation_is_found_there(slower: BuildComparison) -> None:
+    assert {name for name, said in outcomes(slower).items() if said != "same"} == {"op7"}
+    slow = row(slower, "op7")
+    assert slow.outcome == "higher"
+    assert slow.low
+    assert slow.high
+    assert slow.low < 1.05 < slow.high
+
+
+def test_an_import_is_timed_with_its_bytecode_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it came with the build, or could be kept beside it, says nothing about the build."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    seen = tmp_path / "seen"
+    words = "f'{sys.dont_write_bytecode} {sys.pycache_prefix}\\n'"
+    tell = f"import sys; open({str(seen)!r}, 'a').write({words})"
+    monkeypatch.setattr(standin, "PROBE", tell + standin.PROBE)
+    compared(tmp_path, runs=2)
+    [(kept, folder)] = {tuple(line.split()) for line in seen.read_text().splitlines()}
+    assert kept == "False"
+    assert not Path(folder).exists()  # gone with the comparison
+
+
+def test_the_interval_is_a_share_of_the_ratio() -> None:
+    """A ratio of 200 that is known to a tenth is not off by 2,000 %."""
+    measured = MeasureRow(
+        "cpu", "gemm", "GEMM", "s", "higher", a=2.0, b=0.01, ratio=200.0, low=180.0, high=220.0
+    )
+    assert measured.within == pytest.approx(0.1)
+    assert MeasureRow("cpu", "gemm", "GEMM", "s", "noisy", ratio=200.0).within is None
+
+
+def test_noise_that_could_hide_it_is_said(tmp_path: Path) -> None:
+    found = compared(tmp_path, SLOW="op7", NOISE="0.3")
+    assert row(found, "op7").outcome == "noisy"
+    assert any("judge" in note for note in found.notes)
+
+
+def test_too_few_rounds_claim_nothing(tmp_path: Path) -> None:
+    found = compared(tmp_path, runs=3, SLOW="op7")
+    assert not {"lower", "higher"} & set(outcomes(found).values())
+    assert any("--runs 10" in note for note in found.notes)
+
+
+def test_ctrl_c_ends_it_with_what_was_measured(tmp_path: Path) -> None:
+    found = compared(tmp_path, runs=20, stop=12, SLOW="op7")
+    assert found.runs == 11
+    assert outcomes(found)["op7"] == "higher"
+    assert any("11 of 20" in note for note in found.notes)
+
+
+def test_ctrl_c_before_anything_was_measured_is_ctrl_c(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        compared(tmp_path, stop=2)
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [({"WRONG": "op3"}, "wrong"), ({"FAIL": "op3"}, "failed"), ({"CRASH": "op3"}, "failed")],
+)
+def test_an_operation_that_is_not_right_is_left_out(
+    planted: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    found = compared(tmp_path, 11, 99, **planted)
+    bad = row(found, "op3")
+    assert (bad.outcome, bad.ratio) == (said, None)
+    assert bad.detail.startswith("A")
+    assert row(found, "op4").ratio is not None
+
+
+def test_a_build_that_cannot_be_imported_is_a_problem(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match=r"^A .*libmissing"):
+        compared(tmp_path, FAIL="load")
+
+
+def test_the_drawing_shows_every_ratio(slower: BuildComparison) -> None:
+    drawn = ElementTree.fromstring(forest(slower))
+    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {one.name for one in slower.rows} <= set(texts)
+
+
+def test_the_table_has_a_line_for_each_measure_and_the_last_line_counts_them(
+    slower: BuildComparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_builds(slower)
+    shown = f" {' '.join(capsys.readouterr().out.split())} "
+    assert all(f" {one.name} " in shown for one in slower.rows)
+    assert " of 23: A takes less in 0, more in 1, the same in 22 " in shown
+
+
+def test_both_begin_equally_often() -> None:
+    begins = [first_in(round_) for round_ in range(1, 13)]
+    assert sum(begins) == 6
+
+
+def test_idle_cores_come_first_and_siblings_last() -> None:
+    shares = {0: 0.0, 1: 0.9, 2: 0.1, 3: 0.0}
+    pairs = {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}
+    assert choose(shares, 1, pairs) == [3]
+    assert choose(shares, 2, pairs) == [0, 3]
+    with pytest.raises(Problem, match="5 cores"):
+        choose(shares, 5, pairs)
+
+
+@pytest.mark.parametrize("word", ["NAME", "=value"])
+def test_a_variable_needs_a_name_and_a_value(word: str) -> None:
+    assert variables(["A=1", "B="]) == {"A": "1", "B": ""}
+    with pytest.raises(Problem, match="NAME=VALUE"):
+        variables([word])
+
+
+def test_an_interpreter_is_a_build(tmp_path: Path) -> None:
+    python = standin.environment(tmp_path / "env") / "bin" / "python3"
+    assert subject("A", python, CATALOG, {}).interpreter == Interpreter(python, ())
+
+
+def test_the_command_line_asks_real_processes(tmp_path: Path) -> None:
+    """The probe itself, with a torch that agrees to everything."""
+    build = standin.environment(tmp_path / "env")
+    svg = tmp_path / "drawn.svg"
+    words = ("compare", str(build), str(build), "--runs", "2", "--json", "--svg", str(svg))
+    done = run([sys.executable, "-m", "torchsmith", *words], timeout=120)
+    assert done.ok, done.stderr
+    document = json.loads(done.stdout)
+    assert document["a"]["cpu_capability"] == "SAMPLE"
+    assert {one["kind"] for one in document["rows"]} >= {"GEMM", "sort", "embedding", "small tensors"}
+    assert svg.exists()
+
+
+def test_a_program_that_is_no_python_is_a_problem() -> None:
+    """It ends before it reads the first question."""
+    words = ("compare", "/bin/true", "/bin/true", "--json")
+    done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
+    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (1, "failed")
+
+
+def test_a_drawing_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    where = tmp_path / "file" / "x.svg"
+    where.parent.touch()
+    command = [sys.executable, "-m", "torchsmith", "compare", "sample", "sample", "--runs", "60"]
+    done = run([*command, "--svg", str(where), "--json"], timeout=20)
+    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (3, "cannot-write")
+
+
+def test_what_is_no_build_is_a_problem(tmp_path: Path) -> None:
+    words = ("compare", tmp_path, tmp_path / "none", "--json")
+    done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
+    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (2, "invalid")

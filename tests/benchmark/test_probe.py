@@ -1,0 +1,50 @@
+"""What the probe does in a build's process before it looks at the clock."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from torchsmith.benchmark.subject import PROBE
+
+
+class Memory:
+    """A tensor of bytes at an address, as far as places go."""
+
+    dtype = shape = None
+
+    def __init__(self, address: int, size: int) -> None:
+        self.address, self.nbytes = address, size
+
+    def __getitem__(self, part: slice) -> Memory:
+        assert 0 <= part.start <= part.stop <= self.nbytes
+        return Memory(self.address + part.start, part.stop - part.start)
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def view(self, _: object) -> Memory:
+        return self
+
+    copy_ = view
+
+
+@pytest.fixture
+def probe() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(PROBE.read_text().removesuffix("main()\n"), names)
+    return names
+
+
+def test_every_turn_has_its_own_places(probe: dict[str, Any]) -> None:
+    heap = 1 << 30
+    torch = SimpleNamespace(empty=lambda size, dtype: Memory(heap, size), uint8=None)
+    values = (Memory(heap, 1 << 20), (512,))
+    turns = [probe["scattered"](torch, values) for _ in range(50)]
+    assert {(copy.nbytes, other) for copy, other in turns} == {(1 << 20, (512,))}
+    places = {copy.data_ptr() for copy, _ in turns}
+    assert all(place % 64 == 0 for place in places)  # as torch aligns its own
+    assert len({place // 4096 for place in places}) > 25
+    assert len({place % 4096 for place in places}) > 25

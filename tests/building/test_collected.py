@@ -1,0 +1,87 @@
+"""Collecting garbage at any moment of a run takes nothing that the run needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.building.conftest import Place
+from tests.cli.conftest import Call
+from torchsmith.building.start import BuildRequest, prepare, workspace_record
+from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.keeper import Keeper
+from torchsmith.nix.tool import find_nix
+
+pytestmark = pytest.mark.needs("nix")
+
+
+def collect() -> None:
+    subprocess.run(["nix-collect-garbage"], check=True, capture_output=True)
+
+
+@contextmanager
+def collecting() -> Iterator[None]:
+    """Garbage is collected again and again."""
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            collect()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_collection_between_evaluation_and_the_first_job_takes_nothing(
+    place: Place, own_store: Path
+) -> None:
+    trees = {"default": Path(os.environ["TORCHSMITH_NIXPKGS"])}
+    with workspace_record(place.root) as (workspace, record):
+        ready = prepare(BuildRequest(place.root, (place.torch,), trees=trees), workspace, record)
+        collect()
+        finished = ready.run(lambda _: None)
+    assert (finished.state, finished.failed) == ("done", {})
+    assert not (place.root / ".torchsmith/roots").exists(), "what kept it ends with the run"
+
+
+def test_a_build_goes_well_while_garbage_is_collected_all_the_time(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    with collecting():
+        answer = call(*place.words("build"))
+    assert answer.code == 0, answer.err
+
+
+def test_what_is_evaluated_stays_until_the_keeper_lets_go(tmp_path: Path, own_store: Path) -> None:
+    recipe = tmp_path / "x.nix"
+    recipe.write_text('derivation { name = "x"; system = "x86_64-linux"; builder = "/bin/sh"; }')
+    nix = find_nix()
+    with Keeper(nix) as keeper, collecting():
+        for _ in range(3):
+            requests = [EvaluationRequest("x", recipe)]
+            result = evaluate(requests, nix, instantiate=True, keeper=keeper)[0]
+            assert result.evaluated, result.cause
+            path = result.evaluated.drv_path
+            collect()
+            assert Path(path).exists()
+    collect()
+    assert not Path(path).exists()
+
+
+def test_the_keeper_says_what_is_not_there(own_store: Path) -> None:
+    nix = find_nix()
+    absent = f"{os.environ['NIX_STORE_DIR']}/{'0' * 32}-absent.drv"
+    with Keeper(nix) as keeper:
+        assert keeper.keep([absent]) == frozenset()
+        assert keeper.keep([]) == frozenset()

@@ -1,0 +1,37 @@
+"""What `build --json` prints: every kind is a type, and lines of earlier releases are still read."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import msgspec
+import pytest
+
+from torchsmith.building.events import Event
+
+# Printed when all kinds were one struct.
+EARLIER = """\
+{"kind":"run-started","at":1.5,"counts":{"waiting":2}}
+{"kind":"job-started","at":2.0,"job":"/nix/store/a.drv","name":"a","cores":8,"attempt":1}
+{"kind":"building","job":"/nix/store/a.drv","derivation":"a"}
+{"kind":"phase","job":"/nix/store/a.drv","derivation":"a","phase":"buildPhase"}
+{"kind":"steps","job":"/nix/store/a.drv","total":5}
+{"kind":"retry","at":3.0,"job":"a.drv","name":"a","cores":4,"attempt":2,"words":"no memory"}
+{"kind":"job-ended","at":4.0,"job":"a.drv","name":"a","state":"done","outputs":["/nix/store/a"],"counts":{}}
+{"kind":"job-ended","at":4.0,"job":"b.drv","name":"b","state":"skipped","words":"needs a"}
+{"kind":"note","words":"kept"}
+{"kind":"run-ended","at":5.0,"state":"failed","counts":{"done":1}}
+""".splitlines()
+DECODER = msgspec.json.Decoder(Event)
+
+
+@pytest.mark.parametrize("line", EARLIER)
+def test_a_line_of_earlier_releases_says_the_same_now(line: str) -> None:
+    again = json.loads(msgspec.json.encode(DECODER.decode(line)))
+    assert again == {key: value for key, value in json.loads(line).items() if value != {}}
+
+
+def test_every_kind_of_event_has_a_tag_of_its_own() -> None:
+    assert {type(DECODER.decode(line)) for line in EARLIER} <= set(get_args(Event))
+    assert len({kind.__struct_config__.tag for kind in get_args(Event)}) == len(get_args(Event))

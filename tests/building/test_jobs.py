@@ -1,0 +1,109 @@
+"""Jobs out of derivations: every build in exactly one of them, none in a circle, shared ones apart."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchsmith.building.job import Job
+from torchsmith.building.jobs import _ordered, jobs_of, without_bundles
+from torchsmith.catalog import builtin_catalog
+from torchsmith.nix.derivation import Derivation, Output
+from torchsmith.nix.graph import Graph, closure
+
+CATALOG = builtin_catalog()
+X86, ARM = "x86_64-linux", "aarch64-linux"
+
+
+def path(name: str) -> str:
+    return f"/nix/store/{name.encode().hex():0<32.32}-{name}.drv"
+
+
+def derivation(name: str, *needs: str, system: str = X86) -> Derivation:
+    out = {"out": Output(f"/nix/store/{name}")}
+    inputs = {path(need): ("out",) for need in needs}
+    return Derivation(path(name), name, system, "bash", (), {"pname": name}, inputs, (), out)
+
+
+def graph(*derivations: Derivation, **recipes: str) -> Graph:
+    named = {name.replace("_", "-"): path(target) for name, target in recipes.items()}
+    return Graph({one.path: one for one in derivations}, named)
+
+
+def test_jobs_of_one_name_have_one_order() -> None:
+    twins = [Job(key, "blas", (), "other", False, X86) for key in ("b", "a")]
+    assert [job.key for job in _ordered(twins)] == ["a", "b"]
+
+
+def test_what_only_one_job_needs_belongs_to_it_and_what_several_need_comes_first() -> None:
+    shown = graph(
+        derivation("cmake"),
+        derivation("sympy"),
+        derivation("patch"),
+        derivation("magma", "cmake", "patch"),
+        derivation("t1", "magma", "cmake", "sympy"),
+        derivation("t2", "magma", "cmake", "sympy"),
+        a="t1",
+        b="t2",
+    )
+    jobs = {job.name: job for job in jobs_of(shown, shown.derivations, CATALOG)}
+    keys = {job.key: job.name for job in jobs.values()}
+    needs = {name: {keys[key] for key in job.needs} for name, job in jobs.items()}
+    assert needs == {"cmake": set(), "sympy": set(), "magma": {"cmake"}, "a": {"cmake", "sympy", "magma"}} | {
+        "b": {"cmake", "sympy", "magma"}
+    }
+    assert jobs["magma"].size == 2, "its patch is its own business"
+    assert jobs["magma"].package == "magma"
+
+
+def test_two_jobs_of_one_name_are_told_apart_by_their_system() -> None:
+    shown = graph(
+        derivation("magma"),
+        Derivation(
+            path("other"),
+            "magma",
+            ARM,
+            "bash",
+            (),
+            {"pname": "magma"},
+            {},
+            (),
+            {"out": Output("/nix/store/y")},
+        ),
+        derivation("t1", "magma"),
+        derivation("t2", "other", system=ARM),
+        a="t1",
+        b="t2",
+    )
+    names = {job.name for job in jobs_of(shown, shown.derivations, CATALOG)}
+    assert names == {f"magma ({X86})", f"magma ({ARM})", "a", "b"}
+
+
+def test_what_is_in_the_store_is_in_no_job() -> None:
+    shown = graph(derivation("magma"), derivation("t1", "magma"), a="t1")
+    assert [job.name for job in jobs_of(shown, {path("t1")}, CATALOG)] == ["a"]
+
+
+@given(st.data())
+def test_every_build_is_in_one_job_and_jobs_never_wait_for_each_other_in_a_circle(
+    data: st.DataObject,
+) -> None:
+    names: list[str] = []
+    found = []
+    for number in range(data.draw(st.integers(1, 12))):
+        name = data.draw(st.sampled_from(("magma", "nccl", "x", "y"))) + f"-{number}"
+        needs = data.draw(st.sets(st.sampled_from(names), max_size=3)) if names else set()
+        found.append(derivation(name, *sorted(needs)))
+        names.append(name)
+    tops = data.draw(st.sets(st.sampled_from(names), min_size=1, max_size=3))
+    shown = graph(*found, **{f"r{index}": name for index, name in enumerate(sorted(tops))})
+    wanted = set().union(*(closure(shown.derivations, path(name)) for name in tops))
+    jobs = jobs_of(shown, wanted, CATALOG)
+    assert sum(job.size for job in jobs) == len(wanted)
+    before: set[str] = set()
+    for job in jobs:
+        assert job.needs <= before
+        before.add(job.key)
+    long_ones = without_bundles(jobs_of(shown, wanted, CATALOG))
+    assert {job.key for job in long_ones} <= {job.key for job in jobs}
+    assert all(job.needs <= {one.key for one in long_ones} for job in long_ones)

@@ -1,0 +1,459 @@
+"""Real builds with real Nix: planned, run, killed, resumed, cached, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.anybody import weakened
+from tests.building.conftest import CELL, MINI, Place, title
+from tests.cli.conftest import Call
+from torchsmith.api.verified import why_unverified
+from torchsmith.building.plan import Means
+from torchsmith.building.start import BuildRequest, resumed
+from torchsmith.catalog import builtin_catalog
+from torchsmith.record import open_record
+
+pytestmark = pytest.mark.needs("nix")
+
+
+def events(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_torch_and_its_companion_are_built_once_and_then_never_again(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    done = call(*place.words("build", "--json"))
+    assert done.code == 0, done.err
+    ended = [event for event in events(done.out) if event["kind"] == "job-ended"]
+    assert {event["state"] for event in ended} == {"done"}
+    names = [event["name"] for event in ended]
+    assert names.index(place.torch) < names.index(place.vision)
+    again = json.loads(call(*place.words("build", "--dry-run", "--json")).out)
+    assert (again["jobs"], sorted(again["present"])) == ([], [place.torch, place.vision])
+
+
+def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, call: Call) -> None:
+    shown = json.loads(call(*place.words("build", "--dry-run", "--json")).out)
+    assert {"magma", place.torch, place.vision} <= {job["name"].split("-2")[0] for job in shown["jobs"]}
+    assert shown["present"] == []
+    built = call(*place.words("build", place.torch))
+    assert built.code == 0, built.err
+    assert re.search(rf"{place.torch}: (\d+) of \1 steps", built.err), built.err
+    status = call(*place.words("status"))
+    assert f"done    {place.torch}" in status.out
+    output = next(line.strip() for line in status.out.splitlines() if line.strip().endswith(f"{CELL}-2.10.0"))
+    assert Path(output).is_dir()
+    assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(output)
+    record = open_record(place.root)
+    assert why_unverified(record, builtin_catalog(), place.torch) == "", (
+        "what was built keeps the promise of its name"
+    )
+    assert why_unverified(record, builtin_catalog(), place.vision)
+    assert place.torch in call(*place.words("history")).out
+    assert "pythonImportsCheck: " in call(*place.words("log", place.torch)).out
+    wrong = call(*place.words("log", place.torch + "x"))
+    assert (wrong.code, place.torch in wrong.err) == (2, True)
+    later = json.loads(call(*place.words("build", place.vision, "--dry-run", "--json")).out)
+    assert [job["name"] for job in later["jobs"] if job["recipes"]] == [place.vision]
+
+
+def test_a_build_that_fails_is_explained_and_the_rest_is_not_tried(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    for name in (place.torch, place.vision):
+        recipe = place.recipe(name)
+        text = recipe.read_text()
+        said = "echo 'c.cu: error: has no member named clockRate'; exit 1"
+        bad = text.replace("mkdir -p cmake/Modules", said, 1)
+        assert bad != text
+        recipe.write_text(bad)
+    done = call(*place.words("build"))
+    assert done.code == 1
+    assert title("magma-clockrate") in done.err
+    assert "c.cu: error: has no member named clockRate" in done.err  # the line of the log that tells
+    states = {row.name: row.state for row in open_record(place.root).jobs(1)}
+    assert (states[place.torch], states[place.vision]) == ("failed", "skipped")
+    assert place.vision in done.err
+
+
+def test_a_build_hook_that_is_not_there_is_told_at_once_and_not_waited_for(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    conf = own_store / "conf/nix.conf"
+    conf.write_text(f"{conf.read_text()}build-hook = {own_store}/build-remote\n")
+    done = call(*place.words("build", place.torch))
+    if done.code == 0:
+        return  # Nix 2.26 runs itself as its hook, whatever nix.conf says
+    assert {job.attempts for job in open_record(place.root).jobs(1) if job.state == "failed"} == {1}
+    assert title("build-hook") in done.err
+    assert f"{own_store}/build-remote" in done.err
+
+
+def started(place: Place, *more: str) -> subprocess.Popen[str]:
+    words = ("build", "--json", "--workspace", str(place.root), "--nixpkgs", str(MINI), *more)
+    return subprocess.Popen([sys.executable, "-m", "torchsmith", *words], stdout=subprocess.PIPE, text=True)
+
+
+def until(child: subprocess.Popen[str], kind: str, name: str = "") -> None:
+    assert child.stdout is not None
+    for line in child.stdout:
+        event = json.loads(line)
+        if event["kind"] == kind and name in event.get("name", "") + event.get("job", ""):
+            return
+    pytest.fail(f"the build ended without {kind} {name}")
+
+
+def test_kill_minus_nine_loses_nothing_and_repeats_nothing(place: Place, own_store: Path, call: Call) -> None:
+    child = started(place)
+    until(child, "steps", "pytorch")
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    assert "killed" in call(*place.words("status")).out
+    done_before = [row.name for row in open_record(place.root).jobs(1) if row.state == "done"]
+    assert any("magma" in name for name in done_before)
+    resumed = call(*place.words("build", "--resume"))
+    assert resumed.code == 0, resumed.err
+    again = [row.name for row in open_record(place.root).jobs(2)]
+    assert not set(done_before) & set(again)
+    assert call(*place.words("build", "--resume")).error == "empty"
+
+
+def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
+    record = open_record(tmp_path)
+    asked = BuildRequest(
+        selectors=("sm90",),
+        trees={"default": tmp_path},
+        means=Means(2, None, 3.5),
+        cache="file:///c",
+        sign=tmp_path / "key",
+        local=True,
+        keep_going=False,
+        timeout=60,
+    )
+    run = record.start_run("nix", asked.selectors, asked.options())
+    record.end_run(run, "failed")
+    assert resumed(record, None) == asked
+
+
+@pytest.mark.parametrize(
+    "module", ["dataclasses", "torchsmith.core.problem", "torchsmith.cli.parser", "torchsmith.building.plan"]
+)
+def test_ctrl_c_while_modules_are_loaded_ends_with_130_too(module: str, place: Place, nix_here: Path) -> None:
+    script = f"""
+import builtins, os, signal, sys
+from torchsmith.__main__ import main
+real = builtins.__import__
+def load(name, *rest):
+    if name == {module!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest)
+builtins.__import__ = load
+sys.argv = ["torchsmith", "build", "--dry-run", "-w", {str(place.root)!r}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (130, False), done.stderr
+
+
+def test_ctrl_c_ends_with_130(place: Place, own_store: Path) -> None:
+    child = started(place)
+    until(child, "job-started")
+    child.send_signal(signal.SIGINT)
+    assert child.wait() == 130
+
+
+def test_two_runs_of_one_workspace_exclude_each_other(place: Place, own_store: Path, call: Call) -> None:
+    child = started(place)
+    until(child, "job-started")
+    second = call(*place.words("build"))
+    assert (second.code, second.error) == (3, "busy")
+    assert str(child.pid) in second.err
+    os.kill(child.pid, signal.SIGTERM)
+    child.wait()
+    row = open_record(place.root).runs(1)[0]
+    assert row.state == "stopped"
+    assert "torchsmith build --resume -w" in call(*place.words("status")).err
+
+
+def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
+    place: Place, own_store: Path, tmp_path: Path, call: Call
+) -> None:
+    secret, public = tmp_path / "secret", tmp_path / "public"
+    subprocess.run(["nix-store", "--generate-binary-cache-key", "k-1", secret, public], check=True)
+    cache = f"file://{tmp_path}/served"
+    built = call(*place.words("build", place.torch, "--cache", cache, "--sign", str(secret)))
+    assert built.code == 0, built.err
+    for part in ("store", "var"):
+        subprocess.run(["chmod", "-R", "u+w", own_store / part], check=True)
+        shutil.rmtree(own_store / part)
+    words = place.words("build", place.torch, "--cache", cache, "--sign", str(secret), "--json")
+    plan = json.loads(call(*words, "--dry-run").out)
+    assert (plan["fetched"], plan["jobs"]) == ([place.torch], [])
+    shutil.rmtree(place.root / ".torchsmith")
+    fetched = call(*words)
+    assert fetched.code == 0, fetched.err
+    noted = open_record(place.root).built(place.torch)
+    assert noted is not None, "whoever built it"
+    assert Path(noted.outputs[0]).is_dir()
+    assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(noted.outputs[0])
+    assert why_unverified(open_record(place.root), builtin_catalog(), place.torch) == ""
+
+
+def served(cache: Path) -> str:
+    """The names of all paths that a binary cache on disk holds."""
+    return " ".join(file.read_text().split("\n")[0] for file in cache.glob("*.narinfo"))
+
+
+def test_a_copy_that_failed_is_repeated_and_long_shared_builds_are_copied_too(
+    place: Place, own_store: Path, tmp_path: Path, call: Call
+) -> None:
+    cache = tmp_path / "served"
+    cache.write_text("no folder, so nothing can be copied there")
+    words = place.words("build", place.torch, "--cache", f"file://{cache}")
+    first = call(*words)
+    assert first.code == 1
+    assert str(cache) in first.err
+    cache.unlink()
+    again = call(*words)
+    assert again.code == 0, again.err
+    assert "0 of 0 jobs done; 1 recipe there already or fetched" in again.err
+    assert CELL in served(cache)
+    assert "magma" in served(cache), "the next machine would build it again"
+
+
+def test_collecting_garbage_in_the_middle_of_a_run_takes_nothing_that_it_needs(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    child = started(place)
+    until(child, "job-started", "magma")
+    until(child, "job-ended", "magma")
+    for _ in range(3):
+        subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
+    assert child.stdout is not None
+    rest = [json.loads(line) for line in child.stdout]
+    assert child.wait() == 0, rest
+    names = [row.name for row in open_record(place.root).jobs(1) if row.state == "done"]
+    assert {place.torch, place.vision} <= set(names)
+    assert not (place.root / ".torchsmith/roots").exists(), "what was shared can be collected afterwards"
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    refused = call(*place.words("build", "--memory", "0.01"))
+    assert (refused.code, refused.error, "memory" in refused.err) == (3, "lacking", True)
+    table = place.root / "catalog/estimates.toml"
+    table.write_text(table.read_text().replace("store_gb = 0.001", "store_gb = 1e9"))
+    refused = call(*place.words("build"))
+    assert (refused.code, refused.error, "disk" in refused.err) == (3, "lacking", True)
+    assert open_record(place.root).runs() == []
+
+
+def test_simulating_the_default_workspace_stays_close_to_the_bound(
+    tmp_path: Path, nix_here: Path, call: Call
+) -> None:
+    assert call("init", str(tmp_path / "all")).code == 0
+    assert call("generate", "--no-git", "-w", str(tmp_path / "all")).code == 0
+    rows = json.loads(call("build", "-w", str(tmp_path / "all"), "--simulate", "--json").out)["farms"]
+    assert [row["farm"] for row in rows][:3] == ["1 builder", "4 builders", "16 builders"]
+    assert any("ARM" in row["farm"] for row in rows)
+    for row in rows:
+        assert -1e-9 <= row["gap"] <= 0.05, row
+        assert row["ours"] <= row["nix"] * 1.0001
+        assert set(row["bounds"]) == {"aarch64-linux", "x86_64-linux", "aarch64-linux + x86_64-linux"}
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "named"),
+    [
+        (("build", "--backend", "bazel"), "not-known", "'bazel'"),
+        (("build", "sm9000"), "not-known", "sm9000"),
+        (("build", "--cache", "https://me:secret@example.invalid"), "invalid", "netrc"),
+        (("build", "--sign", "/none"), "cannot-read", "/none"),
+        (("build", "--jobs", "0"), "conflict", "[[builder]]"),
+        (("build", "--resume"), "empty", "torchsmith status"),
+        (("log", "nothing"), "not-found", "nothing"),
+        (("diagnose", "/none"), "cannot-read", "/none"),
+    ],
+)
+def test_a_wrong_request_gets_one_clear_message(
+    words: tuple[str, ...], error: str, named: str, place: Place, nix_here: Path, call: Call
+) -> None:
+    answer = call(*place.words(*words))
+    assert (answer.code, answer.error) == (2, error)
+    assert named in answer.err
+    assert "secret" not in answer.err
+
+
+@pytest.mark.parametrize(
+    "words", [["status"], ["history"], ["log"], ["build", "--dry-run", "--nixpkgs", str(MINI)]]
+)
+def test_verbs_that_only_tell_work_in_a_workspace_that_nobody_may_write(
+    words: list[str], place: Place, nix_here: Path
+) -> None:
+    record = open_record(place.root)
+    record.end_run(record.start_run("nix", [], {}), "done")
+    record.close()
+    subprocess.run(["chmod", "-R", "a-w", place.root], check=True)
+    try:
+        argv = [*weakened(), sys.executable, "-m", "torchsmith", *words, "--workspace", str(place.root)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        argv[argv.index(words[0]) :] = ["build", "--nixpkgs", str(MINI), "--workspace", str(place.root)]
+        refused = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=False)
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", place.root], check=True)
+    assert "Traceback" not in done.stderr + refused.stderr
+    assert done.returncode == 0, done.stderr
+    assert refused.returncode == 3, refused.stderr
+    assert json.loads(refused.stdout)["error"]["code"] == "failed"
+    assert str(place.root) in refused.stderr
+
+
+def broken_promise(place: Place) -> None:
+    """Recipes whose torch is compiled for another GPU than their names say."""
+    for name in (place.torch, place.vision):
+        recipe = place.recipe(name)
+        text = recipe.read_text()
+        bad = text.replace('gpuArchSM = "12.1"', 'gpuArchSM = "8.9"').replace(
+            'gpuArchSM = "9.0"', 'gpuArchSM = "8.9"'
+        )
+        assert bad != text
+        recipe.write_text(bad)
+
+
+@pytest.mark.usefixtures("unbuilt")
+def test_verify_looks_at_what_was_built_and_at_what_was_there(place: Place, call: Call) -> None:
+    built = call(*place.words("build", place.torch, "--verify", "--json"))
+    assert built.code == 0, built.err
+    told = [event for event in events(built.out) if event["kind"] == "verified"]
+    assert told == [{"kind": "verified", "at": told[0]["at"], "name": place.torch, "ok": True}]
+    output = str((place.root / ".torchsmith/results" / place.torch).resolve())
+    record = open_record(place.root)
+    verdict = record.verdict(output)
+    noted = record.built(place.torch)
+    assert verdict is not None
+    assert noted is not None
+    assert (verdict.ok, verdict.derivation) == (True, noted.derivation)
+    record.close()
+    shutil.rmtree(place.root / ".torchsmith")  # a new record: nobody knows who built it
+    there = call(*place.words("build", place.torch, "--verify"))
+    assert there.code == 0, there.err
+    assert f"{place.torch}: verified" in there.err
+    assert "0 of 0 jobs done; 1 recipe there already or fetched" in there.err
+    assert f"torchsmith verify {place.torch}" not in there.err, "that has been done"
+    again = open_record(place.root).verdict(output)
+    assert again is not None
+    assert again.ok
+
+
+def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_empty_store(
+    place: Place, own_store: Path, tmp_path: Path, call: Call
+) -> None:
+    cache = f"file://{tmp_path}/served"
+    words = place.words("build", "--cache", cache, "--verify", "--json")
+    secret, public = tmp_path / "secret", tmp_path / "public"
+    subprocess.run(["nix-store", "--generate-binary-cache-key", "k-1", secret, public], check=True)
+    assert call(*words, "--sign", str(secret)).code == 0
+    for part in ("store", "var"):
+        subprocess.run(["chmod", "-R", "u+w", own_store / part], check=True)
+        shutil.rmtree(own_store / part)
+    shutil.rmtree(place.root / ".torchsmith")
+    fetched = call(*words, "--sign", str(secret))
+    assert fetched.code == 0, fetched.err
+    told = events(fetched.out)
+    assert not [event for event in told if event["kind"] == "job-started"], "nothing is built"
+    assert {event["name"] for event in told if event["kind"] == "verified"} == {place.torch, place.vision}
+    record = open_record(place.root)
+    for name in (place.torch, place.vision):
+        link = place.root / ".torchsmith/results" / name
+        noted = record.built(name)
+        assert noted is not None
+        assert str(link.resolve()) == noted.outputs[0]
+        assert link.resolve().is_dir()
+        assert why_unverified(record, builtin_catalog(), name) == ""
+    subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
+    assert all((place.root / ".torchsmith/results" / name).exists() for name in (place.torch, place.vision))
+
+
+def test_what_breaks_the_promise_of_its_name_is_told_and_not_copied(
+    place: Place, own_store: Path, tmp_path: Path, call: Call
+) -> None:
+    broken_promise(place)
+    words = place.words("build", place.torch, "--verify", "--cache", f"file://{tmp_path}/served")
+    for _ in range(2):  # built, then there
+        done = call(*words)
+        assert done.code == 1
+        assert re.search(f"{place.torch}.* not what its name says", done.err)
+    assert CELL not in served(tmp_path / "served")
+    assert "magma" in served(tmp_path / "served"), "it promised nothing"
+
+
+def test_recipes_that_are_one_derivation_each_keep_it(place: Place, own_store: Path, call: Call) -> None:
+    recipe = place.recipe(place.torch)
+    twin = recipe.with_name("another-name.nix")
+    twin.write_text(recipe.read_text())
+    done = call(*place.words("build", place.torch, "another-name"))
+    assert done.code == 0, done.err
+    results = place.root / ".torchsmith/results"
+    assert (results / "another-name").resolve() == (results / place.torch).resolve()
+    (results / place.torch).unlink()
+    for more in results.glob(f"{place.torch}-*"):
+        more.unlink()
+    subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
+    assert (results / "another-name").exists()
+    assert open_record(place.root).built("another-name") is not None
+
+
+def test_printed_commands_can_be_copied_where_the_path_has_a_space(
+    place: Place, nix_here: Path, call: Call, tmp_path: Path
+) -> None:
+    root = tmp_path / "my builds"
+    shutil.copytree(place.root, root, symlinks=True)
+    made = call("init", str(tmp_path / "a b"))
+    built = call("build", "-w", str(root))
+    assert built.code == 0, built.err
+    recipe = Place(root).recipe(place.vision)
+    recipe.write_text(recipe.read_text().replace("installPhase", "exit 1; installPhase", 1))
+    told = [made.err, built.err, call("build", "-w", str(root)).err, call("status", "-w", str(root)).out]
+    lines = [line for text in told for line in text.splitlines() if "torchsmith " in line and " -w " in line]
+    assert len(lines) >= 4
+    for line in lines:
+        words = shlex.split(line[line.index("torchsmith ") :])
+        assert Path(words[words.index("-w") + 1]).is_dir(), line
+
+
+def test_a_source_that_fails_is_named_by_the_recipes_that_want_it(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    wrong = f"sha256-{'A' * 43}="  # one that the miniature does not know for a real download's
+    for name in (place.torch, place.vision):
+        recipe = place.recipe(name)
+        text, changes = re.subn(
+            r'rev = "v\$\{version\}";(\s+)hash = "[^"]+"',
+            rf'rev = "v99.${{version}}";\1hash = "{wrong}"',
+            recipe.read_text(),
+        )
+        assert changes == 1
+        recipe.write_text(text)
+    done = call(*place.words("build"))
+    assert done.code == 1
+    failed = done.err[done.err.index("cause") :]
+    assert place.torch in failed
+    recipe = place.recipe(place.torch)
+    recipe.write_text(recipe.read_text().replace('repo = "pytorch"', 'repo = "gone"'))
+    learnt = call(*place.words("fix-hashes"))
+    assert learnt.code == 3
+    line = next(line for line in learnt.err.splitlines() if "could not be fetched" in line)
+    assert place.torch in line
+    assert "v99.2.10.0" in line

@@ -1,0 +1,230 @@
+"""`package add` writes what a person and Nix said, and nothing else; `package remove` takes it out again."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.building.conftest import ISA
+from tests.cli.conftest import Call
+from torchsmith.core.toml_edit import drop_key, drop_tables, set_list
+from torchsmith.edit.package_entry import gpu_lists
+
+TOML = f"""\
+format = 1 # mine
+layout = "standalone"
+
+# the one block
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["12.8", "cpu"]
+sm = ["sm90"]
+isa = ["{ISA}"]
+"""
+STATE = {".git", ".torchsmith"}
+CELL = f"python313-cuda12_8-sm90-{ISA}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w/torchsmith.toml").write_text(TOML)
+    return tmp_path / "w"
+
+
+def files(root: Path) -> dict[str, bytes]:
+    found = (path for path in root.rglob("*") if path.is_file() and not STATE & {*path.parts})
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
+@pytest.mark.needs("nix")
+def test_nix_says_what_a_package_needs_and_recipes_evaluate(root: Path, nix_here: Path, call: Call) -> None:
+    (root / "catalog").mkdir()
+    (root / "catalog/packages.toml").write_text("# ours\n\n[xformers] # changed\norder = 41\n")
+    added = call("package", "add", "torchmix", "--title", "TorchMix", "-w", str(root))
+    assert added.code == 0, added.err
+    text = (root / "catalog/packages.toml").read_text()
+    assert text.startswith("# ours\n\n[xformers] # changed\norder = 41\n")
+    entry = tomllib.loads(text)["torchmix"]
+    assert (entry["needs"], entry["modules"], entry["title"]) == (["pytorch"], ["torchmix"], "TorchMix")
+    assert "gpu_list" not in entry, "its torch tells it"
+    assert tomllib.loads((root / "catalog/pins.toml").read_text())["6a030d5"]["torchmix"] == "0.3.0"
+    settings = (root / "torchsmith.toml").read_text()
+    listed = 'packages = ["pytorch", "torchvision", "torchaudio", "torchmix"]\n'
+    assert settings == TOML.replace('"standalone"\n', f'"standalone"\n{listed}')
+    result = call("eval", "package:torchmix", "--json", "-w", str(root))
+    assert (result.code, len(json.loads(result.out)["recipes"])) == (0, 2), result.out
+    judged = call("audit", str(root), "--eval", "--json")
+    assert json.loads(judged.out)["findings"] == []
+
+
+@pytest.mark.needs("nix")
+def test_other_packages_of_the_matrix_below_it_are_found(root: Path, nix_here: Path, call: Call) -> None:
+    (root / "catalog").mkdir()
+    # The built-in entries step aside, so that the attributes are free.
+    (root / "catalog/packages.toml").write_text('[vllm]\nattr = "elsewhere"\nmodules = []\n')
+    added = json.loads(call("package", "add", "serving", "--attr", "vllm", "--json", "-w", str(root)).out)
+    assert added["needs"] == ["pytorch", "torchvision", "torchaudio", "xformers", "bitsandbytes"]
+    ways = tomllib.loads(added["files"]["catalog/packages.toml"])["serving"]["gpu_list"]
+    assert {"by": "cmake", "name": "CUTLASS_NVCC_ARCHS_ENABLED", "form": "90"} in (
+        ways if isinstance(ways, list) else [ways]
+    )
+
+
+@pytest.mark.needs("nix")
+def test_what_nix_refuses_is_left_out_with_its_own_error(root: Path, nix_here: Path, call: Call) -> None:
+    (root / "catalog").mkdir()
+    (root / "catalog/packages.toml").write_text('[flash-attn]\nattr = "elsewhere"\nmodules = []\n')
+    added = call("package", "add", "flash", "--attr", "flash-attn", "--json", "-w", str(root))
+    told = json.loads(added.out)
+    assert told["cells"] == [f"flash-{CELL}"]
+    assert list(told["left_out"]) == [f"flash-python313-cpu-{ISA}"]
+    entry = tomllib.loads(told["files"]["catalog/packages.toml"])["flash"]
+    assert entry["needs_cuda"] is True
+
+
+@pytest.mark.needs("nix")
+def test_removing_gives_back_what_was_there(root: Path, nix_here: Path, call: Call) -> None:
+    settings = root / "torchsmith.toml"
+    settings.write_bytes(settings.read_bytes().replace(b"\n", b"\r\n"))
+    (root / "catalog").mkdir()
+    (root / "catalog/pins.toml").write_bytes(b'"6a030d5".unproved = "ours" # \r\n')
+    assert call("generate", "-w", str(root)).code == 0
+    before = files(root)
+    sort = ("cudasort", "--gpu-list", "variable:CUDASORT_ARCHS:90")
+    assert call("package", "add", *sort, "-w", str(root)).code == 0
+    assert (root / f"build-cudasort/.flox/pkgs/cudasort-{CELL}.nix").exists()
+    for name in ("torchsmith.toml", "catalog/pins.toml"):
+        text = (root / name).read_bytes()
+        assert text != before[name]
+        assert text.count(b"\n") == text.count(b"\r\n")
+    assert call("package", "remove", "cudasort", "-w", str(root)).code == 0
+    after = files(root)
+    assert {path for path in after if "build-cudasort" in path} <= {
+        f"build-cudasort/.flox/{name}" for name in ("env.json", "env/manifest.toml", ".gitignore")
+    }
+    left = after.pop("torchsmith.toml").decode().replace("\r\n", "\n")
+    assert left.replace('packages = ["pytorch", "torchvision", "torchaudio"]\n', "") == TOML
+    before.pop("torchsmith.toml")
+    assert {path: text for path, text in after.items() if "cudasort" not in path} == before
+
+
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (["torchmux"], "not-found", "torchmix?"),
+        (["zzz"], "not-found", "templates/zzz.nix"),
+        (["cudasort"], "incomplete", "--gpu-list"),
+        (["torchmix", "--version", "0.9"], "incomplete", "--source"),
+    ],
+)
+def test_what_only_nix_can_tell(
+    words: list[str], code: str, hint: str, root: Path, nix_here: Path, call: Call
+) -> None:
+    before = files(root)
+    result = call("package", "add", *words, "-w", str(root), "--json")
+    error = json.loads(result.out)["error"]
+    assert (result.code, error["code"], hint in error["hint"]) == (2, code, True), error
+    assert words[-1] in error["message"]
+    assert files(root) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (["add", "Mix"], "invalid", "small"),
+        (["add", "a-python3"], "invalid", "small"),
+        (["add", "mix", "--attr", "a b"], "invalid", "nixpkgs'"),
+        (["add", "xformers"], "exists", 'packages = ["pytorch", "torchvision", "torchaudio", "xformers"]'),
+        (["add", "torchvision"], "exists", "; torchsmith package remove"),
+        (["add", "pytorch"], "exists", "it is in this workspace"),
+        (["add", "mix", "--attr", "flash-attn"], "exists", "flash-attn"),
+        (["add", "mix", "--source", "gitlab:a/b"], "invalid", "github:"),
+        (["add", "mix", "--source", "github:a/b", "--tag", "v1"], "invalid", "v{version}"),
+        (["add", "mix", "--tag", "v{version}"], "incomplete", "--source"),
+        (["add", "mix", "--gpu-list", "TORCH"], "invalid", "variable:"),
+        (["add", "mix", "--gpu-list", "cmake:X:12"], "invalid", "variable:"),
+        (["remove", "mix"], "not-known", ""),
+        (["remove", "pytorch"], "conflict", ""),
+        (["remove", "xformers"], "not-found", "list"),
+    ],
+)
+def test_a_bad_request_is_refused_before_nix_is_asked(
+    words: list[str], code: str, hint: str, root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    result = call("package", *words, "-w", str(root), "--json")
+    error = json.loads(result.out)["error"]
+    assert (result.code, error["code"], hint in error["hint"]) == (2, code, True), error
+    assert error["where"] is None  # torchsmith's own files are not at fault
+    assert words != ["add", "pytorch"] or "remove" not in error["hint"]
+
+
+def test_cells_that_are_named_one_by_one_go_with_their_package(tmp_path: Path, call: Call) -> None:
+    cell = ("--cell", f"pytorch-{CELL}")
+    assert call("init", str(tmp_path), *cell).code == call("generate", "-w", str(tmp_path)).code == 0
+    assert call("package", "remove", "torchvision", "-w", str(tmp_path)).code == 0
+    asked = tomllib.loads((tmp_path / "torchsmith.toml").read_text())
+    assert asked["include"] == [f"pytorch-{CELL}", f"torchaudio-{CELL}"]
+    assert not [*tmp_path.glob("build-torchvision/.flox/pkgs/*.nix")]
+    assert call("generate", "-w", str(tmp_path), "--check").code == 0
+
+
+def test_a_package_that_another_needs_stays(root: Path, call: Call) -> None:
+    (root / "catalog").mkdir()
+    entry = '[{}]\ntitle = "x"\nattr = "{}"\nneeds = ["pytorch"{}]\nsource = "a test"\n'
+    text = entry.format("mix", "mix", "") + entry.format("mux", "mux", ', "mix"')
+    (root / "catalog/packages.toml").write_text(text)
+    result = call("package", "remove", "mix", "-w", str(root), "--json")
+    error = json.loads(result.out)["error"]
+    assert (result.code, error["code"], error["where"][-18:]) == (2, "conflict", "/packages.toml:9:1")
+
+
+def test_packages_are_listed_with_their_cells(root: Path, call: Call) -> None:
+    rows = json.loads(call("package", "list", "--json", "-w", str(root)).out)["packages"]
+    found = {row["name"]: row for row in rows}
+    assert (found["pytorch"]["cells"], found["vllm"]["cells"], found["vllm"]["own"]) == (2, 0, False)
+    assert found["vllm"]["releases"]["2.10"] == "0.11.0"
+    assert "vllm" in call("package", "list", "-w", str(root)).out
+
+
+@pytest.mark.parametrize(
+    ("told", "torch", "found"),
+    [
+        ({"TORCH_CUDA_ARCH_LIST": "8.0;9.0"}, True, []),
+        ({"TORCH_CUDA_ARCH_LIST": "8.0;9.0"}, False, [("variable", "TORCH_CUDA_ARCH_LIST", "9.0")]),
+        ({"FOO_CUDA_ARCHS": "80;90"}, True, [("variable", "FOO_CUDA_ARCHS", "90")]),
+        (
+            {"cmakeFlags": "-DX=1 -DCMAKE_CUDA_ARCHITECTURES:STRING=80;90"},
+            False,
+            [("cmake", "CMAKE_CUDA_ARCHITECTURES", "90-real")],
+        ),
+        ({"version": "8.0", "ARCH": "x86_64", "pname": "90"}, False, []),
+    ],
+)
+def test_the_gpu_list_is_read_off_the_derivation(
+    told: dict[str, str], torch: bool, found: list[tuple[str, str, str]]
+) -> None:
+    assert [(one.by, one.name, one.form) for one in gpu_lists(told, with_torch=torch)] == found
+
+
+def test_a_list_is_edited_with_its_comments() -> None:
+    text = 'format = 1\npackages = [\n  "a", # first\n  "b", # second\n]\n\n[x]\npackages = ["z"]\n'
+    for wanted in (["a", "b", "c"], ["a"], ["b"], ["c"], []):
+        made = set_list(text, "packages", wanted)
+        assert tomllib.loads(made)["packages"] == wanted
+        assert tomllib.loads(made)["x"] == {"packages": ["z"]}
+        assert [f"# {word}" in made for word in ("first", "second")] == [one in wanted for one in "ab"]
+    assert set_list("# top\nformat = 1", "packages", ["a"]) == '# top\nformat = 1\npackages = ["a"]\n'
+
+
+def test_a_table_goes_with_what_is_below_it_and_the_comment_above_it() -> None:
+    text = "# top\n\n[a]\nx = 1\n\n# about b\n[b]\ny = 1\n[b.c]\nz = 1\n\n# about d\n[d]\nw = 1\n"
+    assert drop_tables(text, "b") == "# top\n\n[a]\nx = 1\n\n# about d\n[d]\nw = 1\n"
+    assert drop_key(text, ("d", "w")) == text.removesuffix("\n# about d\n[d]\nw = 1\n")
+    assert drop_key("[d]\nv = 1\nw = 2 # two\n", ("d", "w")) == "[d]\nv = 1\n"

@@ -1,0 +1,251 @@
+"""Rehearsals with real Nix: a sample finds what would break a build, and nothing else is built."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.building.conftest import ISA, SM, Place, use
+from tests.building.farm import LoopbackBuilder
+from tests.cli.conftest import Call
+from torchsmith.building.rehearsal import (
+    RehearsalFigures,
+    SampledUnit,
+    configure_key,
+    makespan,
+    read_figures,
+    whole_build,
+)
+from torchsmith.catalog import builtin_catalog
+from torchsmith.core.process import run
+from torchsmith.nix.derivation import Derivation, Output
+from torchsmith.record import open_record
+
+nix = pytest.mark.needs("nix")
+TARGET = f'"{SM[2:-1]}.{SM[-1]}"'
+FLAGS = builtin_catalog().isas[ISA].flags
+
+
+def rehearsed(call: Call, place: Place, *words: str) -> tuple[int, Any]:
+    done = call(*place.words("rehearse", *words, "--json"))
+    return done.code, json.loads(done.out)
+
+
+def change(place: Place, name: str, old: str, new: str) -> None:
+    recipe = place.recipe(name)
+    text = recipe.read_text()
+    assert old in text, text
+    recipe.write_text(text.replace(old, new))
+
+
+def objects_in(store: Path) -> list[Path]:
+    """Libraries that any build of torch left: a rehearsal leaves none."""
+    return list(store.glob("store/*/lib/libtorch_cpu.so"))
+
+
+@nix
+def test_a_rehearsal_compiles_a_sample_and_says_what_the_whole_takes(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    (place.root / "catalog/rehearsals.toml").write_text(
+        "[pytorch]\ndraw = 3\n"
+    )  # a miniature has few objects
+    before = json.loads(call(*place.words("build", place.torch, "--dry-run", "--json")).out)
+    code, document = rehearsed(call, place, place.torch)
+    assert code == 0, document
+    (report,) = document["rehearsals"]
+    figures = report["figures"]
+    assert 0 < len(figures["compiled"]) < figures["objects"]
+    forms = [
+        unit
+        for unit in figures["compiled"]
+        if "dispatched kernel" in unit["why"] or unit["kind"] == "dispatched"
+    ]
+    assert len(forms) == figures["counts"]["dispatched"]
+    states = {check["id"]: check["status"] for check in report["checks"]}
+    right = dict.fromkeys(("cpu-flags", "cpu-code", "gpu-flags", "gpu-code"), "right")
+    assert states == {**right, "host-half": "note"}
+    compilers = {use["compiler"]: use for use in report["compilers"]}
+    assert compilers["nvcc"]["host_flags"] == {"-fPIC": compilers["nvcc"]["objects"]}
+    assert objects_in(own_store) == []
+    after = json.loads(call(*place.words("build", place.torch, "--dry-run", "--json")).out)
+    basis = [
+        next(job["expected"]["basis"] for job in plan["jobs"] if place.torch in job["recipes"])
+        for plan in (before, after)
+    ]
+    assert basis == ["a guess", "its rehearsal"]
+    assert call(*place.words("status")).code == 0
+
+
+@nix
+def test_it_differs_from_the_build_in_the_build_phase_alone(place: Place, nix_here: Path, call: Call) -> None:
+    done = call(*place.words("diff-drv", place.torch, f"rehearsal-of-{place.torch}", "--json"))
+    assert [one["what"] for one in json.loads(done.out)["differences"]] == ["buildPhase"]
+
+
+@nix
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (FLAGS[0], "-mno-such-flag", "-mno-such-flag"),
+        ("mkdir -p cmake/Modules", "rm csrc/operation.h; mkdir -p cmake/Modules", "operation.h"),
+        (TARGET, '"9.9"', "compute_99"),
+    ],
+    ids=["a broken flag", "a missing header", "an architecture that nvcc rejects"],
+)
+@pytest.mark.long
+def test_what_would_break_the_build_breaks_the_rehearsal(
+    old: str, new: str, said: str, place: Place, own_store: Path, call: Call
+) -> None:
+    change(place, place.torch, old, new)
+    done = call(*place.words("rehearse", place.torch))
+    assert done.code == 1
+    assert said in done.out, done.out + done.err
+    assert objects_in(own_store) == []
+
+
+@nix
+def test_a_wrong_sm_compiles_and_is_found_in_the_objects(place: Place, own_store: Path, call: Call) -> None:
+    change(place, place.torch, TARGET, '"8.9"')
+    code, document = rehearsed(call, place, place.torch)
+    assert code == 1
+    (report,) = document["rehearsals"]
+    states = {check["id"]: check["status"] for check in report["checks"]}
+    assert (states["gpu-flags"], states["gpu-code"]) == ("wrong", "wrong")
+    assert objects_in(own_store) == []
+
+
+@nix
+@pytest.mark.long
+def test_a_companion_waits_for_its_torch_and_is_then_rehearsed(
+    place: Place, own_store: Path, call: Call
+) -> None:
+    refused = call(*place.words("rehearse", place.vision))
+    assert (refused.code, refused.error) == (3, "lacking")
+    assert place.torch in refused.err
+    _, document = rehearsed(call, place, "--all")
+    assert list(document["waiting"]) == [place.vision]
+    assert call(*place.words("build", place.torch)).code == 0
+    code, document = rehearsed(call, place, place.vision)
+    assert code == 0, document
+    (report,) = document["rehearsals"]
+    assert report["figures"]["counts"]["CUDA"] == 4
+    assert not list(own_store.glob("store/*/lib/python3*/site-packages/torchvision/_C.so"))
+
+
+@nix
+def test_something_must_be_named(place: Place, nix_here: Path, call: Call) -> None:
+    assert call(*place.words("rehearse")).code == 2
+
+
+@pytest.mark.needs("nix", "ssh")
+@pytest.mark.long
+def test_rehearsals_go_to_the_builders_that_builds_go_to(
+    place: Place, farm: dict[str, LoopbackBuilder], call: Call
+) -> None:
+    """The builders run none of the instruction sets, which compiling does not need."""
+    use(place, "one", "two", extra="isa = []\n")
+    code, document = rehearsed(call, place, "--all", "--jobs", "0")
+    assert code == 0, document
+    assert [report["name"] for report in document["rehearsals"]] == [place.torch]
+    assert list(document["waiting"]) == [place.vision]
+    rows = {row.name: row for row in open_record(place.root).jobs(1)}
+    assert rows[f"rehearsal-of-{place.torch}"].builder in ("ssh://one", "ssh://two")
+
+
+def derivation(name: str, **env: str) -> Derivation:
+    out = f"/nix/store/{'0' * 32}-{name}"
+    told = {"name": name, "out": out, **env}
+    outputs = {"out": Output(out)}
+    return Derivation(f"{out}.drv", name, "x86_64-linux", "/bin/sh", (), told, {}, (), outputs)
+
+
+def test_what_differs_in_its_name_alone_is_rehearsed_once() -> None:
+    one, other = derivation("torch-a", CXXFLAGS="-mavx2"), derivation("torch-b", CXXFLAGS="-mavx2")
+    assert configure_key(one) == configure_key(other)
+    assert configure_key(one) != configure_key(derivation("torch-a", CXXFLAGS="-mavx512f"))
+
+
+def figures(counts: dict[str, int], seconds: dict[str, list[float]], named: float = 0.0) -> RehearsalFigures:
+    compiled = [
+        SampledUnit(f"{kind}{index}.o", f"{kind}{index}.cpp", kind, f"drawn {kind}", one)
+        for kind, all_ in seconds.items()
+        for index, one in enumerate(all_)
+    ]
+    if named:
+        compiled.append(SampledUnit("heavy.o", "heavy.cu", "CUDA", "trouble maker", named))
+    return RehearsalFigures(19.0, 60.0, 900.0, 16, len(compiled), sum(counts.values()), counts, compiled)
+
+
+def test_what_was_drawn_says_how_far_it_may_be_off() -> None:
+    """Eight of 1,464 units that took 1 to 22 s in a real build, which took 5.2 core hours and not 4.1."""
+    drawn = [1.1, 9.3, 4.3, 16.6, 8.1, 16.9, 22.4, 2.1]
+    whole = whole_build(figures({"C++": 1464}, {"C++": drawn}), 16)
+    assert 0.4 < whole.error < 0.7
+    all_alike = whole_build(figures({"C++": 1464}, {"C++": [10.0] * 8}), 16)
+    assert all_alike.error == 0
+    everything = whole_build(figures({"C++": 8}, {"C++": drawn}), 16)
+    assert everything.error == 0
+
+
+def test_recorded_builds_are_reckoned_from_a_sample_of_theirs() -> None:
+    """torch: 1,839 steps took 1,018 s on 16 cores, 19 s of it configuring; 4.5 core hours in all."""
+    mean = (1018 - 19) * 16 / 1839
+    torch = figures({"C++": 1647, "dispatched": 192}, {"C++": [0.5 * mean, 1.5 * mean], "dispatched": [mean]})
+    whole = whole_build(torch, 16)
+    assert whole.seconds == pytest.approx(1018, rel=0.02)
+    assert whole.core_seconds / 3600 == pytest.approx(4.5, rel=0.05)
+    assert whole_build(torch, 2).seconds == pytest.approx(8 * 999 + 19, rel=0.02)
+
+
+def test_a_few_long_units_keep_the_other_cores_waiting() -> None:
+    """torchvision: 32 objects of 11 core minutes took 80 s on 16 cores, and not 41."""
+    vision = figures({"C++": 18, "CUDA": 14}, {"C++": [12.0], "CUDA": [20.0, 30.0, 45.0]}, named=78.0)
+    whole = whole_build(vision, 16)
+    assert whole.core_seconds / 60 == pytest.approx(11, rel=0.15)
+    assert whole.seconds - 19 == pytest.approx(80, rel=0.05)
+    assert makespan([78.0, *[20.0] * 29], 16) == 78.0
+
+
+def test_trouble_makers_do_not_speak_for_their_kind() -> None:
+    plain = figures({"CUDA": 257}, {"CUDA": [10.0, 20.0]})
+    with_trouble = figures({"CUDA": 257}, {"CUDA": [10.0, 20.0]}, named=300.0)
+    assert whole_build(with_trouble, 16).core_seconds == whole_build(plain, 16).core_seconds
+
+
+CONFIGURE = """
+mkdir -p build/CMakeFiles/Try
+printf 'rule r\\n command = echo made > $out\\nbuild x: r\\n' > build/CMakeFiles/Try/build.ninja
+(cd build/CMakeFiles/Try && ninja && grep -q made x)  # as CMake tries whether a compiler works
+printf 'rule cc\\n command = cc -c $in -o $out\\nbuild a.o: cc ../a.c\\nbuild b.o: cc ../b.c\\n' > build.txt
+mv build.txt build/build.ninja
+(cd build && ninja -t restat build.ninja)
+"""
+
+
+@pytest.mark.needs("ninja")
+def test_what_cmake_tries_while_it_configures_is_no_tree_to_rehearse(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.c").write_text(f"int {name};\n")
+    sample = {
+        "configure": f"set -e\n{CONFIGURE}",
+        "tree": "build",
+        "dispatched": "",
+        "draw": 1,
+        "objects": [],
+    }
+    (tmp_path / "sample.json").write_text(json.dumps(sample))
+    (tmp_path / "out").mkdir()
+    environment = {**os.environ, "NIX_BUILD_TOP": str(tmp_path), "NIX_BUILD_CORES": "1"}
+    child = files("torchsmith.building") / "rehearse_child.py"
+    words = [sys.executable, str(child), "sample.json", "out", "0"]
+    done = run(words, cwd=tmp_path, env=environment, timeout=60)
+    assert done.code == 0, done.stderr
+    told = read_figures(tmp_path / "out")
+    assert (told.objects, len(told.compiled)) == (2, 1)

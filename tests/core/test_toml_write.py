@@ -1,0 +1,61 @@
+"""What is written is read back the same, whatever is in it."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchsmith.core.toml_write import Inline, table_text, value_text
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+plain = st.one_of(text, st.booleans(), st.integers(-(2**53), 2**53), st.lists(text, max_size=12))
+inline = st.dictionaries(text, plain, min_size=1, max_size=3).map(Inline)
+values = st.one_of(plain, inline, st.lists(inline, min_size=1, max_size=2))
+blocks = st.lists(st.dictionaries(text, plain, min_size=1, max_size=3), min_size=1, max_size=3)
+tables: st.SearchStrategy[dict[str, Any]] = st.recursive(
+    st.dictionaries(text, values, min_size=1, max_size=4),
+    lambda inner: st.dictionaries(text, st.one_of(values, blocks, inner), min_size=1, max_size=4),
+    max_leaves=6,
+)
+
+
+@given(tables)
+def test_a_table_is_read_back_as_it_was(table: dict[str, Any]) -> None:
+    assert tomllib.loads(table_text(table)) == table
+
+
+def test_it_reads_as_people_write() -> None:
+    table = {
+        "format": 1,
+        "line": "2.10",
+        "source": Inline(owner="pytorch", repo="audio"),
+        "matrix": [{"sm": ["sm90", "sm120"]}, {"isa": ["avx2"]}],
+        "2.9": {"cuda": {"12.8": {"pin": "6a030d5"}}},
+    }
+    assert (
+        table_text(table)
+        == """\
+format = 1
+line = "2.10"
+source = { owner = "pytorch", repo = "audio" }
+
+[[matrix]]
+sm = ["sm90", "sm120"]
+
+[[matrix]]
+isa = ["avx2"]
+
+["2.9".cuda."12.8"]
+pin = "6a030d5"
+"""
+    )
+
+
+def test_a_long_list_has_a_line_for_each_value() -> None:
+    names = [f"pytorch-python313-cuda13_0-sm{number}-avx512" for number in (90, 100, 120)]
+    written = table_text({"include": names})
+    assert written.splitlines()[1] == f"  {value_text(names[0])},"
+    assert tomllib.loads(written) == {"include": names}

@@ -1,0 +1,142 @@
+"""The alignment table of several repositories, and creating what is missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchsmith.auditing.finding import Severity
+from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.core.problem import Problem
+from torchsmith.core.process import run
+from torchsmith.edit.align import align, make_missing, write_missing
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.run import GenerateRequest, generate
+from torchsmith.workspace.wanted import wanted_repos
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+TOML = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0", "cpu"]
+sm = ["sm90", "sm120"]
+isa = ["avx2"]
+"""
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Path:
+    """Three repositories without a workspace; torchvision lacks one cell, torch another."""
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    (tmp_path / "torchsmith.toml").unlink()
+    (tmp_path / "build-torchvision/.flox/pkgs/torchvision-python313-cuda13_0-sm90-avx2.nix").unlink()
+    (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix").unlink()
+    return tmp_path
+
+
+def test_what_is_missing_is_marked_on_its_side(apart: Path) -> None:
+    found = align((apart,))
+    assert found.whole == 1
+    assert [(gap.column.package.name, gap.cell) for gap in found.missing] == [
+        ("pytorch", "python313-cpu-avx2"),
+        ("torchvision", "python313-cuda13_0-sm90-avx2"),
+    ]
+
+
+def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
+    written = write_missing(make_missing(align((apart,))))
+    assert len(written) == 2
+    assert align((apart,)).missing == []
+    report = audit(AuditRequest(tuple(written), jobs=1))
+    assert report.of(Severity.ERROR, Severity.WARNING) == []
+    assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
+
+
+def test_recipes_that_no_row_can_hold_are_named(apart: Path) -> None:
+    pkgs = apart / "build-pytorch/.flox/pkgs"
+    cell = "python313-cuda13_0-sm90-avx2"
+    for name in ("pytorch-python313-darwin-mps", f"pytorch-{cell}-magma", f"torchvision-{cell}"):
+        (pkgs / f"{name}.nix").write_text("{ }: null\n")
+    left = {one.path.stem: one.why for one in align((apart,)).left}
+    assert set(left) == {"pytorch-python313-darwin-mps", f"pytorch-{cell}-magma", f"torchvision-{cell}"}
+    assert "darwin" in left["pytorch-python313-darwin-mps"]
+    told = run([PROGRAM, "align", apart])
+    assert [name for name in left if name not in told.stderr] == []
+    assert len(json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["left"]) == 3
+
+
+def test_recipes_of_other_packages_are_named_in_the_same_order_every_time(apart: Path) -> None:
+    others = ["bitsandbytes", "onnxruntime", "torchaudio", "torchsde", "torchvision", "xformers"]
+    for name in others:
+        recipe = apart / f"build-pytorch/.flox/pkgs/{name}-python313-cuda13_0-sm90-avx2.nix"
+        recipe.write_text("{ }: null\n")
+    assert [one.path.stem.partition("-")[0] for one in align((apart,)).left] == others
+
+
+def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
+    sibling = apart / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm90-avx2.nix"
+    sibling.write_text("{ }: null\n")
+    for file in (apart / "build-torchaudio").rglob("*sm90-avx2.nix"):
+        file.unlink()
+    reasons = [one.why for one in make_missing(align((apart,))) if one.left]
+    assert len(reasons) == 2
+    assert len(set(reasons)) == 1
+    assert "pytorch-python313-cuda13_0-sm90-avx2" in reasons[0]
+
+
+def test_one_repository_cannot_be_aligned(apart: Path) -> None:
+    with pytest.raises(Problem) as caught:
+        align((apart / "build-pytorch",))
+    assert "torchsmith align" in caught.value.hint
+
+
+def test_the_verb_says_it_and_creates_it(apart: Path) -> None:
+    shown = run([PROGRAM, "align", "build-pytorch", "build-torchvision"], cwd=apart)
+    assert shown.code == 1
+    assert len([line for line in shown.stdout.splitlines() if line.endswith("build-torchvision")]) == 1
+    assert json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["missing"] == 2
+    assert run([PROGRAM, "align", apart, "--create"]).ok
+    assert run([PROGRAM, "align", apart]).ok
+
+
+def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(
+        TOML.replace("format = 1", 'format = 1\npackages = ["pytorch", "vllm"]').replace(
+            '"13.0", "cpu"', '"12.9", "13.0"'
+        )
+    )
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    assert run([PROGRAM, "align", tmp_path]).ok
+    assert run([PROGRAM, "align", "-w", tmp_path]).ok
+    (tmp_path / "build-vllm/.flox/pkgs/vllm-python313-cuda12_9-sm90-avx2.nix").unlink()
+    shown = run([PROGRAM, "align"], cwd=tmp_path)
+    assert shown.code == 1
+    assert [line.split()[-1] for line in shown.stdout.splitlines()].count("build-vllm") == 1
+    said = json.loads(run([PROGRAM, "align", tmp_path, "--json"]).stdout)
+    assert said["missing"] == 1
+    assert set(said["cannot"]) == {f"vllm-python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm120")}
+    assert all("cuDNN" in why for why in said["cannot"].values())
+    created = run([PROGRAM, "align", tmp_path, "--create"])
+    assert created.stdout.count("create  ") == 1
+
+
+def test_a_right_recipe_that_nobody_can_ask_for_is_not_to_be_included(tmp_path: Path) -> None:
+    text = TOML.replace("format = 1", 'format = 1\npackages = ["pytorch", "vllm"]').replace(
+        '"13.0"', '"12.9"'
+    )
+    (tmp_path / "torchsmith.toml").write_text(text)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    for cell in ("sm90-armv9", "sm90-avx512"):
+        (tmp_path / f"build-vllm/.flox/pkgs/vllm-python313-cuda12_9-{cell}.nix").write_text("{ }: null\n")
+    opened = open_workspace(tmp_path)
+    repos = wanted_repos(opened)
+    found = reconcile(opened, repos, judge=lambda recipe: "")
+    why = {Path(one.path).stem.rpartition("-")[2]: one.why for one in found if one.before == "{ }: null\n"}
+    assert "tensorflow-bin" in why["armv9"]
+    assert ["include" in why[isa] for isa in ("armv9", "avx512")] == [False, True]

@@ -1,0 +1,126 @@
+"""A change is told by what it does to derivations, not by what it does to text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.nix.conftest import MINI, nix  # noqa: F401
+from torchsmith.core.problem import Problem
+from torchsmith.core.process import run
+from torchsmith.edit.impact import effects, impact, summary
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.evaluate import EvalResult, Evaluable, evaluate
+from torchsmith.nix.tool import Nix
+from torchsmith.nix.worker import DerivationFacts, Evaluated
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.run import GenerateRequest, generate
+
+CELLS = """format = 1
+max_jobs = 32
+[[matrix]]
+packages = ["pytorch"]
+python = ["3.13"]
+cuda = ["cpu"]
+isa = ["avx2", "avx512"]
+"""
+
+
+def good(name: str, drv: str) -> EvalResult:
+    return EvalResult(name, Path(name), 0.1, Evaluated(drv, name, "x", {}, DerivationFacts()))
+
+
+def bad(name: str) -> EvalResult:
+    return EvalResult(name, Path(name), 0.1, cause=Cause("broken"))
+
+
+def test_recipes_are_sorted_by_what_became_of_them() -> None:
+    before = [good("a", "1"), good("b", "1"), good("c", "1"), bad("d"), bad("e"), good("g", "1")]
+    after = [good("a", "1"), good("b", "2"), bad("c"), good("d", "1"), bad("e"), good("f", "1")]
+    found = effects(before, after)
+    assert {one.name: one.kind for one in found} == {
+        "a": "identical",
+        "b": "changed",
+        "c": "broken",
+        "d": "mended",
+        "e": "still broken",
+        "f": "new",
+        "g": "gone",
+    }
+    assert summary(found) == (
+        "1 cell changes, 1 new, 1 gone, 1 no longer evaluate, 1 evaluate again, 1 fail as before, 1 identical"
+    )
+
+
+def test_the_summary_counts_as_a_person_would() -> None:
+    same = [good(str(number), "1") for number in range(130)]
+    before = [*same, good("x", "1"), good("y", "1")]
+    after = [*same, good("x", "2"), good("y", "2")]
+    assert summary(effects(before, after)) == "2 cells change, 130 identical"
+    assert summary([]) == "no recipe"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    windows = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.autocrlf", "GIT_CONFIG_VALUE_0": "true"}
+    for name, value in windows.items():  # line ends as somebody on WSL may have them
+        monkeypatch.setenv(name, value)
+    (tmp_path / "torchsmith.toml").write_text(CELLS)
+    generate(GenerateRequest(workspace=tmp_path, commit=True))
+    return tmp_path
+
+
+@pytest.mark.needs("nix")
+def test_a_change_of_the_workspace_is_told_by_derivation(workspace: Path, nix: Nix) -> None:  # noqa: F811
+    def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
+        return evaluate(requests, nix, trees={"default": MINI})
+
+    def told(*, as_is: bool = False) -> dict[str, int]:
+        return Counter(
+            one.kind for one in impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=as_is)
+        )
+
+    assert told() == {"identical": 2}
+    # More jobs change the build; the files on disk are still the old ones.
+    (workspace / "torchsmith.toml").write_text(CELLS.replace("32", "16"))
+    assert told() == {"changed": 2}
+    assert told(as_is=True) == {"identical": 2}
+    # A comment changes the text and no derivation.
+    recipe = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    recipe.write_text("# a word\n" + recipe.read_text())
+    assert told(as_is=True) == {"identical": 2}
+    (workspace / "torchsmith.toml").write_text(CELLS.replace('"avx2", ', '"avx512vnni", '))
+    assert told() == {"new": 1, "gone": 1, "identical": 1}
+
+
+def test_a_revision_that_does_not_exist_is_named(workspace: Path) -> None:
+    with pytest.raises(Problem, match=r"build-pytorch.*nowhere"):
+        impact(open_workspace(workspace), workspace, "nowhere", lambda _: [], as_is=True)
+
+
+def test_a_folder_without_git_cannot_be_compared(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(CELLS)
+    with pytest.raises(Problem, match=str(tmp_path)):
+        impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [], as_is=True)
+
+
+def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path: Path) -> None:
+    outer = tmp_path / "outer"
+    inner = outer / "builds"
+    inner.mkdir(parents=True)
+    (inner / "torchsmith.toml").write_text(CELLS)
+    run(["git", "init", "--quiet", outer])
+    generate(GenerateRequest(workspace=inner, git=False))
+    run(["git", "-C", outer, "add", "--all"])
+    run(["git", "-C", outer, "commit", "--quiet", "--message", "all"])
+    seen: list[list[str]] = []
+
+    def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
+        seen.append([one.name for one in requests])
+        return [good(name, "1") for name in seen[-1]]
+
+    assert summary(impact(open_workspace(inner), inner, "HEAD", asked, as_is=True)) == "2 identical"
+    assert seen[0] == seen[1]

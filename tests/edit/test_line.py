@@ -1,0 +1,128 @@
+"""A torch release of the workspace's own: generated, its hashes left to be learned, and nothing guessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchsmith.auditing.finding import Severity
+from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.core.problem import Problem
+from torchsmith.edit.line import NewLine, add_line, propose_line
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.proved import remember
+from torchsmith.workspace.run import GenerateRequest, generate
+
+TOML = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0", "cpu"]
+sm = ["sm120"]
+isa = ["avx2"]
+"""
+PAIRS = {"torchvision": "0.29.0", "torchaudio": "2.29.0"}
+NEW = NewLine("2.29", "2.10", "2.29.1", versions=PAIRS)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    return tmp_path
+
+
+def ask_for(workspace: Path, line: str) -> None:
+    file = workspace / "torchsmith.toml"
+    file.write_text(file.read_text().replace('line = "2.10"', f'line = "{line}"'))
+
+
+def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
+    added = add_line(workspace, NEW)
+    assert len(added.to_learn) >= 3
+    ask_for(workspace, "2.29")
+    cells = open_workspace(workspace).matrix.cells
+    assert {cell.line for cell in cells} == {"2.29"}
+    assert all(cell.warnings for cell in cells)
+    generate(GenerateRequest(workspace=workspace, git=False))
+    name = "pytorch-python313-cuda13_0-sm120-avx2"
+    text = (workspace / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
+    assert '"2.29.1"' in text
+    assert "pytorch229-" in text
+    errors = audit(AuditRequest((workspace,), jobs=1)).of(Severity.ERROR)
+    assert {one.rule for one in errors} == {"TS901"}  # empty hashes, which fix-hashes learns
+
+
+def test_a_release_that_the_catalog_knows_brings_its_pairs(workspace: Path) -> None:
+    added = propose_line(workspace, NewLine("2.11", "2.10", "2.11.0"))
+    assert added.after.catalog.lines["2.11"].version_of("torchvision") == "0.26.0"
+    assert not (workspace / "catalog").exists()
+
+
+def test_another_nixpkgs_comes_along(workspace: Path) -> None:
+    added = add_line(workspace, NewLine("2.29", "2.10", "2.29.1", "1" * 40, versions=PAIRS))
+    line = added.after.catalog.lines["2.29"]
+    assert {build.pin for build in (line.cpu, *line.cuda.values()) if build} == {"1111111"}
+    assert any(one.startswith("nixpkgs") for one in added.to_learn)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewLine("a line", "2.10", "2.29.1", versions=PAIRS),
+        NewLine("2.29", "2.10", "newest", versions=PAIRS),
+        NewLine("2.10", "2.9", "2.10.0"),  # is there
+        NewLine("2.29", "2.99", "2.29.1", versions=PAIRS),  # like one that is not
+        NewLine("2.29", "2.11", "2.29.1", versions=PAIRS),  # like one without a nixpkgs
+        NewLine("2.29", "2.10", "2.29.1"),  # pairs that nobody knows
+        NewLine("2.29", "2.10", "2.29.1", "master", versions=PAIRS),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(workspace: Path, new: NewLine) -> None:
+    with pytest.raises(Problem):
+        add_line(workspace, new)
+    assert not (workspace / "catalog").exists()
+
+
+def test_an_evaluation_settles_what_only_the_workspace_claims(workspace: Path) -> None:
+    add_line(workspace, NEW)
+    ask_for(workspace, "2.29")
+    opened = open_workspace(workspace)
+    name = "pytorch-python313-cuda13_0-sm120-avx2"
+    assert remember(workspace, opened.matrix.cells, opened.catalog, {name, "another"}) == 1
+    assert remember(workspace, opened.matrix.cells, opened.catalog, {name}) == 0
+    warned = {cell.name for cell in open_workspace(workspace).matrix.cells if cell.warnings}
+    assert len(warned) == len(opened.matrix.cells) - 1
+    assert name not in warned
+    (workspace / ".torchsmith/evaluated").write_text(f"{name} 2.29 0182a36\n")  # at another nixpkgs
+    assert all(cell.warnings for cell in open_workspace(workspace).matrix.cells)
+
+
+OWN = {
+    "gpus": """[sm129]
+generation = "Later"
+title = "X1"
+parts = ["X1"]
+platforms = ["x86_64-linux"]
+min_driver = "600"
+source = "us"
+""",
+    "cuda": """["13.0"]
+targets.add = ["129"]
+""",
+}
+
+
+def test_a_fact_written_by_hand_is_a_claim_until_an_evaluation(workspace: Path) -> None:
+    (workspace / "catalog").mkdir()
+    for name, text in OWN.items():
+        (workspace / f"catalog/{name}.toml").write_text(text)
+    toml = workspace / "torchsmith.toml"
+    toml.write_text(toml.read_text().replace('"sm120"', '"sm120", "sm129"'))
+    opened = open_workspace(workspace)
+    warned = [cell.name for cell in opened.matrix.cells if cell.warnings]
+    assert warned
+    assert all("sm129" in name for name in warned)  # what is as it was is no claim of the workspace
+    assert remember(workspace, opened.matrix.cells, opened.catalog, warned) == len(warned)
+    assert not [cell for cell in open_workspace(workspace).matrix.cells if cell.warnings]

@@ -1,0 +1,170 @@
+"""A line moves to another nixpkgs or torch as a whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.recipe.conftest import MINI
+from torchsmith.auditing.finding import Severity
+from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.catalog import builtin_catalog, load_catalog
+from torchsmith.core.problem import Conflict, Problem
+from torchsmith.core.process import run
+from torchsmith.edit.pin import Move, carry_out, propose
+from torchsmith.workspace.run import GenerateRequest, generate
+
+PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
+NEW = "1" * 40
+OLD = "6a030d535719c5190187c4cec156f335e95e3211"
+TOML = """format = 1
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["13.0", "cpu"]
+sm = ["sm120"]
+isa = ["avx2"]
+[[matrix]]
+line = "2.9"
+python = ["3.12"]
+cuda = ["12.8"]
+sm = ["sm90"]
+isa = ["avx2"]
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    return tmp_path
+
+
+def texts(root: Path) -> dict[str, str]:
+    return {path.stem: path.read_text() for path in root.rglob("*.nix") if ".flox/pkgs" in str(path)}
+
+
+def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
+    carry_out(workspace, Move("2.10", rev=NEW, sha256="1" * 52))
+    moved = {name for name, text in texts(workspace).items() if NEW in text}
+    stayed = {name for name, text in texts(workspace).items() if OLD in text}
+    assert len(moved) == 6
+    assert {name.split("-")[1] for name in stayed} == {"python312"}
+    assert audit(AuditRequest((workspace,), jobs=1)).of(Severity.ERROR, Severity.WARNING) == []
+    assert all(f'sha256 = "{"1" * 52}"' in text for text in texts(workspace).values() if NEW in text)
+
+
+def test_a_second_move_goes_from_where_the_first_went(workspace: Path) -> None:
+    carry_out(workspace, Move("2.10", rev=NEW))
+    carry_out(workspace, Move("2.10", rev="2" * 40))
+    assert not any(NEW in text for text in texts(workspace).values())
+    catalog = (workspace / "catalog/lines.toml").read_text()
+    assert catalog.count("torchsmith pin: begin") == 1
+
+
+def test_there_and_back_is_where_it_was(workspace: Path) -> None:
+    before = texts(workspace)
+    other = next(pin.rev for pin in builtin_catalog().pins.values() if pin.name == "0182a36")
+    carry_out(workspace, Move("2.10", rev=other))
+    assert texts(workspace) != before
+    carry_out(workspace, Move("2.10", rev=OLD))
+    assert texts(workspace) == before
+
+
+def test_a_new_pin_is_taken_to_have_the_limits_of_the_old_one(workspace: Path) -> None:
+    carry_out(workspace, Move("2.10", rev=NEW))
+    pins = load_catalog(workspace / "catalog").pins
+    assert pins[OLD[:7]].limits
+    assert pins[NEW[:7]].limits == pins[OLD[:7]].limits
+
+
+def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None:
+    file = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    file.write_text(file.read_text() + "# mine\n")
+    before = texts(workspace)
+    with pytest.raises(Problem, match=file.name):
+        carry_out(workspace, Move("2.10", rev=NEW))
+    assert texts(workspace) == before
+    assert not (workspace / "catalog").exists()
+    carry_out(workspace, Move("2.10", rev=NEW), adopt=True)
+    assert NEW in file.read_text()
+
+
+def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> None:
+    move = Move("2.10", torch="2.10.1", versions={"torchvision": "0.25.1", "torchaudio": "2.10.1"})
+    proposal = propose(workspace, move)
+    assert {"pytorch 2.10.1", "torchvision 0.25.1"} <= set(proposal.to_learn)
+    carry_out(workspace, move)
+    torch = texts(workspace)["pytorch-python313-cuda13_0-sm120-avx2"]
+    assert 'version = "2.10.1"' in torch
+    assert 'hash = "";' in torch
+    assert "RKiZLHBCneMtZKRgTEuW1K7" not in torch
+    findings = audit(AuditRequest((workspace / "build-pytorch",))).findings
+    assert "fix-hashes" in next(one.hint for one in findings if one.rule == "TS901")
+
+
+def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) -> None:
+    proposal = propose(workspace, Move("2.9", torch="2.10.0"))
+    (edit,) = proposal.edits
+    assert edit.path == "catalog/lines.toml"
+    for words in ('torchvision = "0.25.0"', "RKiZLHBCneMtZKRgTEuW1K7", 'prefix = "pytorch210"'):
+        assert words in (edit.after or "")
+    moved = proposal.after.catalog.lines["2.9"]
+    assert moved.cuda["13.0"].fixes == proposal.after.catalog.lines["2.10"].cuda["13.0"].fixes
+
+
+def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> None:
+    with pytest.raises(Problem, match=r"fe5e41d.* 13\.0"):
+        propose(workspace, Move("2.10", rev="fe5e41d"))
+    with pytest.raises(Problem, match=r"2\.10\.9"):
+        propose(workspace, Move("2.10", torch="2.10.9"))
+    with pytest.raises(Problem, match="'abc'"):
+        propose(workspace, Move("2.10", torch="abc"))
+    with pytest.raises(Problem, match="'short'"):
+        propose(workspace, Move("2.10", rev=NEW, sha256="short"))
+    with pytest.raises(Problem, match="'main'"):
+        propose(workspace, Move("2.10", rev="main"))
+    with pytest.raises(Problem) as caught:
+        propose(workspace, Move("2.10"))
+    assert "--rev" in caught.value.hint
+    with pytest.raises(Problem, match=r"line 2\.8"):
+        propose(workspace, Move("2.8", rev=NEW))
+
+
+def test_a_file_with_an_entry_of_its_own_is_not_overwritten(workspace: Path) -> None:
+    (workspace / "catalog").mkdir()
+    (workspace / "catalog/lines.toml").write_text('["2.10".cuda."13.0"]\npin = "6a030d5"\n')
+    with pytest.raises(Conflict) as problem:
+        propose(workspace, Move("2.10", rev=NEW))
+    assert str(problem.value.where).endswith("catalog/lines.toml:1:2")
+
+
+def test_what_is_there_already_is_not_written_again(workspace: Path) -> None:
+    carry_out(workspace, Move("2.10", rev=NEW))
+    again = carry_out(workspace, Move("2.10", rev=NEW))
+    assert (again.edits, again.recipes) == ((), [])
+
+
+@pytest.mark.needs("nix")
+def test_evaluation_says_what_changes(workspace: Path) -> None:
+    words: list[str | Path] = [
+        PROGRAM,
+        "pin",
+        "2.10",
+        "-w",
+        workspace,
+        "--dry-run",
+        "--eval",
+        "--nixpkgs",
+        MINI,
+    ]
+    assert "9 identical" in run([*words, "--rev", NEW]).stdout
+    releases = ("--torch", "2.10.1", "--torchvision", "0.25.1", "--torchaudio", "2.10.1")
+    told = json.loads(run([*words, *releases, "--json"]).stdout)
+    assert Counter(one["kind"] for one in told["effects"]) == {"changed": 6, "identical": 3}
+    assert told["written"] is False
+    assert not (workspace / "catalog").exists()

@@ -1,0 +1,313 @@
+"""The plan of a half-migrated repo is the one that its maintainers reached by days of reading."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchsmith.auditing.finding import Severity
+from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.core.problem import Problem, Refused
+from torchsmith.core.process import run
+from torchsmith.edit.plan import ApplyRequest, WorkspacePlan, apply_plan, plan_workspace
+from torchsmith.recipe.header import owner_of
+from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
+from torchsmith.workspace.run import GenerateRequest, generate
+
+BY_HAND = Path(__file__).parent / "by-hand"
+PKGS = "build-pytorch/.flox/pkgs"
+CELL = "pytorch-python313-cuda13_0"
+
+
+def git(repo: Path, *args: str) -> str:
+    done = subprocess.run(["git", "-C", repo, *args], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def drifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """build-pytorch with its six recipes, committed, and a workspace file that asks for the plan."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Maintainer")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "maintainer@example.org")
+    repo = tmp_path / "build-pytorch"
+    (repo / ".flox/pkgs").mkdir(parents=True)
+    for file in BY_HAND.glob("*.nix"):
+        shutil.copy(file, repo / ".flox/pkgs")
+    (repo / "README.md").write_text("# build-pytorch\n\n6 variants.\n")
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", "build-pytorch")
+    git(repo, "add", "--all")
+    git(repo, "commit", "--quiet", "--message", "By hand")
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\npackages = ["pytorch"]\n')
+    return tmp_path
+
+
+def verdicts(plan: WorkspacePlan) -> dict[str, int]:
+    return {kind: len(plan.recipes(kind)) for kind in ("keep", "rewrite", "replace", "delete", "create")}
+
+
+def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
+    plan = plan_workspace(drifted)
+    assert verdicts(plan) == {"keep": 1, "rewrite": 2, "replace": 1, "delete": 2, "create": 40}
+    assert plan.afterwards == 44
+    by_kind = {
+        kind: sorted(Path(one.path).name for one in plan.recipes(kind))
+        for kind in ("keep", "rewrite", "delete")
+    }
+    assert by_kind == {
+        "keep": [f"{CELL}-sm120-avx512.nix"],
+        "rewrite": [f"{CELL}-sm110-armv8_2.nix", f"{CELL}-sm110-armv9.nix"],
+        "delete": [f"{CELL}-sm120-avx.nix", f"{CELL}-sm120-avx512-magma.nix"],
+    }
+    (replaced,) = plan.recipes("replace")
+    assert replaced.path == f"{PKGS}/{CELL}-sm121-armv9.nix"
+    assert replaced.old == f"{PKGS}/{CELL}-sm121-armv9-nightly.nix"
+
+
+def test_an_old_name_is_redundant_only_where_the_cell_has_another_recipe(drifted: Path) -> None:
+    dotted = drifted / PKGS / f"{CELL}-sm90-armv8.2.nix"
+    dotted.write_text((drifted / PKGS / f"{CELL}-sm110-armv8_2.nix").read_text())
+    toml = drifted / "torchsmith.toml"
+    toml.write_text(toml.read_text() + 'exclude = ["sm90"]\n')
+    (alone,) = (one for one in plan_workspace(drifted).changes if one.path.endswith("armv8.2.nix"))
+    assert not alone.why.startswith("redundant")
+    dotted.with_name(f"{CELL}-sm90-armv8_2.nix").write_text(dotted.read_text())
+    (twice,) = (one for one in plan_workspace(drifted).changes if one.path.endswith("armv8.2.nix"))
+    assert twice.why.startswith("redundant")
+
+
+OTHER_LAYOUTS = {
+    "an unused set of packages": [("{ lib }:", "{ lib, pkgs ? import <nixpkgs> { } }:")],
+    "lib from the unpinned set": [
+        ("{ lib }:", "{ pkgs ? import <nixpkgs> { } }:\nlet inherit (pkgs) lib; in")
+    ],
+    "dotted attributes": [
+        ("config = {\n      allowUnfree = true;", "config.allowUnfree = true;"),
+        (
+            "allowBroken = true; # CUDA 13 is newer than what this nixpkgs allows",
+            "config.allowBroken = true;",
+        ),
+        ("cudaSupport = true;\n    };", "config.cudaSupport = true;"),
+    ],
+    "another name for the pin": [("nixpkgs_pinned", "pkgs")],
+    "a with": [("(nixpkgs_pinned.python3Packages", "with nixpkgs_pinned; (python3Packages")],
+    "the target where it is used": [("gpuTargets = [ gpuArchSM ]", 'gpuTargets = [ "12.0" ]')],
+    "another name for the flags": [("cpuFlags", "simd")],
+}
+
+
+@pytest.mark.parametrize("edits", OTHER_LAYOUTS.values(), ids=OTHER_LAYOUTS)
+def test_the_right_recipe_is_kept_however_it_is_written_and_not_where_it_is_wrong(
+    drifted: Path, edits: list[tuple[str, str]]
+) -> None:
+    file = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
+    text = file.read_text()
+    for old, other in edits:
+        assert old in text
+        text = text.replace(old, other)
+    file.write_text(text)
+    expected = {"keep": 1, "rewrite": 2, "replace": 1, "delete": 2, "create": 40}
+    assert verdicts(plan_workspace(drifted)) == expected
+    file.write_text(text.replace('"12.0"', '"9.0"'))
+    assert verdicts(plan_workspace(drifted)) == expected | {"keep": 0, "rewrite": 3}
+
+
+def test_a_recipe_that_only_evaluation_finds_wrong_is_not_kept(drifted: Path) -> None:
+    file = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
+    text = file.read_text()
+    stated = '[ "x86_64-linux" ]'
+    assert text.count(stated) == 1
+    file.write_text(text.replace(stated, 'map (cpu: cpu + "-linux") [ "aarch64" ]'))
+    errors = audit(AuditRequest((drifted,), jobs=1, values=False)).of(Severity.ERROR)
+    assert not any(one.where.file.endswith(file.name) for one in errors)
+    assert verdicts(plan_workspace(drifted))["keep"] == 0
+    settings = drifted / "torchsmith.toml"
+    settings.write_text(f'{settings.read_text()}[audit]\nper_path = {{ "*sm120*" = ["TS522"] }}\n')
+    assert verdicts(plan_workspace(drifted))["keep"] == 1
+
+
+def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:
+    why = {
+        Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.why
+        for one in plan_workspace(drifted).changes
+    }
+    assert "fe5e41d" in why["sm110-armv9.nix"]
+    assert "redundant" in why["sm120-avx512-magma.nix"]
+    assert "broken" in why["sm120-avx.nix"]
+    assert "nightly" in why["sm121-armv9-nightly.nix"]
+    assert "torch" in why["sm120-avx512.nix"]
+
+
+def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
+    before = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
+    applied = apply_plan(ApplyRequest(drifted))
+    after = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
+    assert {name: after[name] for name in before} == before
+    assert sorted(one.kind for one in applied.left if one.recipe) == [
+        "delete",
+        "delete",
+        "replace",
+        "rewrite",
+        "rewrite",
+    ]
+    assert len(after) == 46
+
+
+def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
+    applied = apply_plan(ApplyRequest(drifted, adopt=True))
+    assert not applied.left
+    assert len(list((drifted / PKGS).glob("*.nix"))) == 44
+    assert verdicts(plan_workspace(drifted)) == {
+        "keep": 44,
+        "rewrite": 0,
+        "replace": 0,
+        "delete": 0,
+        "create": 0,
+    }
+    log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
+    assert [re.findall(r"\w+ \d+", subject.partition(": ")[2]) for subject in log[::-1]] == [
+        [],  # what was there
+        ["delete 2"],
+        ["create 35"],
+        ["create 1", "rewrite 2", "replace 1"],
+        ["create 4"],
+        ["create 8"],
+    ]
+    assert log[0] == "Everything else: create 8 files"
+    assert (drifted / "build-pytorch/README.md").read_text() == "# build-pytorch\n\n6 variants.\n"
+    assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+
+
+def test_adopting_is_scoped_to_the_paths_named_and_a_page_goes_by_its_own_name_alone(drifted: Path) -> None:
+    repo = drifted / "build-pytorch"
+    broken = Path("build-pytorch/.flox/pkgs") / f"{CELL}-sm110-armv9.nix"
+    applied = apply_plan(ApplyRequest(drifted, adopt=True, paths=(broken,)))
+    assert owner_of((drifted / broken).read_text()) == "ours"
+    assert sorted(one.kind for one in applied.left) == ["delete", "delete", "replace", "rewrite"]
+    apply_plan(ApplyRequest(drifted, adopt=True, paths=(repo,)))
+    assert verdicts(plan_workspace(drifted))["keep"] == 44
+    assert owner_of((repo / "README.md").read_text()) == "foreign"
+    with pytest.raises(Problem, match=r"nowhere\.md"):
+        apply_plan(ApplyRequest(drifted, adopt=True, paths=(Path("nowhere.md"),)))
+    apply_plan(ApplyRequest(drifted, adopt=True, paths=(repo / "README.md",)))
+    assert owner_of((repo / "README.md").read_text()) == "ours"
+
+
+def test_plan_and_generate_want_the_same(drifted: Path) -> None:
+    """From shared to standalone: both delete the shared files, and after one the other has nothing to do."""
+    shutil.rmtree(drifted / "build-pytorch")
+    toml = 'format = 1\nlayout = "shared"\n[[matrix]]\npython = ["3.13"]\ncuda = ["13.0"]\n'
+    toml += 'sm = ["sm90"]\nisa = ["avx2", "armv9"]\n'
+    (drifted / "torchsmith.toml").write_text(toml)
+    generate(GenerateRequest(drifted, commit=True))
+    (drifted / "torchsmith.toml").write_text(toml.replace("shared", "standalone"))
+    wanted = generate(GenerateRequest(drifted, write=False)).pending
+    planned = plan_workspace(drifted).pending
+    assert {(one.kind, one.path) for one in wanted} == {(one.kind, one.path) for one in planned}
+    assert sum(one.kind == "delete" and "/nix/" in one.path for one in wanted) > 2
+    apply_plan(ApplyRequest(drifted))
+    assert generate(GenerateRequest(drifted, write=False)).pending == []
+    assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, right: bool) -> None:
+    """NAME/default.nix and NAME.nix are one package for Flox: kept where it is right, else replaced."""
+    name = f"{CELL}-sm120-avx512" if right else f"{CELL}-sm110-armv9"
+    (drifted / PKGS / name).mkdir()
+    (drifted / PKGS / f"{name}.nix").rename(drifted / PKGS / name / "default.nix")
+    (drifted / PKGS / name / "lib.nix").write_text("{ }: { }\n")
+    assert generate(GenerateRequest(drifted, git=False)).blocked
+    assert not (drifted / PKGS / f"{name}.nix").exists()
+    (change,) = [one for one in plan_workspace(drifted).recipes() if f"{name}/" in one.path + one.old]
+    if right:
+        assert (change.kind, change.path) == ("keep", f"{PKGS}/{name}/default.nix")
+    else:
+        assert (change.kind, change.old) == ("replace", f"{PKGS}/{name}/default.nix")
+
+
+def test_a_commit_for_each_file_names_its_reason(drifted: Path) -> None:
+    why = next(one.why for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
+    apply_plan(ApplyRequest(drifted, adopt=True, per_file=True))
+    log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
+    assert f"Delete {CELL}-sm120-avx.nix" in log
+    assert len(log) > 46
+    body = git(drifted / "build-pytorch", "log", "-1", "--format=%b", "--grep", "sm120-avx.nix")
+    assert why in body
+
+
+def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
+    kept = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
+    kept.write_text(kept.read_text() + "# a thought\n")
+    with pytest.raises(Refused, match=kept.name):
+        apply_plan(ApplyRequest(drifted, adopt=True))
+    applied = apply_plan(ApplyRequest(drifted, adopt=True, dirty=True))
+    assert applied.commits
+    assert kept.read_text().endswith("# a thought\n")
+    assert (
+        git(drifted / "build-pytorch", "status", "--porcelain") == f"M {PKGS.partition('/')[2]}/{kept.name}"
+    )
+
+
+def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
+    plan = plan_workspace(drifted)
+    half = [one for one in plan.changes if one.kind == "create"][:20]
+    for one in half:
+        assert one.after is not None
+        (drifted / one.path).write_text(one.after)
+    deleted = next(one for one in plan.changes if one.kind == "delete")
+    (drifted / deleted.path).unlink()
+    applied = apply_plan(ApplyRequest(drifted, adopt=True))
+    assert len(applied.done) < len(plan.pending)
+    assert len(list((drifted / PKGS).glob("*.nix"))) == 44
+    assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+    log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
+    assert [re.findall(r"\w+ \d+", subject) for subject in log[::-1][1:3]] == [["delete 2"], ["create 35"]]
+    assert len(log) == 6
+
+
+def test_a_rewritten_file_that_git_does_not_hold_leaves_a_copy(drifted: Path) -> None:
+    file = drifted / PKGS / f"{CELL}-sm110-armv9.nix"
+    file.write_text(file.read_text() + "# mine\n")
+    apply_plan(ApplyRequest(drifted, adopt=True, dirty=True))
+    assert (file.parent / f"{file.name}.orig").read_text().endswith("# mine\n")
+
+
+def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
+    (drifted / "torchsmith.toml").write_text(
+        'format = 1\nprofile = "plan"\npackages = ["pytorch"]\nexclude = ["sm120 avx512"]\n'
+    )
+    kept = next(one for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx512.nix"))
+    assert kept.kind == "keep"
+    assert kept.why != AS_IT_SHOULD_BE
+
+
+def test_the_verbs_print_the_plan_and_apply_it(drifted: Path) -> None:
+    program = Path(sys.executable).with_name("torchsmith")
+    shown = run([program, "plan", "-w", drifted])
+    counts = "keep 1, create 40, rewrite 2, replace 1, delete 2; 44 afterwards"
+    assert counts in " ".join(shown.stdout.split())  # lines break where the folder's name lets them
+    table = json.loads(run([program, "plan", "-w", drifted, "--json"]).stdout)
+    assert table["recipes"]["create"] == 40
+    dry = run([program, "apply", "-w", drifted, "--dry-run"])
+    assert dry.ok
+    assert len(list((drifted / PKGS).glob("*.nix"))) == 6
+    assert run([program, "apply", "-w", drifted]).code == 1
+    assert run([program, "apply", "-w", drifted, "--adopt"]).ok
+    assert run([program, "plan", "-w", drifted, "--check"]).ok
+
+
+def test_a_matrix_without_cells_is_no_plan_to_delete_everything(drifted: Path) -> None:
+    (drifted / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\nexclude = ["cpu", "gpu"]\n')
+    with pytest.raises(Problem) as caught:
+        plan_workspace(drifted)
+    assert caught.value.exit == 2
+    with pytest.raises(Problem):
+        apply_plan(ApplyRequest(workspace=drifted))
+    assert list((drifted / PKGS).glob("*.nix"))

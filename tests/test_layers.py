@@ -1,0 +1,116 @@
+"""Packages import only what the table in docs/design.md lets them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "torchsmith"
+# A room and what it may touch besides itself; what those may touch, it may too.
+PLAN: dict[str, set[str]] = {
+    "core": set(),
+    "catalog": {"core"},
+    "matrix": {"catalog"},
+    "recipe": {"matrix"},
+    "nix": {"recipe"},
+    "workspace": {"recipe"},
+    "auditing": {"workspace", "nix"},
+    "edit": {"auditing"},
+    "record": {"catalog", "matrix"},
+    "repair": {"nix", "workspace"},
+    "building": {"nix", "workspace", "record", "repair", "host"},
+    "publishing": {"nix", "workspace", "record"},
+    "artifact": {"catalog", "matrix"},
+    "host": {"catalog", "matrix"},
+    "page": {"artifact", "auditing", "building", "host"},
+    "benchmark": {"artifact"},
+    "api": {"edit", "publishing", "page", "benchmark"},
+}
+
+
+def allowed(room: str) -> set[str]:
+    """Everything that a room may import, itself included."""
+    reached = {room}
+    for other in PLAN[room]:
+        reached |= allowed(other)
+    return reached
+
+
+def modules(nodes: Iterable[ast.AST]) -> set[str]:
+    """The modules of ours that import statements name; for `from a import b` both a and a.b."""
+    names = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {name for name in names if name.split(".")[0] == "torchsmith"}
+
+
+def imports(file: Path) -> set[str]:
+    """The rooms that a module imports from, wherever in it the import stands."""
+    names = modules(ast.walk(ast.parse(file.read_text())))
+    return {name.split(".")[1] for name in names if "." in name} - {"__version__"}
+
+
+def graph(room: Path) -> dict[str, set[str]]:
+    """The modules of its room that each module imports, late imports and those for types among them."""
+    files = {
+        ".".join(("torchsmith", *file.relative_to(SOURCE).with_suffix("").parts)): file
+        for file in room.rglob("*.py")
+    }
+    files = {name.removesuffix(".__init__"): file for name, file in files.items()}
+    trees = {name: ast.parse(file.read_text()) for name, file in files.items()}
+    return {name: (modules(ast.walk(tree)) & files.keys()) - {name} for name, tree in trees.items()}
+
+
+@pytest.mark.parametrize("room", [path.name for path in sorted(SOURCE.iterdir()) if path.name in PLAN])
+def test_a_room_imports_only_what_the_plan_lets_it(room: str) -> None:
+    for file in sorted((SOURCE / room).rglob("*.py")):
+        strangers = imports(file) - allowed(room)
+        assert not strangers, f"{file.relative_to(SOURCE)} imports {', '.join(sorted(strangers))}"
+
+
+def test_every_room_is_in_the_plan() -> None:
+    rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert rooms - set(PLAN) <= {"cli"}
+
+
+def test_an_import_of_a_room_by_name_counts(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
+        "from torchsmith import building\nfrom torchsmith import __version__\nimport torchsmith.host.pick\n"
+    )
+    assert imports(file) == {"building", "host"}
+
+
+@pytest.mark.parametrize(
+    "room", sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+)
+def test_no_circle_inside_a_room(room: str) -> None:
+    try:
+        TopologicalSorter(graph(SOURCE / room)).prepare()
+    except CycleError as circle:
+        pytest.fail(" <- ".join(circle.args[1]))
+
+
+def type_names(tree: ast.Module) -> Iterator[str]:
+    """Classes wherever they stand, and the module's own aliases of types."""
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    targets = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+    names = (target.id for target in targets if isinstance(target, ast.Name))
+    yield from (name for name in names if re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", name))
+
+
+def test_a_word_is_one_type() -> None:
+    places = defaultdict(list)
+    for file in sorted(SOURCE.rglob("*.py")):
+        for name in type_names(ast.parse(file.read_text())):
+            places[name].append(str(file.relative_to(SOURCE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
