@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from torchsmith.artifact.child import watch
 from torchsmith.artifact.interpreter import Interpreter, packages_at
@@ -279,7 +279,7 @@ def _right_gpu(gpu: Device, variant: Variant, target: Cuda, catalog: Catalog) ->
     step, words = f"{gpu.device} is the variant's GPU", f"{gpu.name} is {here}"
     if here == target.sm:
         return StepResult(step, "passed", words)
-    better = replace(variant, target=Cuda(target.version, here)).name
+    better = variant.changed(target=Cuda(target.version, here)).name
     entry = catalog.gpus.get(here)
     built_for = catalog.gpus.get(target.sm)
     if entry and isinstance(gpu_code_runs("cubin", GpuTarget(target.sm), built_for, entry), Runs):

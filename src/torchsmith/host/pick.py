@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, product
 
 import msgspec
-from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
 from torchsmith.catalog.ranges import version_key
@@ -226,7 +225,7 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
     for target, isa in product(targets, catalog.isas):
         variant = Variant(stack.lead, python, target, isa)
         # An older line may build for a GPU that the newest has left behind; the name then states it.
-        stated = (replace(variant, release=line.release) for line in older)
+        stated = (variant.changed(release=line.release) for line in older)
         for one in (variant, *stated):
             decision = assess(one, catalog)
             if not isinstance(decision, Accepted) or not stack.exists(one, catalog, decision.line.name):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
-from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.facts import CLAIM
@@ -185,16 +184,16 @@ def _package(package: Package, variant: Variant, line: Line | None, catalog: Cat
 def neighbours(variant: Variant, catalog: Catalog) -> list[Variant]:
     """Cells that differ from this one in a single axis, nearest values first."""
     isas = sorted(catalog.isas.values(), key=lambda isa: isa.level, reverse=True)
-    others = [replace(variant, isa=isa.name) for isa in isas]
+    others = [variant.changed(isa=isa.name) for isa in isas]
     if isinstance(variant.target, Cuda):
         cuda, sm = variant.target.version, variant.target.sm
         cudas = sorted(
             catalog.cuda, key=lambda one: abs((one.major - cuda.major) * 100 + one.minor - cuda.minor)
         )
-        others += [replace(variant, target=Cuda(one, sm)) for one in cudas]
+        others += [variant.changed(target=Cuda(one, sm)) for one in cudas]
         gpus = sorted(catalog.gpus, key=lambda one: abs(one.number - sm.number))
-        others += [replace(variant, target=Cuda(cuda, one)) for one in gpus]
-    others += [replace(variant, python=python) for python in sorted(catalog.pythons, reverse=True)]
+        others += [variant.changed(target=Cuda(cuda, one)) for one in gpus]
+    others += [variant.changed(python=python) for python in sorted(catalog.pythons, reverse=True)]
     return [one for one in others if one != variant]
 
 
@@ -216,7 +215,7 @@ def nearest_allowed(
 
 def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
     if variant.release and not variant.release.line:
-        stems = [replace(variant, release=line.release).stem for line in catalog.lines.values()]
+        stems = [variant.changed(release=line.release).stem for line in catalog.lines.values()]
         hint = did_you_mean(variant.stem, [one for one in stems if one != variant.package.name])
         yield Reason("unknown-release", f"no line here is called {variant.stem}", hint)
     if variant.isa not in catalog.isas:

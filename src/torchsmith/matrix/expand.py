@@ -173,7 +173,7 @@ def _unwanted(
 
 
 def _prefixed(cell: Cell, catalog: Catalog) -> str:
-    return replace(cell.variant, release=catalog.lines[cell.line].release).name
+    return cell.variant.changed(release=catalog.lines[cell.line].release).name
 
 
 def _add(cells: dict[Variant, Cell], cell: Cell, catalog: Catalog, path: ValuePath) -> None:

@@ -6,9 +6,10 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.catalog.ranges import version_key
@@ -44,6 +45,7 @@ class CpuOnly(msgspec.Struct, frozen=True, order=True):
 
 
 Target = Cuda | CpuOnly
+AXES = ("package", "python", "target", "isa", "flavor", "release")
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -65,6 +67,12 @@ class Variant(msgspec.Struct, frozen=True):
         cell = f"{self.python.slug}-{self.target}-{self.isa}{tail}"
         force_setattr(self, "cell", cell)
         force_setattr(self, "name", f"{self.stem}-{cell}")
+
+    def changed(self, **axes: Any) -> Variant:
+        """This variant with other values of some axes."""
+        # Not structs.replace: before msgspec 0.21 it kept the old name.
+        own = {axis: getattr(self, axis) for axis in AXES}
+        return Variant(**own | axes)
 
     def __hash__(self) -> int:  # its name says all of it, and a text keeps its hash
         return hash(self.name)
@@ -107,7 +115,7 @@ class Variant(msgspec.Struct, frozen=True):
 
     def of(self, package: Package) -> Variant:
         """The same cell of another package."""
-        return replace(self, package=package)
+        return self.changed(package=package)
 
     @classmethod
     def parse(cls, name: str, catalog: Catalog) -> Variant:
@@ -200,7 +208,7 @@ def read_name(name: str, catalog: Catalog) -> Reading:
     flavor = _suffix(words, old)
     variant = Variant(package, PythonVersion.parse(python), target, isa, flavor)
     release = _release(variant, digits, catalog) if digits else None
-    return Reading(replace(variant, release=release), tuple(old))
+    return Reading(variant.changed(release=release), tuple(old))
 
 
 def _package(words: _Words, catalog: Catalog) -> tuple[Package, str]:

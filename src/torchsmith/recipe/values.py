@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Gpu, Isa, Package, Pin
 from torchsmith.catalog.package import GpuList
 from torchsmith.core.nixtext import NixValue
@@ -156,7 +154,7 @@ class CellFacts:
             "cudaMajorSet": f"cudaPackages_{variant.cuda.major}",
             "cuda.slug": variant.cuda.slug,
             "capabilityPattern": self.gpu.sm.capability.replace(".", r"\."),
-            "nightlyCell": replace(variant, flavor=Flavor.NIGHTLY).cell,
+            "nightlyCell": variant.changed(flavor=Flavor.NIGHTLY).cell,
             "selfContained": toolkit is None,
         }
 

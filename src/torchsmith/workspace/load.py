@@ -93,7 +93,7 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         """The matrix's cell, under its name or, where the name states a release, under the plain one."""
         found = self.matrix.find(variant.name)
         if found is None and variant.release:
-            plain = self.matrix.find(replace(variant, release=None).name)
+            plain = self.matrix.find(variant.changed(release=None).name)
             found = plain if plain and plain.line == variant.release.line else None
         return found
 

@@ -10,8 +10,6 @@ from errno import EISDIR, ELOOP
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from torchsmith.core.files import inside, read_regular
 from torchsmith.core.problem import CannotRead, Exit, TooLarge
 from torchsmith.matrix import Flavor, Rejected, assess
@@ -156,7 +154,7 @@ class _Reconciler:
             variant = recipe.variant
             if variant is None:
                 continue
-            cell = msgspec.structs.replace(variant, flavor=Flavor.RELEASE, release=None)
+            cell = variant.changed(flavor=Flavor.RELEASE, release=None)
             if variant.release and variant.release.line != self.workspace.line_of(cell):
                 continue
             wanted = f"{self.repo.name}/{PKGS}/{cell}.nix"

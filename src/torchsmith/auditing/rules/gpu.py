@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
@@ -85,7 +83,7 @@ def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Def
     more. Outside of it the build stops."""
     line = subject.line.name if subject.line else None
     # A release that the catalog does not know has the same ptxas.
-    known = variant if line else replace(variant, release=None)
+    known = variant if line else variant.changed(release=None)
     decision = assess(known, subject.catalog, line)
     for reason in decision.reasons if not isinstance(decision, Accepted) else ():
         # Which releases and pins there are is the catalog's business, not that of other hands.
