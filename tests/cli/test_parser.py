@@ -20,8 +20,8 @@ from tests.cli.conftest import Call
 from torchsmith.api.fields import Argument, Option
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.completion import SCRIPTS, candidates
+from torchsmith.cli.group import Group
 from torchsmith.cli.panels import PAGE, PANELS, VERBS
-from torchsmith.cli.params import Group
 from torchsmith.cli.parser import Command, call, find_command, parse
 from torchsmith.core.problem import Usage
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from torchsmith.api.nix_options import tree_words
 from torchsmith.api.verified import look_at
 from torchsmith.building import schedule
 from torchsmith.building.farm import Builder
@@ -20,9 +21,8 @@ from torchsmith.building.run import RunSummary
 from torchsmith.building.start import BuildRequest, Prepared, prepare, resumed
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import Printer, command, err, next_step, paint, print_json, tell, write
-from torchsmith.cli.nix_options import tree_words
-from torchsmith.cli.options import check_svg, write_svg
 from torchsmith.cli.remaining import duration
+from torchsmith.cli.svg import check_svg, write_svg
 from torchsmith.cli.verbs.diagnose import print_diagnosis
 from torchsmith.core.problem import Conflict, Empty, Exit, Incomplete, Lacking
 from torchsmith.core.words import counted, grouped, some_of

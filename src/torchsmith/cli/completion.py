@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from torchsmith.cli.console import tell
+from torchsmith.cli.group import Group
 from torchsmith.cli.help import reflowed
 from torchsmith.cli.panels import PAGE, VERBS
-from torchsmith.cli.params import Group
 from torchsmith.cli.parser import Command, Parameter, find_command
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import NotKnown, Problem, Usage

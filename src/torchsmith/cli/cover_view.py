@@ -10,7 +10,7 @@ import msgspec
 from torchsmith.catalog import Sm
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.cli.console import out, plain_table, warn, write
-from torchsmith.cli.options import write_svg
+from torchsmith.cli.svg import write_svg
 from torchsmith.core.words import counted
 from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.matrix import Cell

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from torchsmith.cli.console import paint, print_json, print_problem, tell, write
-from torchsmith.cli.nix_options import print_failures
+from torchsmith.cli.evaluation import print_failures
 from torchsmith.core.problem import Problem, Where
 from torchsmith.core.words import counted
 from torchsmith.nix.embedded import Answer

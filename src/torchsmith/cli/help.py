@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torchsmith.cli.console import NARROW, paint, width, wrapped, write
-from torchsmith.cli.params import Group
+from torchsmith.cli.group import Group
 from torchsmith.cli.parser import Command, Parameter
 
 COLUMN = 28  # at most, of what stands before a description

@@ -41,7 +41,8 @@ def page_request(
 
 
 def _graph(root: Path, workspace: Workspace, nixpkgs: Sequence[str] | None) -> Graph:
-    from torchsmith.cli.nix_options import NixOptions, evaluation, print_failures
+    from torchsmith.api.nix_options import NixOptions
+    from torchsmith.cli.evaluation import evaluation, print_failures
 
     nix, ask = evaluation(NixOptions(nixpkgs), workspace=workspace, instantiate=True)
     results = ask(recipes_in(root, workspace))

@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from torchsmith.api.fields import Param
-from torchsmith.cli.params import Group
+from torchsmith.cli.group import Group
 from torchsmith.core.problem import Usage, did_you_mean
 
 HELP = ("--help", "-h")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from torchsmith.api.nix_options import tree_words
 from torchsmith.artifact.check import Check, passed
 from torchsmith.artifact.commands import CompilerUse, read_commands, uses
 from torchsmith.artifact.objects import check_objects
@@ -23,7 +24,6 @@ from torchsmith.cli.artifact_view import print_checks
 from torchsmith.cli.build_run import exit_of_run, prepared, print_broken
 from torchsmith.cli.build_view import watching
 from torchsmith.cli.console import command, err, print_json, write
-from torchsmith.cli.nix_options import tree_words
 from torchsmith.cli.remaining import duration
 from torchsmith.cli.verbs.diagnose import print_diagnosis
 from torchsmith.core.problem import Exit, Lacking

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, width, write
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Argument, Option
 from torchsmith.core.words import printable
 from torchsmith.edit.align import Alignment, Unaligned, align, make_missing, write_missing
 from torchsmith.workspace.checkout import workspace_folder

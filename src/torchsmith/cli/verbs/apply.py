@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torchsmith.api.fields import Option
+from torchsmith.api.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
 from torchsmith.cli.console import exit_if, next_step
-from torchsmith.cli.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
-from torchsmith.cli.params import Option
 
 EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.nix_options import NixpkgsOption, read_trees
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.cli.console import exit_if, tell
-from torchsmith.cli.nix_options import NixpkgsOption, read_trees
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Argument, Option
 from torchsmith.core.problem import Conflict, Incomplete
 from torchsmith.core.words import counted
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.api.fields import Option
+from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.api.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.console import exit_if, say_recovered
-from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
-from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
-from torchsmith.cli.params import Option
 from torchsmith.core.problem import by_name
 
 EXAMPLE = (

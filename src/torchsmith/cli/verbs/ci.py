@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.api.fields import Option
+from torchsmith.api.options import Selectors, WorkspaceOption
 from torchsmith.cli.console import tell
-from torchsmith.cli.options import Selectors, WorkspaceOption
-from torchsmith.cli.params import Group, Option
+from torchsmith.cli.group import Group
 from torchsmith.core.problem import NotFound, TooLarge
 
 EXAMPLE = "torchsmith ci github sm120 > torchsmith.yml"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.cli.console import answer, exit_if
-from torchsmith.cli.options import JsonOption, WorkspaceOption, check_svg
-from torchsmith.cli.params import Argument, Option
+from torchsmith.cli.svg import check_svg
 
 EXAMPLE = "torchsmith compare sample sample --runs 2 --svg gain.svg"
 BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"

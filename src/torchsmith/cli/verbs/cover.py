@@ -10,7 +10,7 @@ from torchsmith.api.choosing import CoverRequest, cover_of
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption, SvgOption
 from torchsmith.cli.console import exit_if, next_step, print_json, warn
-from torchsmith.cli.options import check_svg
+from torchsmith.cli.svg import check_svg
 
 EXAMPLE = "torchsmith cover sample --curve 6"
 

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.api.fields import Argument
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, quote, write
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Argument
 from torchsmith.core.problem import Empty
 from torchsmith.repair.diagnose import Diagnosis, diagnose
 

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.api.fields import Argument
+from torchsmith.api.nix_options import NixOptions, open_recipes
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.cli.console import print_json, tell, write
-from torchsmith.cli.nix_options import NixOptions, evaluation, open_recipes
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Argument
+from torchsmith.cli.evaluation import evaluation
 from torchsmith.core.problem import CannotBuild, Conflict
 from torchsmith.nix.derivation import Difference, compare
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.cli.console import columns, exit_if, next_step, print_json, write
-from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.core import process
 from torchsmith.core.git import git as edge_git
 from torchsmith.core.problem import Problem

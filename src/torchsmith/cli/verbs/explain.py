@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from torchsmith.api.options import JsonOption, Name, WorkspaceOption
 from torchsmith.cli.console import answer, exit_if, next_step, paint, write
-from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
 from torchsmith.matrix.describe import Explanation, explain
 
 EXAMPLE = "torchsmith explain pytorch-python313-cuda13_0-sm103-avx2"

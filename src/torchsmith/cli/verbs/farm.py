@@ -8,10 +8,11 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.api.fields import Option
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.building.farm import BuilderRow, check_builder
 from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Group, Option
+from torchsmith.cli.group import Group
 from torchsmith.core.problem import NotFound
 
 EXAMPLE = "torchsmith farm check"

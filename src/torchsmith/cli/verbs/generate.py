@@ -10,9 +10,9 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.api.fields import Option
+from torchsmith.api.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
 from torchsmith.cli.console import exit_if, next_step, paint, print_json, say_recovered, tell, write
-from torchsmith.cli.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
-from torchsmith.cli.params import Option
 from torchsmith.core.words import counted, grouped, printable, some_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Commit

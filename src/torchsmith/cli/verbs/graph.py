@@ -9,10 +9,12 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.api.fields import Option
+from torchsmith.api.nix_options import NixOptions, Recipes, open_recipes
+from torchsmith.api.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.console import exit_if, next_step, paint, print_json, tell, write
-from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
-from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg, write_svg
-from torchsmith.cli.params import Option
+from torchsmith.cli.evaluation import evaluation, print_failures
+from torchsmith.cli.svg import check_svg, write_svg
 from torchsmith.core.problem import Conflict, NotKnown, did_you_mean
 from torchsmith.core.words import counted, grouped
 from torchsmith.nix.graph import Graph, graph_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchsmith.api.host_options import MachineOptions
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.catalog import Catalog
 from torchsmith.cli.console import columns, next_step, print_json, warn
-from torchsmith.cli.host_options import MachineOptions
-from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.resolve import capability_of, known_isas
 

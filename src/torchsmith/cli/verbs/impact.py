@@ -8,10 +8,11 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.api.fields import Option
+from torchsmith.api.nix_options import NixOptions
+from torchsmith.api.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.console import answer, exit_if, next_step, tell, write
-from torchsmith.cli.nix_options import NixOptions, evaluation
-from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
-from torchsmith.cli.params import Option
+from torchsmith.cli.evaluation import evaluation
 from torchsmith.edit.impact import Effect, impact, summary
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import ProfileChoice, complete_cells
 from torchsmith.cli.console import next_step, warn, write
-from torchsmith.cli.options import ProfileChoice, complete_cells
-from torchsmith.cli.params import Argument, Option
 from torchsmith.core.problem import Conflict
 from torchsmith.core.words import counted, grouped, some_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from torchsmith.api.samples import or_sample
-from torchsmith.cli.options import (
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import (
     DryRunOption,
     JsonOption,
     PairOptions,
@@ -14,7 +14,8 @@ from torchsmith.cli.options import (
     WaitOption,
     WorkspaceOption,
 )
-from torchsmith.cli.params import Argument, Group, Option
+from torchsmith.api.samples import or_sample
+from torchsmith.cli.group import Group
 from torchsmith.core.problem import Incomplete
 
 if TYPE_CHECKING:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.nix_options import MemoryOption, NixOptions, NixpkgsOption, TimeoutOption
+from torchsmith.api.options import JsonOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.console import exit_if
-from torchsmith.cli.nix_options import MemoryOption, NixOptions, NixpkgsOption, TimeoutOption, evaluation
-from torchsmith.cli.options import JsonOption, WorkspaceOption, WriteOptions
-from torchsmith.cli.params import Argument, Group, Option
+from torchsmith.cli.evaluation import evaluation
+from torchsmith.cli.group import Group
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
 ADD = "torchsmith package add torchmetrics --attr torchmetrics"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.nix_options import NixpkgsOption
+from torchsmith.api.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.console import print_json, tell, warn, write
-from torchsmith.cli.nix_options import NixpkgsOption
-from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
-from torchsmith.cli.params import Argument, Option
 from torchsmith.core.words import counted
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.nix_options import NixOptions, NixpkgsOption, read_trees
+from torchsmith.api.options import JsonOption, PairOptions, TarballHashOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.console import exit_if, next_step, print_json, say_recovered, tell, write
-from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation, read_trees
-from torchsmith.cli.options import JsonOption, PairOptions, TarballHashOption, WorkspaceOption, WriteOptions
-from torchsmith.cli.params import Argument, Option
+from torchsmith.cli.evaluation import evaluation
 from torchsmith.core.words import counted
 from torchsmith.edit.impact import Effect, summary
 from torchsmith.edit.pin import Move, carry_out, evaluated, learnt, probed, propose

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torchsmith.api.fields import Option
+from torchsmith.api.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.console import exit_if, next_step, tell
-from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
-from torchsmith.cli.params import Option
 from torchsmith.core.words import some_of
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"

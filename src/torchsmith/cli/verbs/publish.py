@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from torchsmith.api.building import PublishRequest, publish
+from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import answer, exit_if, next_step, paint, say_recovered, tell, write
-from torchsmith.cli.options import JsonOption
 from torchsmith.publishing.publish import PublishedRow
 from torchsmith.publishing.sbom import CUDA_TERMS
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torchsmith.api.fields import Option
+from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.cli.console import exit_if, next_step
-from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.params import Option
 from torchsmith.core.problem import Incomplete
 
 EXAMPLE = (

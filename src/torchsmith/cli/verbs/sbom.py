@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from torchsmith.api.nix_options import NixOptions, Recipes, open_recipes
+from torchsmith.api.options import JsonOption, WorkspaceOption
 from torchsmith.cli.console import exit_if, paint, print_json, tell, warn, write
-from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, print_failures
-from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.evaluation import evaluation, print_failures
 from torchsmith.core.words import counted, some_of
 from torchsmith.nix.graph import Inventory, take_stock
 from torchsmith.publishing.sbom import CUDA_TERMS, Terms, cyclonedx, holds_cuda, terms

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from torchsmith.api.options import JsonOption, Name, WorkspaceOption
 from torchsmith.cli.console import answer, columns, write
-from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
 from torchsmith.matrix.describe import Description, describe
 
 EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"

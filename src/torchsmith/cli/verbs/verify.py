@@ -9,7 +9,7 @@ from torchsmith.api.artifact import VerifyRequest, verify
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption, SvgOption
 from torchsmith.cli.console import exit_if, next_step, print_json, warn
-from torchsmith.cli.options import check_svg, write_svg
+from torchsmith.cli.svg import check_svg, write_svg
 
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchsmith.api.fields import Argument as Argument
-from torchsmith.api.fields import Option as Option
-
 
 class Group:
     """A verb whose first word is a verb of its own, such as `line list`."""

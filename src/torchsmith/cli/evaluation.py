@@ -8,14 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchsmith.api import nix_options
-from torchsmith.api.nix_options import MemoryOption as MemoryOption
-from torchsmith.api.nix_options import NixOptions as NixOptions
-from torchsmith.api.nix_options import NixpkgsOption as NixpkgsOption
-from torchsmith.api.nix_options import Recipes as Recipes
-from torchsmith.api.nix_options import TimeoutOption as TimeoutOption
-from torchsmith.api.nix_options import open_recipes as open_recipes
-from torchsmith.api.nix_options import read_trees as read_trees
-from torchsmith.api.nix_options import tree_words as tree_words
+from torchsmith.api.nix_options import NixOptions
 from torchsmith.cli.console import paint, print_problem
 from torchsmith.cli.progress import steps_bar
 from torchsmith.core.problem import Exit, Problem, Where
