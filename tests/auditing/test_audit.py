@@ -26,7 +26,7 @@ from torchsmith.workspace.run import GenerateRequest, generate
 from torchsmith.workspace.settings import AuditSettings
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
-BY_HAND = Path(__file__).parent.parent / "plan/by-hand"
+BY_HAND = Path(__file__).parent.parent / "edit/by-hand"
 BROKEN = "pytorch-python313-cuda13_0-sm110-armv9.nix"
 CANONICAL = "pytorch-python313-cuda13_0-sm120-avx512.nix"
 

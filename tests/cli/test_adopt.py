@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
 
-OTHER_HANDS = Path(__file__).parents[1] / "audit/other-hands"
+OTHER_HANDS = Path(__file__).parents[1] / "auditing/other-hands"
 RIGHT = "pytorch-python313-cuda12_9-sm90-avx2"
 
 

@@ -22,7 +22,7 @@ from tools.reference import kinds
 from torchsmith.cli.panels import VERBS
 from torchsmith.core.problem import CannotWrite
 
-BY_HAND = Path(__file__).parents[1] / "plan/by-hand/pytorch-python313-cuda13_0-sm110-armv9.nix"
+BY_HAND = Path(__file__).parents[1] / "edit/by-hand/pytorch-python313-cuda13_0-sm110-armv9.nix"
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 
 

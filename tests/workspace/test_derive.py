@@ -19,7 +19,7 @@ from torchsmith.workspace.run import GenerateRequest, generate
 from torchsmith.workspace.start import derive_workspace, write_derived
 
 CATALOG = builtin_catalog()
-OTHER_HANDS = Path(__file__).parents[1] / "audit/other-hands"
+OTHER_HANDS = Path(__file__).parents[1] / "auditing/other-hands"
 TOML = """format = 1
 [[matrix]]
 line = "2.10"

@@ -138,7 +138,7 @@ def drifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "master"
     pkgs = root / "build-pytorch/.flox/pkgs"
     pkgs.mkdir(parents=True)
-    for file in (Path(__file__).parent.parent / "plan/by-hand").glob("*.nix"):
+    for file in (Path(__file__).parent.parent / "edit/by-hand").glob("*.nix"):
         shutil.copy(file, pkgs)
     git(root / "build-pytorch", "init", "--quiet", "--initial-branch=main")
     git(root / "build-pytorch", "add", "--all")
