@@ -205,12 +205,15 @@ class CellFacts:
         return self.catalog.pythons[self.variant.python].attr
 
     def base_of(self, package: Package, scope: str) -> TemplateValue:
-        """The package that a recipe starts from: nixpkgs' own, or the one of the workspace's template."""
+        """The package that a recipe starts from, with the mends that its template defines."""
+        base = self.unmended(package, scope)
+        mended = isinstance(base, str) and "opencv-cuda13" in self._fixes(package)
+        return f"(withFfmpegForCuda13 {base})" if mended else base
+
+    def unmended(self, package: Package, scope: str) -> TemplateValue:
+        """nixpkgs' own package, or the one of the workspace's template: it needs nothing of a recipe's."""
         path = self.catalog.template_of(package.name)
-        if path:
-            return self.own_template(path, scope)
-        base = f"{scope}.{package.attr}"
-        return f"(withFfmpegForCuda13 {base})" if "opencv-cuda13" in self._fixes(package) else base
+        return self.own_template(path, scope) if path else f"{scope}.{package.attr}"
 
     def own_template(self, path: str, scope: str) -> Nested:
         """A template of the workspace's own, called as nixpkgs calls its packages."""

@@ -130,7 +130,7 @@ class RecipeWriter:
             "mark": MARK,
             "torchName": self.catalog.torch.name,
             "marks": [
-                {"markAttr": one.attr, "markName": one.name, "markBase": facts.base_of(one, "pprev")}
+                {"markAttr": one.attr, "markName": one.name, "markBase": facts.unmended(one, "pprev")}
                 for one in others
                 if "." not in one.attr
             ],
