@@ -73,6 +73,10 @@ CHANGES = [
     ("TS410", "pytorch-python313-cuda13_0-sm110-armv9", 'cudaCapabilities = [ "11.0" ];', ""),
     ("TS411", FLOX, "cudaPackages = cudaPackages_12_8;\n    gpuTargets", "gpuTargets"),
     ("TS412", NAME, "cudaSupport = true;\n      gpu", "cudaSupport = true; cudnnSupport = false;\n      gpu"),
+    ("TS419", NAME, 'cudaCapabilities = [ "12.0" ];', ""),
+    ("TS419", NAME, 'cudaCapabilities = [ "12.0" ];', "cudaCapabilities = [ ];"),
+    ("TS419", NAME, "cudaForwardCompat = false;", ""),
+    ("TS419", NAME, "cudaForwardCompat = false;", "cudaForwardCompat = true;"),
     ("TS501", NAME, '"-mfma"', '"-mfma" "-mavx512fp16"'),
     ("TS501", "pytorch-python313-cuda13_0-sm120-avx", '"-mavx"', ""),
     ("TS502", NAME, 'export CXXFLAGS="${toString cpuFlags} ', 'export CXXFLAGS="'),
@@ -440,3 +444,22 @@ def test_derivations_say_for_which_gpu_and_system_they_are(workspace: Path) -> N
 def test_every_rule_is_tested_by_its_name() -> None:
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     assert [one.id for one in all_rules() if one.id not in text and not one.bad] == []
+
+
+@pytest.mark.parametrize(("sm", "spoken"), [("sm120-avx512", False), ("sm110-armv9", True)])
+def test_a_config_stands_in_for_gpu_targets_where_torch_knows_the_gpu(sm: str, spoken: bool) -> None:
+    cell = f"python313-cuda13_0-{sm}"
+    untold = RIGHT[f"pytorch-{cell}"].replace("gpuTargets = [ gpuArchSM ];", "")
+    assert ("TS405" in {one.rule for one in findings_of(f"pytorch-{cell}", untold)}) is spoken
+    alone = RIGHT[f"torchvision-{cell}"].replace("cudaCapabilities = [ gpuArchSM ];", "")
+    assert ("TS409" in {one.rule for one in findings_of(f"torchvision-{cell}", alone)}) is spoken
+
+
+def test_a_config_does_not_excuse_several_targets() -> None:
+    several = RIGHT[NAME].replace("gpuTargets = [ gpuArchSM ]", 'gpuTargets = [ gpuArchSM "12.0+PTX" ]')
+    assert "TS405" in {one.rule for one in findings_of(NAME, several)}
+
+
+def test_a_recipe_that_claims_no_single_gpu_may_take_libraries_for_all() -> None:
+    open_about_it = BY_CACHE[NAME].replace("no other arch", "its own kernels for no other arch")
+    assert "TS419" not in {one.rule for one in findings_of(NAME, open_about_it)}

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.mutations.mistake import Mistake, Right
+from tools.mutations.mistake import Mistake, Right, config_decides
 from torchsmith.catalog import builtin_catalog
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import read_text_as_recipe
@@ -113,6 +113,9 @@ def _reaches_nothing(right: Right, owners: Sequence[str], text: str) -> bool:
         return True  # nixpkgs skips CMake's own configure phase
     if owners[-1:] == ["torchsmith"] or ("passthru" in owners and "cudaCapabilities" not in text):
         return True  # labels for tools, which a recipe of others need not have
+    own_list = {"gpuTargets", "passthru"} & set(owners)
+    if own_list and config_decides(right.text, Variant.parse(right.name, CATALOG)):
+        return True  # the same architectures come from the import's config
     if "requiredSystemFeatures" in owners:
         return True  # where it is built, not what
     if len(owners) == 1 and len(re.findall(rf"(?<![\w.-]){re.escape(owners[0])}(?![\w-])", right.text)) == 1:

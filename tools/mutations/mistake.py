@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchsmith.auditing.subject import TORCH_DROPS
+from torchsmith.matrix import Variant
+
 
 @dataclass(frozen=True, slots=True)
 class Right:
@@ -29,3 +32,13 @@ class Mistake:
     rules: frozenset[str] = frozenset()
     lines: tuple[int, int] = (0, 0)  # that were changed, in the new text
     words: tuple[str, ...] = ()  # that went away or came in
+
+
+def config_decides(text: str, variant: Variant) -> bool:
+    """Whether the import's config alone tells torch and companions the cell's GPU. nixpkgs' torch takes its
+    architectures and its passthru from there when it is told none: without gpuTargets and without
+    passthru.cudaCapabilities the same is built."""
+    sm = variant.sm
+    return (
+        sm is not None and str(sm) not in TORCH_DROPS and f'cudaCapabilities = [ "{sm.capability}" ]' in text
+    )

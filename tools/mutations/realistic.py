@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from tools.mutations.mistake import Mistake, Right
+from tools.mutations.mistake import Mistake, Right, config_decides
 from torchsmith.catalog import builtin_catalog
 from torchsmith.matrix import Variant
 
@@ -153,8 +153,9 @@ def other_target(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
 
 @mistake("no gpu target", "TS405")
 def no_target(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
-    yield "gone", _sub(r"^ +gpuTargets = [^\n]*\n", "", text)
-    yield "empty", _sub(r"gpuTargets = \[ \w+ \]", "gpuTargets = [ ]", text)
+    if not config_decides(text, variant):
+        yield "gone", _sub(r"^ +gpuTargets = [^\n]*\n", "", text)
+        yield "empty", _sub(r"gpuTargets = \[ \w+ \]", "gpuTargets = [ ]", text)
     yield "several", _sub(r"gpuTargets = \[ (\w+) \]", r'gpuTargets = [ \1 "8.0" ]', text)
 
 
@@ -233,7 +234,7 @@ def without_torch(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
 
 @mistake("companion for other architectures", "TS409")
 def other_architectures(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
-    if variant.package.needs_torch:
+    if variant.package.needs_torch and not config_decides(text, variant):
         yield "no passthru", _sub(r"^ +cudaCapabilities = \[ gpuArchSM \];\n", "", text)
 
 
@@ -309,7 +310,7 @@ def undefined(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "flags", text.replace("${toString cpuFlags}", "${toString cpuFlag}", 1)
 
 
-@mistake("settings", "TS208", "TS209", "TS407", "TS506", "TS410")
+@mistake("settings", "TS208", "TS209", "TS407", "TS506", "TS410", "TS419")
 def settings(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     if variant.cuda is None:
         return
@@ -317,7 +318,7 @@ def settings(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "no CUDA", text.replace("cudaSupport = true;", "cudaSupport = false;")
     yield "no cuDNN", _sub(r"^( +)export CFLAGS", r"\1export USE_CUDNN=0\n\1export CFLAGS", text)
     yield "no CUDA part", _sub(r"^( +)export CFLAGS", r"\1export USE_CUDA=0\n\1export CFLAGS", text)
-    yield "Jetson", _sub(r"^ +cudaCapabilities = \[ \"[^\n]*\n", "", text)
+    yield "no GPU", _sub(r"^ +cudaCapabilities = \[ \"[^\n]*\n", "", text)
 
 
 @mistake("from scratch", "TS807")

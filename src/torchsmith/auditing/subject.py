@@ -39,6 +39,10 @@ FACTS: Mapping[type, str] = {
     CudaToolkit: "toolkit",
 }
 
+# GPUs that nixpkgs' torch leaves out of its list at every pin of the catalog: config.cudaCapabilities alone
+# gives it no target, and companions none.
+TORCH_DROPS = ("sm110",)
+
 
 @dataclass(frozen=True, eq=False)
 class Subject(ReadRecipe):
@@ -176,7 +180,8 @@ class Subject(ReadRecipe):
     def configured(self) -> bool:
         """Whether the package set itself is told the architectures, and all of it is built for them."""
         said = self.config.get("cudaCapabilities")
-        return said is not None and said.value != []
+        dropped = self.known_pin is not None and self.gpu is not None and self.gpu.name in TORCH_DROPS
+        return said is not None and said.value != [] and not dropped
 
     @property
     def known_pin(self) -> Pin | None:

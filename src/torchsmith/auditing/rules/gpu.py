@@ -20,6 +20,7 @@ DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 PTXAS = ("sm-no-cuda", "sm-needs-newer-cuda", "sm-ended")
 CUDNN = "cudnn-too-new"
 PYTHON_SET = re.compile(r"python3\d*Packages|pprev|pfinal")
+CLAIM = re.compile(r"(?<!kernels for )no other architecture")
 NO_OWN = ("wraps_nightly", "without_torch")
 NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could tell anything
 
@@ -112,25 +113,27 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
         yield Defect(reason.text, hint=hint, sure=subject.convention if card else None)
 
 
-@rule("TS405", "no gpu target", unless=(*NO_TORCH, "configured"))
+@rule("TS405", "no gpu target", unless=NO_TORCH)
 def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """Without `gpuTargets` nixpkgs compiles torch for ten architectures, or for none that the name says, and
     takes ten times as long."""
     if subject.style == "scratch":
-        if not any(mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets):
+        if not subject.configured and not any(
+            mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets
+        ):
             yield Defect("TORCH_CUDA_ARCH_LIST is not set")
         return
     told = subject.passed_to("torch", "pytorch")
     listed = [mention for mention in subject.body.gpu_targets if mention.spelling == "arch-list"]
     if listed and not told:
         return
-    if not any("gpuTargets" in one.arguments for one in told):
+    if not subject.configured and not any("gpuTargets" in one.arguments for one in told):
         # A torch that is overridden under another name is not seen here.
         sure = LIKELY if not told and subject.overrides else None
         yield Defect("torch is not told its gpuTargets", told[0].span if told else None, sure=sure)
     for one in told:
         said = one.arguments.get("gpuTargets")
-        if said is not None and said.value == []:
+        if said is not None and said.value == [] and not subject.configured:
             yield Defect("gpuTargets is empty", said.span)
         elif said is not None and isinstance(said.value, list) and len(said.value) > 1:
             words = "gpuTargets names several architectures, the name one"
@@ -256,6 +259,26 @@ def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
             words = f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it"
             hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
             yield Defect(words, one.span, hint=hint, severity=WARNING, sure=subject.convention)
+
+
+@rule("TS419", "claim of one gpu, libraries for others", WARNING, unless=NO_TORCH)
+def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
+    """A recipe that says "no other architecture" names its GPU in the `config` of its import: `gpuTargets`
+    narrows torch alone, MAGMA and NCCL follow `config.cudaCapabilities`. They hold PTX for newer GPUs besides
+    unless `config.cudaForwardCompat` is false."""
+    if not CLAIM.search(subject.recipe.text) or not subject.seen:
+        return
+    for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
+        said, forward = one.config.get("cudaCapabilities"), one.config.get("cudaForwardCompat")
+        if said is None or said.value == []:
+            if not gpu.tegra:  # of which TS410 speaks
+                words = "it claims no other architecture, but config.cudaCapabilities does not name its own"
+                hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
+                yield Defect(words, said.span if said else one.span, hint=hint, sure=subject.convention)
+        elif forward is None or forward.value is True:
+            words = "libraries below torch hold PTX for newer GPUs: config.cudaForwardCompat is not false"
+            where = forward.span if forward else said.span
+            yield Defect(words, where, severity=NOTE, sure=subject.convention)
 
 
 @rule("TS412", "switch that torch does not have", anywhere=True)
