@@ -97,7 +97,7 @@ def test_build_with_flox_as_a_person_does(
     recipe.write_text(recipe.read_text() + "# fails\n")
     failed = call(*place.words("build", "--backend", "flox", place.vision))
     assert failed.code == 1
-    assert title("magma-clockrate") in failed.err
+    assert title("cuda13-field") in failed.err
 
 
 def test_without_flox_the_backend_says_what_to_do(

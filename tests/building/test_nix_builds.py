@@ -80,7 +80,7 @@ def test_a_build_that_fails_is_explained_and_the_rest_is_not_tried(
         recipe.write_text(bad)
     done = call(*place.words("build"))
     assert done.code == 1
-    assert title("magma-clockrate") in done.err
+    assert title("cuda13-field") in done.err
     assert "c.cu: error: has no member named clockRate" in done.err  # the line of the log that tells
     states = {row.name: row.state for row in open_record(place.root).jobs(1)}
     assert (states[place.torch], states[place.vision]) == ("failed", "skipped")

@@ -188,8 +188,8 @@ class Writer:
 
 
 @contextmanager
-def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer]:
-    """Hold a workspace for writing; what a stopped run left is finished or undone first."""
+def held(root: Path, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Hold a workspace that may be written, and leave it as it is; one that may not is named."""
     try:
         (root / STATE).mkdir(exist_ok=True)
         ignore = root / STATE / ".gitignore"
@@ -198,6 +198,13 @@ def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer
     except OSError as error:
         raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
     with exclusive(root / STATE / "lock", what=f"workspace {root}", wait_seconds=wait_seconds):
+        yield
+
+
+@contextmanager
+def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer]:
+    """Hold a workspace for writing; what a stopped run left is finished or undone first."""
+    with held(root, wait_seconds):
         writer = Writer(root, verb)
         writer.recover()
         yield writer

@@ -13,6 +13,7 @@ from torchsmith.api.nix_options import NixOptions, NixpkgsOption, read_trees
 from torchsmith.api.options import JsonOption, PairOptions, TarballHashOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.console import exit_if, next_step, print_json, say_recovered, tell, write
 from torchsmith.cli.evaluation import evaluation
+from torchsmith.core.problem import Lacking
 from torchsmith.core.words import counted
 from torchsmith.edit.impact import Effect, summary
 from torchsmith.edit.pin import Move, carry_out, evaluated, learnt, probed, propose
@@ -58,14 +59,21 @@ def run(
     [bold]--nixpkgs[/bold] is asked for its releases, CUDA sets, Pythons and the shape of its torch; without
     one a new revision is taken to be as the old, and marked so.
     """
+    from torchsmith.workspace.journal import held
     from torchsmith.workspace.load import open_workspace
 
+    if not writing.dry_run:
+        with held(open_workspace(workspace).home, writing.wait):
+            pass  # a folder that may not be written is named before anything is downloaded or asked
     move = Move(line, rev, sha256, torch, pairs.releases())
     if learn:
         move = learnt(workspace, move, tarball)
     asked = NixOptions(nixpkgs)
     if nixpkgs:
-        move = probed(move, read_trees(nixpkgs), open_workspace(workspace).catalog)
+        try:
+            move = probed(move, read_trees(nixpkgs), open_workspace(workspace).catalog)
+        except Lacking as problem:
+            tell(f"{problem.message}: the new revision is taken to be as the old")
         if move.probed:
             tell(_learnt_words(move.probed))
     ask = evaluation(asked, workspace=open_workspace(workspace))[1] if evaluate else None
