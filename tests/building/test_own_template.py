@@ -37,7 +37,7 @@ buildPythonPackage {
 
   buildPhase = ''
     runHook preBuild
-    PYTHONPATH=${torch}/$sitePackages/torch/utils python3 setup.py build
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=${torch}/$sitePackages/torch/utils python3 setup.py build
     runHook postBuild
   '';
   installPhase = ''

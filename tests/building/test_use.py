@@ -36,7 +36,7 @@ def nix_build(place: Place, attribute: str) -> Path:
 def test_an_environments_python_imports_every_package_of_the_cell(place: Place) -> None:
     python = nix_build(place, f'environments."{CELL}"') / "bin/python3"
     done = subprocess.run(
-        [python, "-c", "import torch, torchvision; print(torch.__version__, torchvision.__version__)"],
+        [python, "-B", "-c", "import torch, torchvision; print(torch.__version__, torchvision.__version__)"],
         capture_output=True,
         text=True,
         check=False,
