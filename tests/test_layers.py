@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "torchsmith"
-# A room and what it may touch besides itself; what those may touch, it may too.
-PLAN: dict[str, set[str]] = {
+# A package and what it may import besides itself; what those may import, it may too.
+LAYERS: dict[str, set[str]] = {
     "core": set(),
     "catalog": {"core"},
     "matrix": {"catalog"},
@@ -34,10 +34,10 @@ PLAN: dict[str, set[str]] = {
 }
 
 
-def allowed(room: str) -> set[str]:
-    """Everything that a room may import, itself included."""
-    reached = {room}
-    for other in PLAN[room]:
+def allowed(package: str) -> set[str]:
+    """Everything that a package may import, itself included."""
+    reached = {package}
+    for other in LAYERS[package]:
         reached |= allowed(other)
     return reached
 
@@ -54,35 +54,35 @@ def modules(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def imports(file: Path) -> set[str]:
-    """The rooms that a module imports from, wherever in it the import stands."""
+    """The packages that a module imports from, wherever in it the import stands."""
     names = modules(ast.walk(ast.parse(file.read_text())))
     return {name.split(".")[1] for name in names if "." in name} - {"__version__"}
 
 
-def graph(room: Path) -> dict[str, set[str]]:
-    """The modules of its room that each module imports, late imports and those for types among them."""
+def graph(package: Path) -> dict[str, set[str]]:
+    """The modules of its package that each module imports, late imports and those for types among them."""
     files = {
         ".".join(("torchsmith", *file.relative_to(SOURCE).with_suffix("").parts)): file
-        for file in room.rglob("*.py")
+        for file in package.rglob("*.py")
     }
     files = {name.removesuffix(".__init__"): file for name, file in files.items()}
     trees = {name: ast.parse(file.read_text()) for name, file in files.items()}
     return {name: (modules(ast.walk(tree)) & files.keys()) - {name} for name, tree in trees.items()}
 
 
-@pytest.mark.parametrize("room", [path.name for path in sorted(SOURCE.iterdir()) if path.name in PLAN])
-def test_a_room_imports_only_what_the_plan_lets_it(room: str) -> None:
-    for file in sorted((SOURCE / room).rglob("*.py")):
-        strangers = imports(file) - allowed(room)
+@pytest.mark.parametrize("package", [path.name for path in sorted(SOURCE.iterdir()) if path.name in LAYERS])
+def test_a_package_imports_only_what_the_table_lets_it(package: str) -> None:
+    for file in sorted((SOURCE / package).rglob("*.py")):
+        strangers = imports(file) - allowed(package)
         assert not strangers, f"{file.relative_to(SOURCE)} imports {', '.join(sorted(strangers))}"
 
 
-def test_every_room_is_in_the_plan() -> None:
-    rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert rooms - set(PLAN) <= {"cli"}
+def test_every_package_is_in_the_table() -> None:
+    packages = {file.relative_to(SOURCE).parts[0] for file in SOURCE.rglob("*/*.py")}
+    assert packages - set(LAYERS) <= {"cli"}
 
 
-def test_an_import_of_a_room_by_name_counts(tmp_path: Path) -> None:
+def test_an_import_of_a_package_by_name_counts(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text(
         "from torchsmith import building\nfrom torchsmith import __version__\nimport torchsmith.host.pick\n"
@@ -91,11 +91,11 @@ def test_an_import_of_a_room_by_name_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "room", sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+    "package", sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
 )
-def test_no_circle_inside_a_room(room: str) -> None:
+def test_no_circle_inside_a_package(package: str) -> None:
     try:
-        TopologicalSorter(graph(SOURCE / room)).prepare()
+        TopologicalSorter(graph(SOURCE / package)).prepare()
     except CycleError as circle:
         pytest.fail(" <- ".join(circle.args[1]))
 
