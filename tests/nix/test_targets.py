@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.nix.conftest import MINI
 from tests.nix.test_graph import drv
 from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
 from torchsmith.catalog import Sm
-from torchsmith.cli.verbs.generate import narrowing
+from torchsmith.cli.verbs.generate import _print_report
 from torchsmith.nix.derivation import read_derivation
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
@@ -18,6 +19,7 @@ from torchsmith.nix.targets import gpu_targets, strangers
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.run import GenerateReport
 
 GENCODE = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_121,code=compute_121"
 
@@ -106,15 +108,21 @@ def test_what_is_built_with_nvidias_archives_or_is_a_recipe_is_the_workspaces_ow
     assert graph.own == {cudart.path, magma.path, torch.path}
 
 
-def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs() -> None:
+def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs(capsys: pytest.CaptureFixture[str]) -> None:
     line = '      cudaCapabilities = [ "9.0" ]; # MAGMA, NCCL and all else below torch for this GPU alone\n'
     ours = [
         Change("rewrite", f"a{at}.nix", before="{ }\n", after=text, recipe=True)
         for at, text in enumerate([line, line, line.replace("9.0", "12.0")])
     ]
-    first, second = narrowing(ours)
-    assert "3 recipes" in first
-    assert "2 times" in first
-    assert 'narrow = "torch"' in second
-    assert not list(narrowing([Change("rewrite", "b.nix", before=line, after=line, recipe=True)]))
-    assert not list(narrowing([Change("create", "b.nix", after=line, recipe=True)]))
+    assert narrowed(*ours) == ['"9.0"', '"9.0"', '"12.0"']
+    _print_report(GenerateReport(Path(), tuple(ours), written=True), check=False, dry_run=False)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "3 recipes" in said
+    assert "2 times" in said
+    assert 'narrow = "torch"' in said
+    assert not narrowed(Change("rewrite", "b.nix", before=line, after=line, recipe=True))
+    assert not narrowed(Change("create", "b.nix", after=line, recipe=True))
+
+
+def narrowed(*changes: Change) -> list[str]:
+    return GenerateReport(Path(), changes, written=True).narrowed

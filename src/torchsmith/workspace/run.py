@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.reconcile import copies, reconcile
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
+CAPABILITIES = re.compile(r"^ +cudaCapabilities = \[ (\S+) \]; # MAGMA", re.MULTILINE)
 WORDS = {"create": "new", "rewrite": "changed", "replace": "replaced", "delete": "gone"}
 
 
@@ -56,6 +58,16 @@ class GenerateReport:
     def conflicts(self) -> list[Change]:
         """Of these, what needs a person: edits of ours, and what is no file. What others wrote is theirs."""
         return [one for one in self.blocked if one.owner != "foreign" or one.before is None]
+
+    @property
+    def narrowed(self) -> list[str]:
+        """The GPU of each recipe of ours that names it to nixpkgs now and did not before."""
+        return [
+            named[1]
+            for change in self.changes
+            if change.recipe and change.kind == "rewrite" and not CAPABILITIES.search(change.before or "")
+            if (named := CAPABILITIES.search(change.after or ""))
+        ]
 
 
 def generate(request: GenerateRequest) -> GenerateReport:

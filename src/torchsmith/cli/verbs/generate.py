@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ import msgspec
 
 from torchsmith.api.fields import Option
 from torchsmith.api.options import AdoptedPaths, JsonOption, ProfileOption, WaitOption, WorkspaceOption
-from torchsmith.cli.console import exit_if, next_step, paint, print_json, say_recovered, tell, write
+from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, say_recovered, tell, write
 from torchsmith.core.words import counted, grouped, printable, some_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Commit
@@ -133,26 +132,20 @@ def _print_report(report: GenerateReport, *, check: bool, dry_run: bool) -> None
     counts = {kind: len(by_kind.get(kind, ())) for kind in ("keep", *STYLES)}
     words = ", ".join(f"{count} {WORDS.get(kind, f'{kind}d')}" for kind, count in counts.items() if count)
     line(f"{report.root}: {'' if report.written else 'would be: '}{words}")
-    for words in narrowing(report.changes):
-        line(words, "yellow")
+    _print_narrowed(report, line)
     for commit in report.commits:
         line(f"{commit.repo}: committed {commit.revision} {commit.message}")
 
 
-CAPABILITIES = re.compile(r"^ +cudaCapabilities = \[ (\S+) \]; # MAGMA", re.MULTILINE)
-
-
-def narrowing(changes: Sequence[Change]) -> Iterator[str]:
+def _print_narrowed(report: GenerateReport, line: Printer) -> None:
     """What an upgrade costs whose recipes name their GPU to nixpkgs: every derivation is another one."""
-    updated = [one for one in changes if one.recipe and one.before and one.after and one.kind == "rewrite"]
-    new = [
-        found[1]
-        for one in updated
-        if (found := CAPABILITIES.search(one.after or "")) and not CAPABILITIES.search(one.before or "")
-    ]
-    if new:
-        yield (
-            f"{counted(len(new), 'recipe')} become other derivations: MAGMA, NCCL and OpenCV are built for"
-            f" each GPU alone, {counted(len(set(new)), 'time')} instead of once"
+    if gpus := report.narrowed:
+        line(
+            f"{counted(len(gpus), 'recipe')} become other derivations: MAGMA, NCCL and OpenCV are built for"
+            f" each GPU alone, {counted(len(set(gpus)), 'time')} instead of once",
+            "yellow",
         )
-        yield 'narrow = "torch" in torchsmith.toml leaves those as they were; torchsmith impact lists all'
+        line(
+            'narrow = "torch" in torchsmith.toml leaves those as they were; torchsmith impact lists all',
+            "yellow",
+        )

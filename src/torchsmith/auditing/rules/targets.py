@@ -1,0 +1,265 @@
+"""GPU targets in expressions without a variant name, and the CUDA settings beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from torchsmith.auditing.claims import claims_in, vocabulary
+from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
+from torchsmith.auditing.subject import Subject
+from torchsmith.catalog import Catalog, CudaToolkit
+from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
+from torchsmith.core.problem import nearest
+from torchsmith.recipe.read import ChangedPackage, CudaSet, GpuMention, PackageSet, Span, is_known
+
+DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
+# GPU architectures before those that the catalog's toolkits compile for, and Jetson parts that it has not.
+OLD = frozenset([20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72])
+JETSON = frozenset([53, 62, 72, 101])
+PRE_THOR = frozenset([53, 62, 72, 87])
+
+
+def _target(word: str) -> GpuTarget | None:
+    try:
+        return GpuTarget.parse(word.removesuffix("+PTX").removesuffix("-real").removesuffix("-virtual"))
+    except BadValue:
+        return None
+
+
+def _targets(package_set: PackageSet) -> Iterator[tuple[GpuMention, str, GpuTarget]]:
+    for mention in package_set.targets:
+        for word in mention.values:
+            target = _target(word) if "$" not in word else None
+            if target is not None:
+                yield mention, word, target
+
+
+def _inside(span: Span, changes: Iterable[ChangedPackage]) -> list[ChangedPackage]:
+    return [one for one in changes if one.span.start <= span.start < one.span.end]
+
+
+def _toolkits(cuda: CudaSet, catalog: Catalog) -> list[CudaToolkit]:
+    return [one for one in catalog.cuda.values() if cuda.has(one.version)]
+
+
+def _is_jetson(sm: Sm, catalog: Catalog) -> bool:
+    gpu = catalog.gpus.get(sm)
+    return sm.number in JETSON or (gpu is not None and gpu.tegra)
+
+
+@rule(
+    "TS420",
+    "target in the wrong notation",
+    over="expression",
+    bad='{ nixpkgs.config.cudaCapabilities = [ "sm_89" ]; }',
+    good='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; }',
+)
+def target_is_in_its_notation(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """`cudaCapabilities`, `gpuTargets` and TORCH_CUDA_ARCH_LIST take `8.9`; CMAKE_CUDA_ARCHITECTURES takes
+    `89`. Each refuses the other's notation. `cudaCapabilities` and `gpuTargets` are lists."""
+    for mention, word, target in _targets(package_set):
+        dotted = DOTTED.fullmatch(word) is not None
+        if mention.spelling == "cmake-list":
+            right = f"{target.sm.number}{target.form}"
+            if dotted:
+                yield Defect(f"{mention.name} is written {word}, it takes {right}", mention.span)
+        elif not dotted:
+            right = f"{target.sm.capability}{target.form}"
+            yield Defect(f"{mention.name} is written {word}, it takes {right}", mention.span)
+        elif mention.spelling != "arch-list" and word.endswith("+PTX"):
+            yield Defect(f"{mention.name} takes no +PTX", mention.span, hint="cudaForwardCompat adds PTX")
+    said = package_set.config.get("cudaCapabilities")
+    if said is not None and isinstance(said.value, str):
+        yield Defect("cudaCapabilities is a string, it takes a list", said.span, hint=f'[ "{said.value}" ]')
+
+
+@rule(
+    "TS413",
+    "target that no GPU has",
+    over="expression",
+    bad='{ nixpkgs.config.cudaCapabilities = [ "8.5" ]; }',
+    good='{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; }',
+)
+def target_exists(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """A GPU target is one that some CUDA release compiles for. Another number is a slip, and the build or the
+    evaluation stops at it."""
+    known = {target.sm.number for one in subject.catalog.cuda.values() for target in one.targets} | OLD
+    for mention, word, target in _targets(package_set):
+        if target.sm.number not in known:
+            near = nearest(target.sm.capability, [Sm(number).capability for number in sorted(known)])
+            hint = f"did you mean {near}?" if near else ""
+            yield Defect(f"{mention.name} names {word}, which no CUDA release knows", mention.span, hint=hint)
+
+
+@rule(
+    "TS414",
+    "target that the CUDA beside it cannot compile",
+    over="expression",
+    bad="""final: prev: {
+  cudaPackages = final.cudaPackages_13_0;
+  torch-pascal = prev.python3Packages.torch.override { gpuTargets = [ "6.1" ]; };
+}""",
+    good="""final: prev: {
+  cudaPackages = final.cudaPackages_12_8;
+  torch-pascal = prev.python3Packages.torch.override { gpuTargets = [ "6.1" ]; };
+}""",
+)
+def cuda_compiles_what_stands_beside_it(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """Each CUDA release compiles for a list of architectures, read off its ptxas. A target outside of the
+    list of the package set that the same expression names stops the build: Pascal and Volta ended with CUDA
+    13, Blackwell began with 12.8."""
+    for mention, word, target in _targets(package_set):
+        around = [one.cuda for one in _inside(mention.span, package_set.changes) if one.cuda]
+        cuda = around[0] if around else package_set.cuda
+        toolkits = _toolkits(cuda, subject.catalog) if cuda else []
+        if not toolkits or any(target in one.targets for one in toolkits):
+            continue
+        able = [str(one.version) for one in subject.catalog.cuda.values() if target in one.targets]
+        hint = f"CUDA {able[0]} to {able[-1]} can" if able else ""
+        yield Defect(f"CUDA {cuda} cannot compile for {word}", mention.span, hint=hint)
+
+
+@rule(
+    "TS415",
+    "comment about another GPU than the target",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; } # RTX 3090',
+    good='{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; } # RTX 3090',
+)
+def comment_names_the_target(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """A comment beside a target, or alone on the line above it, names GPUs that can run it. A package for
+    another GPU finds no kernel there."""
+    catalog = subject.catalog
+    words = vocabulary(catalog)
+    for mention in package_set.targets:
+        for comment, targets in _beside(subject, mention):
+            named: dict[str, frozenset[str]] = {}
+            for claim in claims_in(comment, catalog):
+                if claim.kind == "part":
+                    named[claim.word] = words.parts[claim.value]
+                elif claim.kind == "generation":
+                    named[claim.word] = words.generations[claim.value]
+                elif claim.kind == "sm":
+                    named[claim.word] = frozenset([claim.value])
+            sms = {Sm.parse(sm) for some in named.values() for sm in some}
+            read = [(word, target) for word in targets if (target := _target(word))]
+            if sms and read and not any(_runs(word, target, sm) for word, target in read for sm in sms):
+                is_ = " or ".join(sorted(some for group in named.values() for some in group))
+                message = f"the comment names {', '.join(named)} ({is_}), the target is {' '.join(targets)}"
+                yield Defect(message, mention.span)
+
+
+def _runs(word: str, target: GpuTarget, sm: Sm) -> bool:
+    """Whether code for a target runs on an architecture: of its own major, or from PTX."""
+    if word.endswith("+PTX"):
+        return sm.number >= target.sm.number
+    return sm.major == target.sm.major and sm.minor >= target.sm.minor
+
+
+def _beside(subject: Subject, mention: GpuMention) -> Iterator[tuple[str, list[str]]]:
+    """Comments on the lines of a mention, with the targets of their line, or else alone on the line above."""
+    syntax = subject.body.syntax
+    first = mention.span.line
+    last = first + syntax.data.count(b"\n", mention.span.start, mention.span.end)
+    for comment in subject.body.comments:
+        line = comment.span.line
+        before = syntax.line(line)[: comment.span.column - 1]
+        if first <= line <= last and before.strip():
+            own = re.findall(r'"([^"]+)"', before)
+            yield comment.value, [word for word in mention.values if word in own] or list(mention.values)
+        elif line == first - 1 and not before.strip():
+            yield comment.value, list(mention.values)
+
+
+@rule(
+    "TS416",
+    "Jetson part in the wrong company",
+    over="expression",
+    bad="""{ nixpkgs }: let pkgs = import nixpkgs {
+  system = "x86_64-linux";
+  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "8.7" ]; };
+}; in pkgs.python3Packages.torch""",
+    good="""{ nixpkgs }: let pkgs = import nixpkgs {
+  system = "aarch64-linux";
+  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "8.7" ]; };
+}; in pkgs.python3Packages.torch""",
+)
+def jetson_stands_alone(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """Jetson parts sit in ARM machines: nixpkgs refuses their capabilities on x86_64-linux, and those before
+    Thor beside any other."""
+    said = package_set.config.get("cudaCapabilities")
+    if said is None or not isinstance(said.value, list) or not is_known(said.value):
+        return
+    read = {word: target for word in map(str, said.value) if (target := _target(word))}
+    jetson = [word for word, target in read.items() if _is_jetson(target.sm, subject.catalog)]
+    system = package_set.system
+    if jetson and system is not None and system.value.startswith("x86_64"):
+        yield Defect(f"{', '.join(jetson)} is a Jetson part, and the system is {system.value}", said.span)
+    early = [word for word in jetson if read[word].sm.number in PRE_THOR]
+    others = [word for word in read if word not in early]
+    if early and others:
+        yield Defect(f"{early[0]} is a Jetson part, which nixpkgs builds for alone", said.span)
+
+
+@rule(
+    "TS417",
+    "CUDA inputs beside a torch without CUDA",
+    WARNING,
+    sure=LIKELY,
+    over="expression",
+    bad="""{ sources }:
+let pkgs = import sources.nixpkgs { config = { allowUnfree = true; }; };
+in pkgs.mkShell {
+  buildInputs = [ pkgs.cudaPackages.cudatoolkit (pkgs.python3.withPackages (ps: [ ps.torch ])) ];
+}""",
+    good="""{ sources }:
+let pkgs = import sources.nixpkgs { config = { allowUnfree = true; cudaSupport = true; }; };
+in pkgs.mkShell {
+  buildInputs = [ pkgs.cudaPackages.cudatoolkit (pkgs.python3.withPackages (ps: [ ps.torch ])) ];
+}""",
+)
+def cuda_is_asked_of_the_set(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """nixpkgs builds torch without CUDA unless `config.cudaSupport` or an override asks for it; CUDA packages
+    beside it change nothing. `torch-bin` has CUDA in any case."""
+    used = subject.body.syntax.identifiers
+    asked = "cudaSupport" in used or "torch-bin" in used or "rocmSupport" in used or "pkgsCuda" in used
+    if not package_set.imported or asked or "torch" not in used:
+        return
+    if len(subject.body.imports) == 1 and any(name.startswith("cudaPackages") for name in used):
+        words = "torch is built without CUDA: config.cudaSupport is not set, though CUDA packages are used"
+        yield Defect(words, package_set.span, hint="config.cudaSupport = true;")
+
+
+@rule(
+    "TS418",
+    "CUDA and ROCm at once",
+    over="expression",
+    bad="""final: prev: {
+  torch = prev.python3Packages.torch.override { cudaSupport = true; gpuTargets = [ "gfx1100" ]; };
+}""",
+    good="""final: prev: {
+  torch = prev.python3Packages.torch.override { rocmSupport = true; gpuTargets = [ "gfx1100" ]; };
+}""",
+)
+def one_vendor_at_a_time(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+    """A torch is built for CUDA or for ROCm: nixpkgs marks one with both as broken. CUDA takes targets such
+    as `8.9`, ROCm such as `gfx1100`."""
+    config = package_set.config
+    if all((said := config.get(name)) and said.value is True for name in ("cudaSupport", "rocmSupport")):
+        words = "config asks for cudaSupport and rocmSupport: torch is broken"
+        yield Defect(words, config["rocmSupport"].span, severity=WARNING)
+    vendors = {"cudaSupport", "rocmSupport"}
+    for change in (one for one in package_set.changes if vendors & one.texts.keys()):
+        told = {name: said.value for name, said in change.arguments.items()}
+        targets = change.arguments.get("gpuTargets")
+        listed = targets.value if targets and isinstance(targets.value, list) else []
+        named = [one for one in listed if isinstance(one, str)]
+        if told.get("cudaSupport") is True and told.get("rocmSupport") is True:
+            yield Defect(f"{change.package} is told cudaSupport and rocmSupport", change.span)
+        for vendor, foreign in (("cudaSupport", r"gfx\w+"), ("rocmSupport", r"\d+\.\d.*|sm_?\d+")):
+            wrong = [word for word in named if re.fullmatch(foreign, word)]
+            if told.get(vendor) is True and wrong and targets:
+                yield Defect(f"{change.package} has {vendor}, and a target {wrong[0]}", targets.span)
