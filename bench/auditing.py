@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.workspace.run import GenerateRequest, generate
 
 RECIPES = 1000
@@ -57,7 +57,7 @@ def rows() -> Iterator[Row]:
 
 def _audit(root: Path, *, values: bool) -> Callable[[], None]:
     def work() -> None:
-        audit(AuditRequest((root,), values=values))
+        audit((root,), values=values)
 
     return work
 

@@ -14,17 +14,17 @@ from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
 from tools.verb_pages import overview, verbs_page
 from torchsmith.api import proving, recording
+from torchsmith.api.auditing import RuleReport
 from torchsmith.api.listing import CellDocument, LeftOutDocument
 from torchsmith.artifact.trial import Trial
-from torchsmith.auditing.reports import AuditDocument
 from torchsmith.auditing.rule import Rule, all_rules
+from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.catalog import Catalog, Pin, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli import (
     artifact_view,
-    audit_view,
     build_run,
     cover_view,
     eval_view,
@@ -85,8 +85,8 @@ DOCUMENTS: dict[str, Any] = {
     "pick": pick.PickDocument,
     "cover": cover_view.CoverDocument,
     "generate": generate.GeneratedDocument,
-    "audit": AuditDocument,
-    "audit --explain": audit_view.RuleDocument,
+    "audit": AuditReport,
+    "audit --explain": RuleReport,
     "plan": plan_view.PlanDocument,
     "apply": plan_view.AppliedDocument,
     "align": align.AlignmentDocument,
@@ -141,7 +141,8 @@ def json_page() -> str:
 
 JSON_WORDS = """Data goes to stdout, words for people to stderr. Every document is an object with the
 number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
-It is 1, but 2 of `audit` (`errors` was `error`) and of `diagnose` (`entry` was `error`).
+It is 1, but 2 of `diagnose` (`entry` was `error`) and 3 of `audit`: a finding has `where` with `file`, `line`
+and `column`, and `fix` with its `title` and `edits`; counts (`errors`, `warnings`, `notes`) are gone.
 `build --json` prints an object a line, an event each, without a format; `sbom --json` prints CycloneDX,
 whose `specVersion` is its format. With `--json` an error is a document
 too, `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and stderr has it in words: the

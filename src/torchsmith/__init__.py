@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from torchsmith.api.artifact import VerifyRequest as VerifyRequest
     from torchsmith.api.artifact import test as test
     from torchsmith.api.artifact import verify as verify
+    from torchsmith.api.auditing import AuditRequest as AuditRequest
+    from torchsmith.api.auditing import audit as audit
     from torchsmith.api.building import PublishRequest as PublishRequest
     from torchsmith.api.building import build as build
     from torchsmith.api.building import plan_build as plan_build
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from torchsmith.artifact.report import Report as VerifyReport
     from torchsmith.artifact.trial import Trial as TestReport
     from torchsmith.auditing.run import AuditReport as AuditReport
-    from torchsmith.auditing.run import AuditRequest as AuditRequest
-    from torchsmith.auditing.run import audit as audit
     from torchsmith.building.plan import BuildPlan as BuildPlan
     from torchsmith.building.run import RunSummary as BuildReport
     from torchsmith.building.start import BuildRequest as BuildRequest
@@ -51,7 +51,7 @@ __version__ = "0.1.0"
 # Each public name, and where it is: a module, or a module and the name that it has there.
 _PLACES = {
     "AuditReport": "auditing.run",
-    "AuditRequest": "auditing.run",
+    "AuditRequest": "api.auditing",
     "BuildPlan": "building.plan",
     "BuildReport": "building.run:RunSummary",
     "BuildRequest": "building.start",
@@ -74,7 +74,7 @@ _PLACES = {
     "VerifyReport": "artifact.report:Report",
     "VerifyRequest": "api.artifact",
     "Workspace": "workspace.load",
-    "audit": "auditing.run",
+    "audit": "api.auditing",
     "build": "api.building",
     "cover": "api.choosing",
     "evaluate": "api.evaluating",

@@ -11,7 +11,7 @@ import pytest
 
 from torchsmith.auditing.finding import Finding, Severity, fixed
 from torchsmith.auditing.rule import Rule, all_rules, wanted_by
-from torchsmith.auditing.run import AuditReport, AuditRequest, audit
+from torchsmith.auditing.run import AuditReport, audit
 from torchsmith.auditing.subject import FACTS, Subject
 from torchsmith.core.process import find, run
 from torchsmith.nix.embedded import NoValues, Values
@@ -27,7 +27,7 @@ def judged(root: Path, **files: str) -> AuditReport:
         path = root / f"{name.replace('__', '/').replace('_', '-')}.nix"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return audit(AuditRequest((root,), jobs=1))
+    return audit((root,), jobs=1)
 
 
 def told(report: AuditReport) -> list[str]:
@@ -43,7 +43,7 @@ def only(report: AuditReport, rule: str) -> Finding:
 @pytest.mark.parametrize("name", ["default", "pytorch-cuda", "torch.overlay", "0-torch"])
 def test_names_of_files_that_flox_does_not_build_are_nobodys_business(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.nix").write_text("final: prev: { torch = prev.torch; }\n")
-    assert told(audit(AuditRequest((tmp_path,), jobs=1))) == []
+    assert told(audit((tmp_path,), jobs=1)) == []
 
 
 def test_a_file_is_named_after_its_folder_also_where_that_is_the_one_we_are_in(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_a_missing_file_that_no_build_reads_is_a_warning(tmp_path: Path) -> None
     (pkgs := tmp_path / ".flox/pkgs").mkdir(parents=True)
     file = pkgs / "torch.nix"
     file.write_text(TESTED.replace("PATCH", "").replace("TEST", "./gone.nix"))
-    assert only(audit(AuditRequest((tmp_path,))), "TS006").severity is Severity.WARNING
+    assert only(audit((tmp_path,)), "TS006").severity is Severity.WARNING
     file.write_text(TESTED.replace("PATCH", "./gone.patch").replace("TEST", "{ }"))
-    assert only(audit(AuditRequest((tmp_path,))), "TS006").severity is Severity.ERROR
+    assert only(audit((tmp_path,)), "TS006").severity is Severity.ERROR
 
 
 SOURCE = """{ fetchurl, torch }:
@@ -119,7 +119,7 @@ def test_what_the_embedded_evaluator_cannot_tell_is_counted(tmp_path: Path) -> N
     pytest.importorskip("nixeval")
     files = {f".flox__pkgs__set{n}": f"{{ a = {n}; }}" for n in range(5)}
     judged(tmp_path, **files)
-    finding = only(audit(AuditRequest((tmp_path,), values=True, jobs=1)), "TS002")
+    finding = only(audit((tmp_path,), values=True, jobs=1), "TS002")
     assert (finding.severity, finding.message.split()[0]) == (Severity.NOTE, "5")
 
 
@@ -175,9 +175,9 @@ def test_the_bad_example_of_a_rule_is_named_and_the_good_one_is_not(rule: Rule, 
     file = tmp_path / (path[1] if path else "example.nix")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(rule.bad)
-    assert [line.split()[0] for line in told(audit(AuditRequest((file,))))] == [rule.id]
+    assert [line.split()[0] for line in told(audit((file,)))] == [rule.id]
     file.write_text(rule.good)
-    assert told(audit(AuditRequest((file,)))) == []
+    assert told(audit((file,))) == []
 
 
 def test_every_rule_without_a_name_has_a_page_with_a_bad_and_a_good_example() -> None:
@@ -206,5 +206,5 @@ def test_only_files_with_a_word_of_torch_or_cuda_are_parsed(
         return read_recipe(path, **more)
 
     monkeypatch.setattr("torchsmith.auditing.run.read_recipe", read)
-    assert audit(AuditRequest((tmp_path,), jobs=1)).searched == 41
+    assert audit((tmp_path,), jobs=1).searched == 41
     assert parsed == ["overlay.nix"]

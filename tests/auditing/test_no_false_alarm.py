@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torchsmith.auditing.finding import Finding, Severity
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import CannotBuild, Empty
 from torchsmith.workspace.run import GenerateRequest, generate
@@ -70,7 +70,7 @@ isa = {quoted(isas)}
 
 
 def alarms(root: Path, **more: bool) -> list[Finding]:
-    report = audit(AuditRequest((root,), jobs=1, **more))  # type: ignore[arg-type]
+    report = audit((root,), jobs=1, **more)  # type: ignore[arg-type]
     return [one for one in report.findings if one.severity is not Severity.NOTE]
 
 

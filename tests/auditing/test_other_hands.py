@@ -10,7 +10,7 @@ import pytest
 
 from torchsmith.auditing.finding import Severity, Sure
 from torchsmith.auditing.rule import all_rules
-from torchsmith.auditing.run import AuditReport, AuditRequest, audit
+from torchsmith.auditing.run import AuditReport, audit
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.core.process import run
 
@@ -49,7 +49,7 @@ CHANGED: Mapping[str, tuple[dict[str, str], set[str]]] = {
 
 
 def judged(folder: Path, **more: object) -> AuditReport:
-    return audit(AuditRequest((folder,), jobs=1, **more))  # type: ignore[arg-type]
+    return audit((folder,), jobs=1, **more)  # type: ignore[arg-type]
 
 
 def spoken(report: AuditReport, folder: Path) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.core.process import run
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
@@ -154,7 +154,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def spoken(root: Path) -> set[tuple[str, str]]:
-    found = audit(AuditRequest((root,), jobs=1)).findings
+    found = audit((root,), jobs=1).findings
     return {
         (one.rule, one.where.file.removeprefix(f"{root}/"))
         for one in found

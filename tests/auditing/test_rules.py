@@ -13,7 +13,7 @@ from tools.mutations.harness import findings_of, right_recipes, run
 from tools.mutations.realistic import realistic
 from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.rule import all_rules
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.embedded import Evaluator
 from torchsmith.workspace.run import GenerateRequest, generate
@@ -237,7 +237,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def found(path: Path, **more: object) -> dict[str, list[Finding]]:
-    report = audit(AuditRequest((path,), jobs=1, **more))  # type: ignore[arg-type]
+    report = audit((path,), jobs=1, **more)  # type: ignore[arg-type]
     rules: dict[str, list[Finding]] = {}
     for one in report.findings:
         rules.setdefault(one.rule, []).append(one)
@@ -424,7 +424,7 @@ def test_values_say_which_flags_and_version_come_out(workspace: Path) -> None:
     assert {"TS521", "TS721"} <= set(found(workspace / "build-pytorch", values=True))
     file.write_text(f"{file.read_text()}# torchsmith: ignore-file TS521\n")
     assert {"TS521", "TS721"} & set(found(workspace / "build-pytorch", values=True)) == {"TS721"}
-    assert audit(AuditRequest((file,), jobs=1, values=True)).silenced == 1
+    assert audit((file,), jobs=1, values=True).silenced == 1
 
 
 @pytest.mark.needs("nix")

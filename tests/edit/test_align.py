@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import run
 from torchsmith.edit.align import align, make_missing, write_missing
@@ -53,7 +53,7 @@ def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
     written = write_missing(make_missing(align((apart,))))
     assert len(written) == 2
     assert align((apart,)).missing == []
-    report = audit(AuditRequest(tuple(written), jobs=1))
+    report = audit(tuple(written), jobs=1)
     assert report.of(Severity.ERROR, Severity.WARNING) == []
     assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
 from torchsmith.edit.line import NewLine, add_line, propose_line
 from torchsmith.workspace.load import open_workspace
@@ -50,7 +50,7 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
     text = (workspace / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
     assert '"2.29.1"' in text
     assert "pytorch229-" in text
-    errors = audit(AuditRequest((workspace,), jobs=1)).of(Severity.ERROR)
+    errors = audit((workspace,), jobs=1).of(Severity.ERROR)
     assert {one.rule for one in errors} == {"TS901"}  # empty hashes, which fix-hashes learns
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.recipe.conftest import MINI
 from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.core.problem import Conflict, Problem
 from torchsmith.core.process import run
@@ -54,7 +54,7 @@ def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
     stayed = {name for name, text in texts(workspace).items() if OLD in text}
     assert len(moved) == 6
     assert {name.split("-")[1] for name in stayed} == {"python312"}
-    assert audit(AuditRequest((workspace,), jobs=1)).of(Severity.ERROR, Severity.WARNING) == []
+    assert audit((workspace,), jobs=1).of(Severity.ERROR, Severity.WARNING) == []
     assert all(f'sha256 = "{"1" * 52}"' in text for text in texts(workspace).values() if NEW in text)
 
 
@@ -103,7 +103,7 @@ def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> N
     assert 'version = "2.10.1"' in torch
     assert 'hash = "";' in torch
     assert "RKiZLHBCneMtZKRgTEuW1K7" not in torch
-    findings = audit(AuditRequest((workspace / "build-pytorch",))).findings
+    findings = audit((workspace / "build-pytorch",)).findings
     assert "fix-hashes" in next(one.hint for one in findings if one.rule == "TS901")
 
 

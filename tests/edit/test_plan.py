@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem, Refused
 from torchsmith.core.process import run
 from torchsmith.edit.plan import ApplyRequest, WorkspacePlan, apply_plan, plan_workspace
@@ -124,7 +124,7 @@ def test_a_recipe_that_only_evaluation_finds_wrong_is_not_kept(drifted: Path) ->
     stated = '[ "x86_64-linux" ]'
     assert text.count(stated) == 1
     file.write_text(text.replace(stated, 'map (cpu: cpu + "-linux") [ "aarch64" ]'))
-    errors = audit(AuditRequest((drifted,), jobs=1, values=False)).of(Severity.ERROR)
+    errors = audit((drifted,), jobs=1, values=False).of(Severity.ERROR)
     assert not any(one.where.file.endswith(file.name) for one in errors)
     assert verdicts(plan_workspace(drifted))["keep"] == 0
     settings = drifted / "torchsmith.toml"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem
@@ -190,12 +190,12 @@ def test_every_verb_counts_and_selects_the_same(lines: Path) -> None:
         chosen = [one.name for one in choose(words, opened, lines).recipes]
         assert len(chosen) == count
         assert sorted(chosen) == sorted(cell.name for cell in opened.select(words).cells)
-        assert audit(AuditRequest((lines,), selectors=tuple(words), jobs=1)).recipes == count
+        assert audit((lines,), selectors=tuple(words), jobs=1).recipes == count
         told = json.loads(run([PROGRAM, "eval", "-w", lines, "--values", "--json", *words]).stdout)
         assert len(told["recipes"]) == count
     assert len(plan_workspace(lines).recipes()) == 6
 
 
 def test_a_file_beside_a_default_nix_is_no_recipe(lines: Path) -> None:
-    report = audit(AuditRequest((lines,), jobs=1))
+    report = audit((lines,), jobs=1)
     assert not {one.rule for one in report.findings} & {"TS011", "TS953", "TS003"}

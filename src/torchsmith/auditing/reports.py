@@ -9,72 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-import msgspec
-
-from torchsmith.auditing.finding import Finding, Severity, Sure
+from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import AuditReport
 from torchsmith.core.words import counted, grouped
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-
-
-class FindingRow(msgspec.Struct, frozen=True):
-    """A finding: the rule, how bad and how sure it is, where, and what to do."""
-
-    rule: str
-    title: str
-    severity: Severity
-    sure: Sure
-    file: str
-    line: int
-    column: int
-    message: str
-    hint: str
-    fix: str
-    source: str
-
-
-class AuditDocument(msgspec.Struct, frozen=True):
-    """What was audited, the findings by severity, and each of them. `searched` counts Nix files, `concerned`
-    those that concern torch or CUDA, `named` those of them that are judged by their name too."""
-
-    format: int
-    recipes: int
-    files: int
-    searched: int
-    concerned: int
-    named: int
-    silenced: int
-    errors: int
-    warnings: int
-    notes: int
-    findings: list[FindingRow]
-
-
-def as_json(report: AuditReport) -> str:
-    """Everything, for programs."""
-    rows = [_row(one) for one in report.findings]
-    counts = {f"{severity.value}s": len(report.of(severity)) for severity in Severity}
-    document = AuditDocument(
-        format=2,
-        recipes=report.recipes,
-        files=report.files,
-        searched=report.searched,
-        concerned=report.concerned,
-        named=report.named,
-        silenced=report.silenced,
-        **counts,
-        findings=rows,
-    )
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
-
-
-def _row(one: Finding) -> FindingRow:
-    about, where = (one.rule, one.title, one.severity, one.sure), one.where
-    fix = one.fix.title if one.fix else ""
-    return FindingRow(*about, where.file, where.line, where.column, one.message, one.hint, fix, one.source)
 
 
 def as_sarif(report: AuditReport) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,21 +30,8 @@ from torchsmith.workspace.git import seen_files
 
 WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
 CHUNK, MOST_CHUNK = 24, 500
+ALL_RULES = RuleSelection()
 PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar here does not know
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRequest:
-    """What to audit, and how deeply."""
-
-    paths: tuple[Path, ...]
-    workspace: Path | None = None
-    choice: RuleSelection = field(default_factory=RuleSelection)
-    values: bool | None = False  # None: where the evaluator is installed
-    evaluate: bool = False
-    trees: Mapping[str, Path] = field(default_factory=dict)  # local nixpkgs by revision, for evaluation
-    jobs: int = 0  # 0: as many as there are processors
-    selectors: tuple[str, ...] = ()  # which of the recipes there; all without
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +46,9 @@ class AuditReport:
     searched: int = 0
     concerned: int = 0
     named: int = 0
+    mended: int = 0  # findings that the safe fixes mend, and these as a unified diff
+    diff: str = ""
+    recovered: str = ""  # what a stopped run had left, and what became of it
 
     def of(self, *severities: Severity) -> list[Finding]:
         return [one for one in self.findings if one.severity in severities]
@@ -66,23 +56,43 @@ class AuditReport:
     def without(self, severity: Severity) -> AuditReport:
         return replace(self, findings=tuple(one for one in self.findings if one.severity is not severity))
 
+    @property
+    def printable(self) -> AuditReport:
+        """As it may be printed, whatever somebody else wrote into a recipe or its name."""
+        return replace(self, findings=tuple(one.printable for one in self.findings))
 
-def audit(request: AuditRequest) -> AuditReport:
-    """Judge everything below the paths."""
+
+def audit(
+    paths: Sequence[Path],
+    ruled_by: Path | None = None,
+    *,
+    choice: RuleSelection = ALL_RULES,
+    values: bool | None = False,
+    evaluate: bool = False,
+    trees: Mapping[str, Path] | None = None,
+    jobs: int = 0,
+    selectors: Sequence[str] = (),
+) -> AuditReport:
+    """Judge everything below the paths, or of the recipes there those that selectors pick, by the workspace
+    `ruled_by`, else by that above them.
+
+    `values`: evaluate recipes without Nix; None is where the evaluator is installed. `evaluate`: ask Nix for
+    derivations, with local nixpkgs `trees` by revision. `jobs`: processes; 0 is one for each processor.
+    """
     try:
-        workspace = workspace_of(request.paths, request.workspace)
+        workspace = workspace_of(paths, ruled_by)
     except Contradiction as problem:
-        judge = Context(builtin_catalog(), request.choice, {})
+        judge = Context(builtin_catalog(), choice, {})
         places = ((fault.where or Where("catalog"), fault) for fault in problem.faults)
         contradictions = [one for at, fault in places for one in judge.findings("facts", at, fault)]
         if not contradictions:  # nothing can be judged, and nobody asks for the reason as a finding
             raise
-        kept, silenced = request.choice.keep(_unique(contradictions))
+        kept, silenced = choice.keep(_unique(contradictions))
         return AuditReport(tuple(kept), 0, len({one.where.file for one in contradictions}), silenced)
-    folders = discover(request.paths, workspace, request.selectors, search=True).repositories
+    folders = discover(paths, workspace, selectors, search=True).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = workspace.lines if workspace else {}
-    choice = request.choice.also(workspace.settings.audit) if workspace else request.choice
+    choice = choice.also(workspace.settings.audit) if workspace else choice
     if choice.line is not None:
         find_line(catalog, choice.line)
     context = Context(catalog, choice, lines)
@@ -90,7 +100,7 @@ def audit(request: AuditRequest) -> AuditReport:
     silenced = files = concerned = 0
     facts: dict[Path, list[RecipeFacts]] = {}
     forms: dict[str, NormalizedText] = {}
-    for folder, judged in _judge_all(folders, context, request.jobs or os.cpu_count() or 1):
+    for folder, judged in _judge_all(folders, context, jobs or os.cpu_count() or 1):
         files += 1
         findings += judged.findings
         silenced += judged.silenced
@@ -100,18 +110,18 @@ def audit(request: AuditRequest) -> AuditReport:
             if judged.form:
                 forms[judged.facts.file] = judged.form
     deeper: list[Judged] = []
-    if request.values is not False:
+    if values is not False:
         from torchsmith.auditing.values import counted_once, judge_all_evaluated
 
         broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
-        values = list(judge_all_evaluated(folders, context, broken, forms, needed=request.values is True))
-        told = counted_once([one for judged in values for one in judged.findings], folders)
-        deeper.append(Judged(tuple(told), silenced=sum(judged.silenced for judged in values)))
-    if request.evaluate:
+        evaluated = list(judge_all_evaluated(folders, context, broken, forms, needed=values is True))
+        told = counted_once([one for judged in evaluated for one in judged.findings], folders)
+        deeper.append(Judged(tuple(told), silenced=sum(judged.silenced for judged in evaluated)))
+    if evaluate:
         from torchsmith.auditing.derivations import judge_derivations
 
         addresses = workspace.addresses if workspace else ()
-        deeper += judge_derivations(folders, context, request.trees, addresses)
+        deeper += judge_derivations(folders, context, trees or {}, addresses)
     findings += [one for judged in deeper for one in judged.findings]
     silenced += sum(judged.silenced for judged in deeper)
     findings += _repo_findings(folders, facts, context)

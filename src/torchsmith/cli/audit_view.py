@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
-import msgspec
-
+from torchsmith.api.auditing import AuditRequest, RuleReport
 from torchsmith.auditing import reports
-from torchsmith.auditing.finding import Finding, Severity, Sure, fixed
-from torchsmith.auditing.rule import find_rule
+from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.run import AuditReport
 from torchsmith.cli.console import (
-    answer,
     next_step,
     out,
     paint,
     plain_table,
+    print_json,
     quote,
     say_recovered,
     tell,
     write,
 )
 from torchsmith.core.words import counted, some_of
-from torchsmith.workspace.checkout import root_of
-from torchsmith.workspace.journal import write_apart
-from torchsmith.workspace.load import FILE, Workspace
+from torchsmith.workspace.load import FILE
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 WRITERS = {
-    "json": reports.as_json,
     "sarif": reports.as_sarif,
     "markdown": reports.as_markdown,
     "github": reports.as_github,
@@ -41,25 +36,25 @@ SHOWN = 3  # files of a group that are named
 FEW, MANY = 4, 20  # rules and findings that need no table
 
 
-def print_report(
-    report: AuditReport, format: str, paths: Sequence[str], workspace: Path | None, *, verbose: bool = False
-) -> None:
+def print_report(report: AuditReport, request: AuditRequest, *, format: str, verbose: bool) -> None:
     """The findings in the format asked for; for people by what they say, or with `verbose` by place."""
-    report = replace(report, findings=tuple(one.printable for one in report.findings))
-    if format in WRITERS:
+    report = report.printable
+    if format == "json":
+        print_json(report, format=3)
+    elif format in WRITERS:
         sys.stdout.write(WRITERS[format](report))
-        return
-    if verbose:
-        _print_places(report)
     else:
-        for group in reports.alike(report.findings):
-            _print_group(group)
-        _print_rules(report)
-    write(reports.summary(report))
-    _print_next(report, paths, workspace)
+        if verbose:
+            _print_places(report)
+        else:
+            for group in reports.alike(report.findings):
+                _print_group(group)
+            _print_rules(report)
+        write(reports.summary(report))
+        _print_next(report, request.paths, request.workspace)
 
 
-def _print_next(report: AuditReport, paths: Sequence[str], workspace: Path | None) -> None:
+def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Path | None) -> None:
     """Let it mend what it can; else the rule in words; of what is right, ask Nix."""
     if any(one.fix for one in report.findings):
         next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="mends what is safe to mend")
@@ -121,46 +116,19 @@ def _print_rules(report: AuditReport) -> None:
     write()
 
 
-class RuleDocument(msgspec.Struct, frozen=True):
-    """What a rule is about."""
-
-    id: str
-    title: str
-    severity: Severity
-    sure: Sure
-    depth: str
-    group: str
-    documentation: str
-
-
-def explain(name: str, *, as_json: bool) -> None:
+def print_rule(rule: RuleReport) -> None:
     """A rule's page."""
-    rule = find_rule(name)
-    about = " ".join(rule.documentation.split())
-    page = RuleDocument(rule.id, rule.title, rule.worst, rule.sure, rule.depth, rule.group, about)
-    answer(page, _print_rule, as_json=as_json)
-
-
-def _print_rule(rule: RuleDocument) -> None:
     write(f"{rule.id} {rule.title}", "bold")
     write(f"{rule.severity.value}, {rule.sure.value}, looks at {rule.depth}, about {rule.group}", "dim")
     write()
     write(rule.documentation, hang=0)
 
 
-def print_fixes(
-    report: AuditReport, workspace: Workspace | None = None, format: str = "table", *, written: bool
-) -> None:
-    """The safe fixes as a diff; written where asked."""
-    files, count = fixed(report.findings)
-    stream = sys.stdout if format == "table" else sys.stderr
-    for one in files:
-        stream.write(one.diff())
+def print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
+    """The safe fixes as a diff."""
+    say_recovered(report.recovered)
+    stream.write(report.diff)
     stream.flush()
-    if written:
-        root = workspace.root if workspace else None
-        homes = [(root or root_of(Path(one.path)), one) for one in files]
-        say_recovered(write_apart(homes, "audit --fix"))
-    what = "mended" if written else "can be mended"
-    found = f"{counted(count, 'finding')} in {counted(len(files), 'file')} {what}"
-    tell(found if files else "nothing here has a safe fix")
+    files = counted(report.diff.count("\n+++ "), "file")
+    mended = f"{counted(report.mended, 'finding')} in {files} {'mended' if written else 'can be mended'}"
+    tell(mended if report.mended else "nothing here has a safe fix")

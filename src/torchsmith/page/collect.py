@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from torchsmith import __version__
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.repo import TORCH_SECTION
-from torchsmith.auditing.run import AuditRequest, audit
+from torchsmith.auditing.run import audit
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Problem
 from torchsmith.core.words import grouped
@@ -243,7 +243,7 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
     """The audit of repositories below a folder."""
     if not any(one.recipes for one in repositories):
         return Findings()
-    report = audit(AuditRequest(tuple(one.root for one in repositories), workspace, values=None))
+    report = audit(tuple(one.root for one in repositories), workspace, values=None)
     top = root.resolve()
     # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
     groups = grouped(

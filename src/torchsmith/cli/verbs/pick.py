@@ -296,10 +296,9 @@ def audit_of(recipe: Path, here: Surroundings) -> list[str]:
     if here.folder is None or not recipe.exists():
         return []
     from torchsmith.auditing.finding import Severity
-    from torchsmith.auditing.run import AuditRequest, audit
+    from torchsmith.auditing.run import audit
 
-    request = AuditRequest((recipe,), Path(here.folder), jobs=1)
-    found = audit(request).of(Severity.ERROR, Severity.WARNING)
+    found = audit((recipe,), Path(here.folder), jobs=1).of(Severity.ERROR, Severity.WARNING)
     told = [f"{finding.rule} {finding.message}" for finding in found]
     return (
         told

@@ -1,0 +1,104 @@
+"""What is wrong with recipes, anybody's, and what can be mended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.nix_options import NixpkgsOption, read_trees
+from torchsmith.api.options import WorkspaceOption
+from torchsmith.auditing import run, suppress
+from torchsmith.auditing.finding import Severity, Sure, fixed
+from torchsmith.auditing.rule import find_rule
+from torchsmith.auditing.run import AuditReport
+from torchsmith.core.problem import Incomplete
+from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
+from torchsmith.workspace.journal import write_apart
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRequest:
+    """Which recipes to judge, by which rules, and how deeply."""
+
+    paths: Annotated[
+        tuple[str | Path, ...],
+        Argument("Repositories, folders or recipes; selectors pick some of theirs.", metavar="[PATH]..."),
+    ] = ()
+    workspace: WorkspaceOption = None
+    select: Annotated[tuple[str, ...], Option("Only these rules: TS401, or TS4.")] = ()
+    ignore: Annotated[tuple[str, ...], Option("Not these rules.")] = ()
+    values: Annotated[
+        bool | None, Option("--values/--no-values", "Evaluate recipes without Nix; else if installed.")
+    ] = None
+    evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False
+    nixpkgs: NixpkgsOption = ()
+    fix: Annotated[bool, Option("Make the safe fixes; prints them as a diff.")] = False
+    diff: Annotated[bool, Option("Print the safe fixes as a diff and write nothing.")] = False
+    baseline: Annotated[Path | None, Option("A file of known findings, which do not count.")] = None
+    write_baseline: Annotated[bool, Option("Write today's findings into --baseline.")] = False
+    line: Annotated[str | None, Option("The torch release of recipes that do not say theirs: 2.9.")] = None
+    jobs: Annotated[int, Option("--jobs", "-j", "Processes; 0 is one a processor.", min=0)] = 0
+
+
+def audit(request: AuditRequest) -> AuditReport:
+    """Judge recipes; `fix` first mends what is safe to mend, `write_baseline` remembers the findings."""
+    if request.write_baseline and request.baseline is None:
+        raise Incomplete("--write-baseline needs --baseline FILE, where to write")
+    baseline = None if request.write_baseline else request.baseline
+    choice = suppress.choose(request.select, request.ignore, baseline, request.line)
+    paths, selectors = split(list(map(str, request.paths)))
+    places = paths or (workspace_folder(request.workspace),)
+    report = run.audit(
+        places,
+        request.workspace,
+        choice=choice,
+        values=request.values,
+        evaluate=request.evaluate,
+        trees=read_trees(request.nixpkgs or ()),
+        jobs=request.jobs,
+        selectors=selectors,
+    )
+    if request.write_baseline and request.baseline is not None:
+        suppress.write_baseline(request.baseline, report.findings)
+        return report
+    if not (request.fix or request.diff):
+        return report
+    fixes, mended = fixed(report.findings)
+    recovered = ""
+    if request.fix and not request.diff:
+        workspace = workspace_of(places, request.workspace)
+        root = workspace.root if workspace else None
+        recovered = write_apart([(root or root_of(Path(one.path)), one) for one in fixes], "audit --fix")
+        report = audit(replace(request, fix=False))
+    diff = "".join(change.diff() for change in fixes)
+    return replace(report, diff=diff, mended=mended, recovered=recovered)
+
+
+class RuleReport(msgspec.Struct, frozen=True):
+    """What a rule is about."""
+
+    id: str
+    title: str
+    severity: Severity
+    sure: Sure
+    depth: str
+    group: str
+    documentation: str
+
+
+def explain_rule(name: str) -> RuleReport:
+    """The page of a rule; raises NotKnown for a name that no rule has."""
+    rule = find_rule(name)
+    return RuleReport(
+        id=rule.id,
+        title=rule.title,
+        severity=rule.worst,
+        sure=rule.sure,
+        depth=rule.depth,
+        group=rule.group,
+        documentation=" ".join(rule.documentation.split()),
+    )
