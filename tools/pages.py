@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from tools.catalog_pages import catalog_pages
+from tools.json_pages import json_pages
 from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
-from tools.verb_pages import overview, verbs_page
+from tools.rule_pages import rule_pages
+from tools.verb_pages import overview, verb_pages
 from torchsmith.api import proving, recording
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.listing import CellDocument, LeftOutDocument
 from torchsmith.artifact.trial import Trial
-from torchsmith.auditing.rule import Rule, all_rules
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
-from torchsmith.catalog import Catalog, Pin, builtin_catalog
-from torchsmith.catalog.ranges import version_key
+from torchsmith.catalog import builtin_catalog
 from torchsmith.cli import (
     artifact_view,
     build_run,
@@ -46,13 +44,11 @@ from torchsmith.cli.verbs import (
     publish,
 )
 from torchsmith.cli.verbs.doctor import DoctorDocument
-from torchsmith.core.words import grouped
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageDocument
 from torchsmith.publishing.sbom import Bom
 from torchsmith.repair.diagnose import Diagnosis
-from torchsmith.workspace.pages import table
 from torchsmith.workspace.settings import schema
 
 ROOT = Path(__file__).parent.parent
@@ -63,14 +59,14 @@ def pages() -> dict[str, str]:
     """Every generated page by its path."""
     catalog = builtin_catalog()
     return {
-        "docs/catalog.md": catalog_page(catalog),
-        "docs/verbs.md": verbs_page(NOTE),
+        **catalog_pages(catalog, NOTE),
+        **verb_pages(NOTE, DOCUMENTS),
         "docs/exit-codes.md": exit_page(NOTE),
         "docs/errors.md": errors_page(catalog, NOTE),
         "src/torchsmith/cli/overview.txt": overview(),
         **pictures(),
-        "docs/rules.md": rules_page(),
-        "docs/json.md": json_page(),
+        **rule_pages(NOTE),
+        **json_pages(DOCUMENTS, JSON_INTRODUCTION, NOTE),
         "docs/torchsmith.schema.json": json.dumps(schema(catalog), indent=2) + "\n",
     }
 
@@ -121,25 +117,7 @@ DOCUMENTS: dict[str, Any] = {
 }
 
 
-def json_page() -> str:
-    """Every document that a program may read, field by field, out of the types that are encoded."""
-    schemas, types = msgspec.json.schema_components(
-        DOCUMENTS.values(), schema_hook=lambda _: {"type": "string"}
-    )
-    named = {document: _type_words(one) for document, one in zip(DOCUMENTS, schemas, strict=True)}
-    rows = table(["verb", "document"], [[f"`{verb} --json`", words] for verb, words in named.items()])
-    parts = "\n".join(_type_section(name, one) for name, one in sorted(types.items()))
-    return f"""{NOTE}
-# JSON
-
-{JSON_WORDS}
-
-{rows}
-
-{parts}"""
-
-
-JSON_WORDS = """Data goes to stdout, words for people to stderr. Every document is an object with the
+JSON_INTRODUCTION = """Data goes to stdout, words for people to stderr. Every document is an object with the
 number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
 It is 1, but 2 of `diagnose` (`entry` was `error`) and 3 of `audit`: a finding has `where` with `file`, `line`
 and `column`, and `fix` with its `title` and `edits`; counts (`errors`, `warnings`, `notes`) are gone.
@@ -151,210 +129,18 @@ its answer, as where a drawing cannot be written, leaves the answer alone on std
 or left out."""
 
 
-def _type_section(name: str, schema: dict[str, Any]) -> str:
-    about = schema.get("description", "").strip()
-    if "properties" not in schema:
-        return f"## {name}\n\n{about or _type_words(schema)}\n"
-    fields = [[f"`{field}`", _type_words(one)] for field, one in schema["properties"].items()]
-    return f"## {name}\n\n{about}\n\n{table(['field', 'type'], fields)}\n"
-
-
-def _type_words(schema: dict[str, Any]) -> str:
-    """A JSON schema's type in words."""
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[-1]
-        return f"[{name}](#{name.lower()})"
-    if "anyOf" in schema:
-        return " or ".join(_type_words(one) for one in schema["anyOf"])
-    if "enum" in schema:
-        return " or ".join(f"`{json.dumps(one)}`" for one in schema["enum"])
-    match schema.get("type"):
-        case "array":
-            items = schema.get("items") or (schema.get("prefixItems") or [{}])[0]
-            return f"list of {_type_words(items or {})}"
-        case "object":
-            return f"object of {_type_words(schema.get('additionalProperties') or {})}"
-        case None:
-            return "anything"
-        case kind:
-            return str(kind)
-
-
-def catalog_page(catalog: Catalog) -> str:
-    """The facts that torchsmith rests on, with where each was read and what nobody proved."""
-    gpus = table(
-        ["GPU", "capability", "parts", "machines", "driver from", "CUDA", "not proved"],
-        [
-            [
-                gpu.name,
-                gpu.sm.capability,
-                ", ".join(gpu.parts),
-                ", ".join(platform.removesuffix("-linux") for platform in gpu.platforms),
-                gpu.min_driver,
-                _cuda_range(gpu.name, catalog),
-                gpu.unproved,
-            ]
-            for gpu in catalog.gpus.values()
-        ],
-    )
-    isas = table(
-        ["instruction set", "flags", "a CPU must have", "first CPUs", "torch without"],
-        [
-            [
-                isa.name,
-                f"`{' '.join(isa.flags)}`",
-                ", ".join(sorted(isa.needs)),
-                ", ".join(isa.first_cpus),
-                ", ".join(isa.torch_off),
-            ]
-            for isa in catalog.isas.values()
-        ],
-    )
-    cudas = table(
-        ["CUDA", "targets", "driver from", "came with", "nixpkgs"],
-        [
-            [
-                toolkit.version,
-                " ".join(map(str, toolkit.targets)),
-                toolkit.min_driver,
-                toolkit.native_driver or "",
-                f"`{toolkit.attr}`",
-            ]
-            for toolkit in catalog.cuda.values()
-        ],
-    )
-    lines = table(
-        ["line", "torch", "torchvision", "torchaudio", "CUDA", "nixpkgs pin", "fixes", "not proved"],
-        [
-            [
-                line.name,
-                line.torch,
-                line.version_of("torchvision"),
-                line.version_of("torchaudio"),
-                cuda or "CPU",
-                build.pin,
-                ", ".join(build.fixes),
-                build.unproved,
-            ]
-            for line in catalog.lines.values()
-            for cuda, build in [
-                *([("", line.cpu)] if line.cpu else []),
-                *sorted(line.cuda.items(), key=lambda item: version_key(item[0])),
-            ]
-        ],
-    )
-    pins = table(
-        ["nixpkgs", "torch", "CUDA", "Python", "cannot build", "not proved"],
-        [
-            [
-                f"`{pin.rev}`",
-                pin.torch,
-                ", ".join(map(str, pin.cudas)),
-                ", ".join(map(str, pin.pythons)),
-                "; ".join(_limits(pin)),
-                pin.unproved,
-            ]
-            for pin in catalog.pins.values()
-        ],
-    )
-    fixes = table(
-        ["fix", "what it does", "why", "source"],
-        [[fix.name, fix.title, fix.why, fix.source] for fix in catalog.fixes.values()],
-    )
-    errors = table(
-        ["error", "what happened", "cause", "cure"],
-        [[error.name, error.title, error.cause, error.cure] for error in catalog.errors.values()],
-    )
-    return f"""{NOTE}
-# The catalog
-
-The facts that torchsmith rests on. They live in `src/torchsmith/catalog/data/*.toml`, each with its source;
-`torchsmith facts` proves those that a tool can see. A workspace may lay files of its own over them: a folder
-`catalog` beside torchsmith.toml, with the same file names.
-
-## GPUs
-{gpus}
-
-## CPU instruction sets
-{isas}
-
-## CUDA toolkits
-`a` targets run on exactly that GPU, `f` targets within its family.
-
-{cudas}
-
-## Release lines
-{lines}
-
-## nixpkgs pins
-{pins}
-
-## Fixes
-{fixes}
-
-## Known build errors
-{errors}
-{(ROOT / "tools" / "own_facts.md").read_text()}
-"""
-
-
-def _limits(pin: Pin) -> Iterator[str]:
-    """What a pin cannot build, in words."""
-    if pin.min_sm:
-        yield f"GPUs before {pin.min_sm}: cuDNN is too new"
-    for limit in pin.limits.values():
-        cells = " ".join(
-            filter(None, [", ".join(map(str, limit.sms)), limit.cuda and f"on CUDA {limit.cuda}"])
-        )
-        yield f"{cells}: {limit.reason}"
-
-
-def _cuda_range(name: str, catalog: Catalog) -> str:
-    having = [str(v) for v, toolkit in catalog.cuda.items() if name in {str(t.sm) for t in toolkit.targets}]
-    return f"{having[0]} - {having[-1]}" if having else "none"
-
-
-def rules_page() -> str:
-    """Every rule of the audit, from its docstring."""
-    rows = table(
-        ["rule", "what it finds", "severity", "sure", "looks at"],
-        [
-            [f"[{one.id}](#{one.id.lower()})", one.title, one.worst.value, one.sure.value, one.depth]
-            for one in all_rules()
-        ],
-    )
-    parts = [
-        f"{NOTE}\n# Rules of the audit\n\n"
-        "An error will not build, or builds the wrong thing; a warning works by luck, or is of no use to "
-        "anybody; a note could be better and is shown with `--notes`. A finding may be milder or graver than "
-        "its rule.\n\n"
-        "Each rule says how sure it is. *Certain* is what values or text say that the build uses; only "
-        "that can be an error or have a fix. *Likely* is what prose says, or what usually holds: a warning "
-        "at most. A *guess* rests on our own conventions, which bind recipes that torchsmith wrote or is "
-        "asked for, and on what nobody told: a note. A finding may be less sure than its rule. "
-        f"[audit.md](audit.md) tells how to choose and silence rules.\n\n{rows}\n"
-    ]
-    for group, rules in grouped((one.group, one) for one in all_rules()).items():
-        parts.append(f"## {group[0].upper()}{group[1:]}\n")
-        parts += [
-            f"### {one.id}\n**{one.title}** ({one.worst.value}, {one.sure.value}, {one.depth})\n\n"
-            f"{one.documentation}\n{_examples(one)}"
-            for one in rules
-        ]
-    return "\n".join(parts)
-
-
-def _examples(rule: Rule) -> str:
-    """A file that the rule speaks of, and the same without the mistake."""
-    if not rule.bad:
-        return ""
-    return f"\nBad:\n```nix\n{rule.bad}\n```\n\nGood:\n```nix\n{rule.good}\n```\n"
-
-
 def main(check: bool) -> int:
-    """Write the pages, or with `check` say which are stale."""
-    stale = []
-    for name, text in pages().items():
+    """Write the pages and remove those that are no longer made, or with `check` say which are stale."""
+    wanted = pages()
+    stale = [
+        str(path.relative_to(ROOT))
+        for folder in {(ROOT / name).parent for name in wanted}
+        for path in sorted(folder.glob("*.md"))
+        if path.read_text().startswith(NOTE) and str(path.relative_to(ROOT)) not in wanted
+    ]
+    for name in [] if check else stale:
+        (ROOT / name).unlink()
+    for name, text in wanted.items():
         path = ROOT / name
         if path.exists() and path.read_text() == text:
             continue

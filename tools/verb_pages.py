@@ -1,13 +1,17 @@
-"""The pages about verbs: what `torchsmith --help` prints, and docs/verbs.md."""
+"""The pages about verbs: what `torchsmith --help` prints, an index of the verbs, and a page for each."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import textwrap
+from collections.abc import Iterable
 from types import ModuleType
 
+from torchsmith.cli.help import described, option_names, reflowed
 from torchsmith.cli.panels import PANELS, VERBS
+from torchsmith.cli.parser import Command
+from torchsmith.workspace.pages import table
 
 WIDTH = 80
 
@@ -17,10 +21,15 @@ def module_of(verb: str) -> ModuleType:
     return importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
 
 
-def _first_line(verb: str) -> str:
-    """What a verb is for, without the mark-up that only a terminal shows."""
-    text = inspect.cleandoc(module_of(verb).run.__doc__ or "").split("\n\n")[0]
-    return " ".join(text.split()).replace("[bold]", "").replace("[/bold]", "").rstrip(".")
+def about_of(verb: str) -> str:
+    """What a verb is for, as its help says it, in Markdown."""
+    text = inspect.cleandoc(module_of(verb).run.__doc__ or "")
+    return text.replace("[bold]", "`").replace("[/bold]", "`")
+
+
+def _first_sentence(verb: str) -> str:
+    """What a verb is for, in one line without mark-up."""
+    return " ".join(about_of(verb).split("\n\n")[0].split()).replace("`", "").rstrip(".")
 
 
 def overview() -> str:
@@ -42,19 +51,52 @@ def overview() -> str:
     for panel, (contrast, verbs) in PANELS.items():
         lines += ["", f"{panel}: {contrast}"]
         for verb in verbs:
-            about = textwrap.wrap(_first_line(verb), WIDTH - start)
+            about = textwrap.wrap(_first_sentence(verb), WIDTH - start)
             lines.append(f"  {verb}".ljust(start) + about[0])
             lines += [" " * start + more for more in about[1:]]
     return "\n".join(lines) + "\n"
 
 
-def verbs_page(note: str) -> str:
-    """Each verb: what it is for, and an example."""
+def verb_pages(note: str, documents: Iterable[str]) -> dict[str, str]:
+    """An index of the verbs, and for each a page with its options, its example and its JSON."""
+    names = list(documents)
+    pages = {f"docs/verbs/{verb}.md": _verb_page(verb, note, names) for verb in VERBS}
     parts = [f"{note}\n# Verbs\n"]
     for panel, (contrast, verbs) in PANELS.items():
         parts.append(f"## {panel}\n{contrast[0].upper()}{contrast[1:]}.\n")
-        for verb in verbs:
-            module = module_of(verb)
-            text = inspect.cleandoc(module.run.__doc__ or "").replace("[bold]", "`").replace("[/bold]", "`")
-            parts.append(f"### {verb}\n{text}\n\n    {module.EXAMPLE}\n")
+        rows = [[f"[`{verb}`](verbs/{verb}.md)", _first_sentence(verb)] for verb in verbs]
+        parts.append(table(["verb", "what it does"], rows) + "\n")
+    return {"docs/verbs.md": "\n".join(parts), **pages}
+
+
+def _verb_page(verb: str, note: str, documents: Iterable[str]) -> str:
+    module = module_of(verb)
+    parts = [f"{note}\n# torchsmith {verb}\n"]
+    group = getattr(module, "app", None)
+    if group is None:
+        parts.append(_command(Command(words=(verb,), run=module.run, example=module.EXAMPLE)))
+    else:
+        parts.append(reflowed(group.about) + "\n")
+        for word, (run, example) in group.commands.items():
+            parts.append(f"## {verb} {word}\n")
+            parts.append(_command(Command(words=(verb, word), run=run, example=example)))
+    printed = [name for name in documents if verb in (part.split()[0] for part in name.split(", "))]
+    if printed:
+        links = ", ".join(f"[`{name} --json`](../json.md#documents)" for name in printed)
+        parts.append(f"Data for programs: {links}.\n")
     return "\n".join(parts)
+
+
+def _command(command: Command) -> str:
+    """Use, text, example and all options of a command."""
+    parameters = command.parameters()
+    arguments = [parameter for parameter in parameters if parameter.param.kind == "Argument"]
+    options = [parameter for parameter in parameters if parameter.param.kind == "Option"]
+    about = inspect.cleandoc(command.run.__doc__ or "").replace("[bold]", "`").replace("[/bold]", "`")
+    usage = " ".join((command.called, "[OPTIONS]", *(argument.metavar for argument in arguments)))
+    rows = [[f"`{argument.metavar}`", described(argument)] for argument in arguments]
+    rows += [[f"`{option_names(option)}`", described(option)] for option in options]
+    parts = [about, f"```text\n{usage}\n```", f"Example:\n\n```text\n{command.example}\n```"]
+    if rows:
+        parts.append(table(["option", "what it does"], rows))
+    return "\n\n".join(parts) + "\n"

@@ -11,6 +11,7 @@ import pytest
 from tests.recipe.conftest import MINI
 from tools.mutations.harness import findings_of, right_recipes, run
 from tools.mutations.realistic import realistic
+from tools.rule_examples import AUDIO, CHANGES, NAME, NEED_A_WIDE_SET, VISION, example, right_texts
 from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import audit
@@ -18,7 +19,6 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.embedded import Evaluator
 from torchsmith.workspace.run import GenerateRequest, generate
 
-NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 TOML = """format = 1
 [[matrix]]
 line = "2.10"
@@ -27,101 +27,15 @@ cuda = ["13.0", "cpu"]
 sm = ["sm120"]
 isa = ["avx512"]
 """
-RIGHT = {one.name: one.text for one in right_recipes()}
-CONFIG = re.compile(r"\n +cuda(?:Capabilities|ForwardCompat) = .*# .*")
-# The same with a package set for all GPUs, in which torch itself has to name its own.
-BY_CACHE = {name: CONFIG.sub("", text) for name, text in RIGHT.items()}
-AUDIO = "torchaudio-python313-cuda13_0-sm120-avx512"
-VISION = "torchvision-python313-cuda13_0-sm120-avx512"
-CPU = "pytorch-python313-cpu-avx512bf16"
-FLOX = "pytorch-python311-cuda12_8-sm80-avx2"
-
-# What is changed in a right recipe so that a rule speaks: rule, recipe, from, to.
-CHANGES = [
-    (
-        "TS105",
-        NAME,
-        'pname = "pytorch210-python313-cuda13_0-sm120',
-        'pname = "pytorch210-python313-cuda13_0-sm90',
-    ),
-    ("TS106", NAME, 'pname = "pytorch210-python313-cuda13_0-sm120-avx512";', ""),
-    (
-        "TS108",
-        NAME,
-        'variant = "pytorch-python313-cuda13_0-sm120',
-        'variant = "pytorch-python313-cuda13_0-sm90',
-    ),
-    ("TS201", NAME, "6a030d535719c5190187c4cec156f335e95e3211", "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"),
-    ("TS205", NAME, "archive/6a030d535719c5190187c4cec156f335e95e3211", "archive/master"),
-    ("TS206", NAME, 'system = "x86_64-linux"', 'system = "aarch64-linux"'),
-    ("TS207", NAME, "pkgs.python3Packages.torch", "pkgs.python312Packages.torch"),
-    ("TS208", NAME, "allowUnfree = true;", ""),
-    ("TS209", NAME, "cudaSupport = true;\n      cudaCap", "cudaCap"),
-    ("TS301", NAME, "(final: prev: { cudaPackages = final.cudaPackages_13_0; })", ""),
-    ("TS303", NAME, "overlays = [", "overlays = [ (final: prev: { magma = prev.magma; })"),
-    ("TS304", NAME, "final.cudaPackages_13_0;", "final.cudaPackages_12_8;"),
-    ("TS305", NAME, "export CFLAGS", "export USE_MAGMA=0\n        export CFLAGS"),
-    ("TS306", NAME, "broken = false;", ""),
-    ("TS308", NAME, "patches = [ ];", ""),
-    ("TS401", NAME, 'gpuArchSM = "12.0"', 'gpuArchSM = "9.0"'),
-    ("TS402", NAME, 'gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"'),
-    ("TS405", NAME, "gpuTargets = [ gpuArchSM ];", ""),
-    ("TS406", NAME, "python3Packages.torch.override", "python3Packages.pytorch.override"),
-    ("TS407", NAME, "cudaSupport = true;\n      gpuTargets", "cudaSupport = false;\n      gpuTargets"),
-    ("TS408", CPU, "cudaSupport = false;", 'cudaSupport = false; gpuTargets = [ "9.0" ];'),
-    ("TS409", VISION, "cudaCapabilities = [ gpuArchSM ];", ""),
-    ("TS410", "pytorch-python313-cuda13_0-sm110-armv9", 'cudaCapabilities = [ "11.0" ];', ""),
-    ("TS411", FLOX, "cudaPackages = cudaPackages_12_8;\n    gpuTargets", "gpuTargets"),
-    ("TS412", NAME, "cudaSupport = true;\n      gpu", "cudaSupport = true; cudnnSupport = false;\n      gpu"),
-    ("TS419", NAME, 'cudaCapabilities = [ "12.0" ];', ""),
-    ("TS419", NAME, 'cudaCapabilities = [ "12.0" ];', "cudaCapabilities = [ ];"),
-    ("TS419", NAME, "cudaForwardCompat = false;", ""),
-    ("TS419", NAME, "cudaForwardCompat = false;", "cudaForwardCompat = true;"),
-    ("TS501", NAME, '"-mfma"', '"-mfma" "-mavx512fp16"'),
-    ("TS501", "pytorch-python313-cuda13_0-sm120-avx", '"-mavx"', ""),
-    ("TS502", NAME, 'export CXXFLAGS="${toString cpuFlags} ', 'export CXXFLAGS="'),
-    ("TS503", NAME, "${toString cpuFlags}", "-march=native"),
-    ("TS504", "pytorch-python313-cuda13_0-sm120-avx", "export USE_FBGEMM=0", ""),
-    ("TS505", NAME, 'platforms = [ "x86_64-linux" ]', 'platforms = [ "aarch64-linux" ]'),
-    ("TS506", NAME, "export CFLAGS", "export USE_CUDNN=0\n        export CFLAGS"),
-    ("TS601", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, SM90."),
-    ("TS601", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, or other SM90 GPUs."),
-    ("TS908", NAME, 'owner = "pytorch";', ""),
-    ("TS908", NAME, 'rev = "v${version}";', ""),
-    ("TS602", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX2 CPUs, CUDA 13.0."),
-    ("TS603", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, CUDA 12.8."),
-    ("TS604", NAME, "# PyTorch 2.10.0, Python 3.13", "# PyTorch 2.9.1, Python 3.13"),
-    ("TS605", NAME, "RTX 50 series, RTX PRO Blackwell;", "RTX 5090 and L40S;"),
-    ("TS606", NAME, "driver of version 580", "driver of version 525"),
-    ("TS607", NAME, 'description = "PyTorch', 'description = "TorchVision for PyTorch'),
-    ("TS608", NAME, "let\n", "let\n  # nixpkgs fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3\n"),
-    ("TS609", NAME, 'description = "PyTorch 2.10.0', 'about = "PyTorch 2.10.0'),
-    ("TS701", VISION, 'version = "0.25.0"', 'version = "0.24.0"'),
-    ("TS702", VISION, "torch = customPytorch;\n}).", "})."),
-    ("TS703", VISION, "++ [ customPytorch.out ];\n\n  preConf", ";\n\n  preConf"),
-    ("TS704", VISION, 'pname = "pytorch210-', 'pname = "torch210-'),
-    ("TS706", VISION, 'version = "0.25.0";', ""),
-    ("TS803", NAME, "PYTORCH_BUILD_VERSION=${oldAttrs.version}", "PYTORCH_BUILD_VERSION=2.9.1"),
-    ("TS804", NAME, 'cudaMajorMinorVersion == "13.0"', 'cudaMajorMinorVersion == "12.8"'),
-    ("TS805", NAME, "gpuTargets = [ gpuArchSM ]", "gpuTargets = [ gpuArch ]"),
-    ("TS806", AUDIO, "ffmpeg_6-full = ffmpegForCuda13;", ""),
-    ("TS807", NAME, "python3Packages.torch.override {", "python3Packages.buildPythonPackage {"),
-    ("TS808", NAME, "python3Packages.torch.override", "python3Packages.numpy.override"),
-    ("TS901", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=", ""),
-    ("TS902", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=", "sha256-short"),
-    ("TS903", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi", "sha256-iZLHBCneMtZKRgTEuW1K7+JpiRK"),
-    ("TS904", NAME, 'hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";', ""),
-    ("TS905", NAME, 'rev = "v${version}"', 'rev = "v2.9.0"'),
-    ("TS906", NAME, "fetchSubmodules = true;", ""),
-    ("TS907", NAME, "icl-utk-edu/magma/commit/", "somebody/magma/commit/"),
-]
+RIGHT = right_texts()
+BY_CACHE = right_texts(narrowed=False)
 
 
 @pytest.mark.parametrize(
     ("rule", "name", "old", "new"), CHANGES, ids=[f"{one[0]}-{i}" for i, one in enumerate(CHANGES)]
 )
 def test_a_rule_speaks_of_its_mistake_and_of_nothing_right(rule: str, name: str, old: str, new: str) -> None:
-    text = (BY_CACHE if rule in ("TS405", "TS409") else RIGHT)[name]
+    text = right_texts(rule not in NEED_A_WIDE_SET)[name]
     assert old in text, "the recipe no longer has what this test changes"
     before = [
         one.message for one in findings_of(name, text) if one.rule == rule and one.severity.value != "note"
@@ -382,9 +296,11 @@ def test_derivations_of_a_right_workspace_raise_no_alarm(workspace: Path) -> Non
     assert {one.severity.value for group in rules.values() for one in group} <= {"note"}
 
 
-def test_every_rule_is_documented() -> None:
+def test_every_rule_is_documented_with_a_wrong_and_a_right_example() -> None:
     for one in all_rules():
         assert len(one.documentation) > 40, one.id
+        bad, good = example(one)
+        assert bad.strip() != good.strip(), one.id
         assert one.title[0].islower() or one.title.startswith(
             ("CUDA", "CMake", "MAGMA", "Jetson", "MAX", "Python")
         )

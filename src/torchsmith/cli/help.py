@@ -26,9 +26,10 @@ def print_command_help(command: Command) -> None:
     options = [one for one in parameters if one.param.kind == "Option"]
     _head((command.called, "[OPTIONS]", *(one.metavar for one in arguments)), command.run.__doc__)
     if arguments:
-        _panel("Arguments", [(one.metavar, _about(one)) for one in arguments])
+        _panel("Arguments", [(one.metavar, described(one)) for one in arguments])
     _panel(
-        "Options", [*((_names(one), _about(one)) for one in options), ("--help, -h", "Print this and stop.")]
+        "Options",
+        [*((option_names(one), described(one)) for one in options), ("--help, -h", "Print this and stop.")],
     )
     _tail(command.example)
 
@@ -70,13 +71,13 @@ def _painted(text: str) -> str:
     return first + "".join(paint(bold, "bold") + rest for bold, _, rest in parts)
 
 
-def _names(one: Parameter) -> str:
+def option_names(one: Parameter) -> str:
     long = [name for name in one.switches if name.startswith("--")]
     short = [name for name in one.switches if not name.startswith("--")]
     return ", ".join([*long, *short]) + ("" if one.is_flag else f" {one.metavar}")
 
 
-def _about(one: Parameter) -> str:
+def described(one: Parameter) -> str:
     """The help of a parameter, and what else there is to know of it."""
     more = []
     if isinstance(one.kind, tuple):
