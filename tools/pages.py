@@ -13,7 +13,7 @@ from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import overview, verb_pages
-from torchsmith.api import proving, recording
+from torchsmith.api import editing, proving, recording
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.listing import CellDocument, LeftOutDocument
 from torchsmith.artifact.trial import Trial
@@ -27,8 +27,6 @@ from torchsmith.cli import (
     cover_view,
     eval_view,
     hash_run,
-    line_view,
-    package_view,
     plan_view,
     rehearse_run,
 )
@@ -40,7 +38,6 @@ from torchsmith.cli.verbs import (
     graph,
     impact,
     pick,
-    pin,
     publish,
 )
 from torchsmith.cli.verbs.doctor import DoctorDocument
@@ -87,11 +84,11 @@ DOCUMENTS: dict[str, Any] = {
     "apply": plan_view.AppliedDocument,
     "align": align.AlignmentDocument,
     "align --create": align.CreatedDocument,
-    "line list": line_view.LinesDocument,
-    "line add": line_view.AddedLineDocument,
-    "package list": package_view.PackagesDocument,
-    "package add, package remove": package_view.PackageChangeDocument,
-    "pin": pin.PinDocument,
+    "line list": editing.LinesReport,
+    "package list": editing.PackagesReport,
+    "pin": editing.EditReport,
+    "line add": editing.EditReport,
+    "package add, package remove": editing.EditReport,
     "eval": eval_view.EvalDocument,
     "eval --values": eval_view.ValuesDocument,
     "graph": graph.GraphDocument,
@@ -119,8 +116,13 @@ DOCUMENTS: dict[str, Any] = {
 
 JSON_INTRODUCTION = """Data goes to stdout, words for people to stderr. Every document is an object with the
 number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
-It is 1, but 2 of `diagnose` (`entry` was `error`) and 3 of `audit`: a finding has `where` with `file`, `line`
-and `column`, and `fix` with its `title` and `edits`; counts (`errors`, `warnings`, `notes`) are gone.
+It is 1, but
+- 2 of `diagnose`: `entry` was `error`;
+- 3 of `audit`: a finding has `where` with `file`, `line` and `column`, and `fix` with its `title` and `edits`;
+  counts (`errors`, `warnings`, `notes`) are gone;
+- 2 of `pin`, `line add`, `package add` and `package remove`: one document of all four; `files` were `facts` of
+  `pin`, and a recipe was its path.
+
 `build --json` prints an object a line, an event each, without a format; `sbom --json` prints CycloneDX,
 whose `specVersion` is its format. With `--json` an error is a document
 too, `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and stderr has it in words: the

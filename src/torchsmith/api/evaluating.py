@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from torchsmith.api.fields import Option
-from torchsmith.api.nix_options import NixOptions, Recipes, Watcher, evaluation, open_recipes, silently
+from torchsmith.api.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.api.options import WorkspaceOption
+from torchsmith.api.watch import SILENT, Watch
 
 if TYPE_CHECKING:
     from torchsmith.nix.evaluate import EvalResult
@@ -23,8 +24,8 @@ class EvaluateRequest:
     separate: Annotated[bool, Option("Share nothing: a process of its own for each recipe.")] = False
 
 
-def evaluate(request: EvaluateRequest, step: Watcher = silently) -> list[EvalResult]:
-    """Each recipe's derivation, or the cause of its failure; `step` is told of each."""
+def evaluate(request: EvaluateRequest, watch: Watch = SILENT) -> list[EvalResult]:
+    """Each recipe's derivation, or the cause of its failure; `watch` is told of each."""
     opened, chosen = open_recipes(request.recipes, request.workspace)
-    _, ask = evaluation(request.nix, workspace=opened, separate=request.separate, step=step)
+    _, ask = evaluation(request.nix, workspace=opened, separate=request.separate, watch=watch)
     return ask(chosen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import msgspec
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import complete_selectors
 from torchsmith.api.samples import or_sample
+from torchsmith.api.watch import SILENT, Watch
 from torchsmith.core.problem import Invalid
 
 if TYPE_CHECKING:
@@ -95,14 +95,6 @@ def open_recipes(words: Sequence[str] | None, workspace: Path | None) -> tuple[W
     return opened, choose(words or [], opened, folder).recipes
 
 
-Watcher = Callable[[int], AbstractContextManager[Callable[[str], None]]]  # of so many, what to tell each to
-
-
-def silently(_: int) -> AbstractContextManager[Callable[[str], None]]:
-    """Nobody watches."""
-    return nullcontext(lambda name: None)
-
-
 def evaluation(
     options: NixOptions,
     *,
@@ -111,9 +103,9 @@ def evaluation(
     separate: bool = False,
     phases: Mapping[str, str] | None = None,
     inventory: bool = False,
-    step: Watcher = silently,
+    watch: Watch = SILENT,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
-    """The Nix at hand, and evaluation with it under these options; `step` is told of each recipe."""
+    """The Nix at hand, and evaluation with it under these options; `watch` is told of each recipe."""
     from torchsmith.nix.cache import ResultCache
     from torchsmith.nix.evaluate import default_workers, evaluate, with_means
     from torchsmith.nix.tool import find_nix
@@ -126,7 +118,7 @@ def evaluation(
     kept = ResultCache() if options.cache else None
 
     def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
-        with step(len(requests)) as tell:
+        with watch.steps("evaluating", len(requests)) as tell:
             results = evaluate(
                 requests,
                 nix,

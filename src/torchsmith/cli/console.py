@@ -166,15 +166,15 @@ def err() -> Console:
 
 
 def print_json(document: object, kind: type | None = None, *, format: int | None = 1) -> None:
-    """A document as JSON on stdout, with the number of its format; docs/json.md describes each. Of a report
-    that says more than its document, `kind` is what to tell."""
+    """A document as JSON on stdout, with its FORMAT, which is 1 where it states none; docs/json.md
+    describes each. Of a report that says more than its document, `kind` is what to tell."""
     import msgspec
 
     if kind is not None:
         document = msgspec.convert(document, kind, from_attributes=True, dec_hook=lambda _, value: value)
     builtins = msgspec.to_builtins(document, enc_hook=str)
     if format is not None:
-        builtins = {"format": format, **builtins}
+        builtins = {"format": getattr(document, "FORMAT", format), **builtins}
     try:
         text = msgspec.json.encode(builtins)
     except UnicodeEncodeError:  # a file's name that is no text

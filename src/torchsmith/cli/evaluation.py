@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchsmith.api import nix_options
 from torchsmith.api.nix_options import NixOptions
 from torchsmith.cli.console import paint, print_problem
-from torchsmith.cli.progress import steps_bar
+from torchsmith.cli.progress import Terminal
 from torchsmith.core.problem import Exit, Problem, Where
 from torchsmith.core.words import grouped, some_of
 
@@ -25,7 +24,7 @@ def evaluation(
     options: NixOptions, **more: Any
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """As the api's, with a bar where a person watches."""
-    return nix_options.evaluation(options, **more, step=partial(steps_bar, "evaluating"))
+    return nix_options.evaluation(options, **more, watch=Terminal())
 
 
 def print_failures(results: Sequence[EvalResult]) -> Exit:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from torchsmith.cli.console import err
+from torchsmith.api.watch import Watch
+from torchsmith.cli.console import err, tell
 
 
 @contextmanager
@@ -45,3 +46,14 @@ def rounds_bar(words: str) -> Iterator[Callable[[int, int], None]]:
     """For rounds that are measured."""
     with _bar(words, "MofNCompleteColumn", "TimeRemainingColumn") as update:
         yield lambda done, total: update(completed=done, total=total)
+
+
+class Terminal(Watch):
+    """The person at the command line: remarks and bars on stderr."""
+
+    def remark(self, text: str) -> None:
+        if text:
+            tell(text, "yellow")
+
+    def steps(self, activity: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
+        return steps_bar(activity, total)

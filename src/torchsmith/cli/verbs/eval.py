@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from torchsmith.api.evaluating import EvaluateRequest, evaluate
@@ -10,7 +9,7 @@ from torchsmith.api.fields import Option
 from torchsmith.api.nix_options import open_recipes
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import exit_if, next_step, tell
-from torchsmith.cli.progress import steps_bar
+from torchsmith.cli.progress import Terminal
 from torchsmith.core.problem import Exit
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
@@ -44,7 +43,7 @@ def run(
         view.print_values(told, as_json=json)
         code = Exit.NOT_RIGHT if any(answer.values is None for answer in told) else Exit.FINE
     else:
-        results = evaluate(request, partial(steps_bar, "evaluating"))
+        results = evaluate(request, Terminal())
         view.print_results(results, as_json=json)
         opened = open_workspace(request.workspace)
         if opened.root is not None:

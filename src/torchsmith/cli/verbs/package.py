@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.nix_options import MemoryOption, NixOptions, NixpkgsOption, TimeoutOption
-from torchsmith.api.options import JsonOption, WorkspaceOption, WriteOptions
-from torchsmith.cli.console import exit_if
-from torchsmith.cli.evaluation import evaluation
+from torchsmith.api.editing import (
+    EditReport,
+    KnownRequest,
+    PackageAddRequest,
+    PackageRemoveRequest,
+    PackagesReport,
+    add_package,
+    list_packages,
+    remove_package,
+)
+from torchsmith.api.options import JsonOption
+from torchsmith.cli.console import answer, exit_if, next_step, out, plain_table, write
+from torchsmith.cli.edit_view import print_edit
 from torchsmith.cli.group import Group
+from torchsmith.cli.progress import Terminal
+from torchsmith.core.words import counted, grouped, some_of
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
-ADD = "torchsmith package add torchmetrics --attr torchmetrics"
 app = Group(EXAMPLE)
-NameArgument = Annotated[str, Argument("The package; its recipes begin so.", metavar="NAME")]
 
 
 @app.describe
@@ -28,78 +34,54 @@ def run() -> None:
 
 
 @app.command("list", "torchsmith package list")
-def show(workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
+def show(*, request: KnownRequest, json: JsonOption = False) -> None:
     """Every package that is known: its releases, its needs, and how many cells this workspace has of it."""
-    from torchsmith.cli.package_view import print_packages
-    from torchsmith.workspace.load import open_workspace
-
-    print_packages(open_workspace(workspace), as_json=json)
+    answer(list_packages(request), _print_packages, as_json=json)
 
 
-@app.command("add", ADD)
-def add(
-    name: NameArgument,
-    workspace: WorkspaceOption = None,
-    attr: Annotated[str, Option("Its attribute in nixpkgs' Python packages; else its name.")] = "",
-    title: Annotated[str, Option("Its name for people.")] = "",
-    source: Annotated[
-        str, Option("Where releases that nixpkgs lacks come from.", metavar="github:NAME/REPO")
-    ] = "",
-    tag: Annotated[str, Option("How they are tagged; else v{version}.")] = "",
-    version: Annotated[str, Option("The release to build; else nixpkgs' own.")] = "",
-    gpu_list: Annotated[
-        list[str] | None,
-        Option(
-            "How its build is told its GPU, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
-            metavar="BY:NAME[:FORM]",
-        ),
-    ] = None,
-    nixpkgs: NixpkgsOption = None,
-    memory: MemoryOption = 4.0,
-    timeout: TimeoutOption = 300.0,
-    *,
-    writing: WriteOptions,
-    json: JsonOption = False,
-) -> None:
+def _print_packages(report: PackagesReport) -> None:
+    names = ("package", "release", "needs")
+    table = plain_table(*names, "cells", "whose", right=("cells",), wrapped=(*names, "whose"))
+    for row in report.packages:
+        releases = " ".join(dict.fromkeys(row.releases.values())) or "nixpkgs' own"
+        whose = "this workspace's" if row.own else "built in"
+        table.add_row(row.name, releases, " ".join(row.needs), str(row.cells or "-"), whose)
+    out().print(table)
+
+
+@app.command("add", "torchsmith package add torchmetrics --attr torchmetrics")
+def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
     """Add a package of nixpkgs to the workspace: its entry in catalog/packages.toml, and its recipes.
 
     Nix is asked, for every line, CUDA release and system of the workspace, whether it evaluates, whether
     torch or other packages of the matrix lie below it, and how its build is told its GPU. What Nix refuses is
     left out, with Nix's own error as the reason.
     """
-    from torchsmith.cli.package_view import print_change
-    from torchsmith.edit import package as plan
-    from torchsmith.edit.package_entry import NewPackage
-    from torchsmith.workspace.load import open_workspace
+    report = add_package(request, Terminal())
+    answer(report, _print_added, as_json=json)
+    if report.cells or report.left_out:
+        verb = ("eval", f"package:{report.name}") if report.cells else ("list", "--left-out")
+        next_step(*verb, workspace=request.workspace)
+    exit_if(report.blocked)
 
-    new = NewPackage(
-        name, attr, title, plan.read_source(source, tag), version, plan.read_gpu_list(gpu_list or [])
-    )
-    opened = open_workspace(workspace)
-    plan.check_name(opened, new)  # before Nix is looked for
-    asked = NixOptions(nixpkgs, memory=memory, timeout=timeout, cache=False)
-    nix, evaluate = evaluation(asked, workspace=opened, instantiate=True)
-    change = plan.propose(workspace, new, evaluate, nix, adopt=writing.adopt)
-    if not writing.dry_run:
-        change = plan.write(workspace, change, wait_seconds=writing.wait)
-    print_change(change, name, workspace, added=True, written=not writing.dry_run, as_json=json)
-    exit_if(change.blocked)
+
+def _print_added(report: EditReport) -> None:
+    """What Nix says of the package, what is written, and the cells that it has."""
+    for answered, cells in report.nixpkgs.items():
+        write(f"{report.name} at {some_of(cells)}: {answered}")
+    write(f"needs {', '.join(report.needs) or 'nothing of the matrix'}")
+    write(f"is told its GPU by {', '.join(report.gpu_lists) or 'its torch'}")
+    print_edit(report)
+    for reason, names in grouped((why, cell) for cell, why in report.left_out.items()).items():
+        write(f"left out: {some_of(names)}: {reason}")
+    write(f"{counted(len(report.cells), 'cell')} with it")
+    if not report.cells and not report.left_out:
+        write(f"torchsmith.toml names its cells one by one: add those of {report.name} to include")
 
 
 @app.command("remove", "torchsmith package remove torchmetrics")
-def remove(
-    name: NameArgument,
-    workspace: WorkspaceOption = None,
-    *,
-    writing: WriteOptions,
-    json: JsonOption = False,
-) -> None:
+def remove(*, request: PackageRemoveRequest, json: JsonOption = False) -> None:
     """Take a package out of the workspace: its entry, where it is the workspace's own, and its recipes."""
-    from torchsmith.cli.package_view import print_change
-    from torchsmith.edit import package as plan
-
-    change = plan.propose_removal(workspace, name, adopt=writing.adopt)
-    if not writing.dry_run:
-        change = plan.write(workspace, change, wait_seconds=writing.wait)
-    print_change(change, name, workspace, added=False, written=not writing.dry_run, as_json=json)
-    exit_if(change.blocked)
+    report = remove_package(request, Terminal())
+    answer(report, print_edit, as_json=json)
+    exit_if(report.blocked)

@@ -1,0 +1,289 @@
+"""Facts of a workspace: moving a line, adding a line or a package, taking a package out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.nix_options import (
+    MemoryOption,
+    NixOptions,
+    NixpkgsOption,
+    TimeoutOption,
+    evaluation,
+    read_trees,
+)
+from torchsmith.api.options import (
+    DryRunOption,
+    PairOptions,
+    TarballHashOption,
+    WaitOption,
+    WorkspaceOption,
+    WriteOptions,
+)
+from torchsmith.api.samples import or_sample
+from torchsmith.api.watch import SILENT, Watch
+from torchsmith.core.problem import Incomplete, Lacking
+from torchsmith.core.words import grouped
+from torchsmith.edit import line as lines
+from torchsmith.edit import package as packages
+from torchsmith.edit import pin as pins
+from torchsmith.edit.impact import Effect
+from torchsmith.edit.line import LineRow
+from torchsmith.edit.package_entry import NewPackage, PackageRow, package_row
+from torchsmith.edit.proposal import Proposal
+from torchsmith.matrix.cells import newest_line
+from torchsmith.nix.probe import probe
+from torchsmith.nix.tool import find_nix
+from torchsmith.workspace.change import Change
+from torchsmith.workspace.journal import held
+from torchsmith.workspace.load import open_workspace
+
+NEW_LINE = "torchsmith line add 2.11 --torch 2.11.0 --from 2.10"
+
+
+class ChangedFile(msgspec.Struct, frozen=True):
+    """A recipe, or a file beside it, and what is done to it."""
+
+    kind: str
+    path: str
+    why: str
+
+
+class EditReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of a workspace that change, and what follows from them."""
+
+    FORMAT: ClassVar[int] = 2
+    name: str  # of the line or package
+    written: bool
+    files: Mapping[str, str | None]  # the new text of each file of facts; null where it is deleted
+    recipes: list[ChangedFile]
+    blocked: list[ChangedFile]  # of others, which stay as they are
+    to_learn: Sequence[str] = ()  # hashes that nobody knows yet
+    effects: Sequence[Effect] | None = None  # what evaluation says, where Nix was asked
+    needs: Sequence[str] = ()  # the packages of the matrix that a package is built on
+    gpu_lists: Sequence[str] = ()  # how a package's build is told its GPU
+    nixpkgs: Mapping[str, list[str]] = {}  # what each nixpkgs has of a package, and the cells asked
+    cells: Sequence[str] = ()  # of a package, in the matrix
+    left_out: Mapping[str, str] = {}  # of a package, each cell with the reason
+
+
+class LinesReport(msgspec.Struct, frozen=True):
+    """Every torch release that is known in a workspace."""
+
+    lines: list[LineRow]
+
+
+class PackagesReport(msgspec.Struct, frozen=True):
+    """Every package that is known in a workspace."""
+
+    packages: list[PackageRow]
+
+
+def _report(name: str, proposal: Proposal, watch: Watch, *, dry_run: bool) -> EditReport:
+    watch.remark(proposal.recovered)
+    return EditReport(
+        name=name,
+        written=not dry_run and bool(proposal.edits or proposal.recipes),
+        files={edit.path: edit.after for edit in proposal.edits},
+        recipes=_rows(proposal.recipes),
+        blocked=_rows(proposal.blocked),
+        to_learn=proposal.to_learn,
+    )
+
+
+def _rows(changes: Sequence[Change]) -> list[ChangedFile]:
+    return [ChangedFile(kind=change.kind, path=change.path, why=change.why) for change in changes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinRequest:
+    """Where a line moves: another nixpkgs, another torch release, or both."""
+
+    line: Annotated[str, Argument("The line to move, such as 2.10.", metavar="LINE")]
+    workspace: WorkspaceOption = None
+    rev: Annotated[str, Option("The nixpkgs revision: 40 digits, or a pin's name.")] = ""
+    sha256: TarballHashOption = ""
+    learn: Annotated[bool, Option("Download the tarball, and state the hash that it has.")] = False
+    tarball: Annotated[str, Option("With --learn: the address of a mirror.")] = ""
+    torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = ""
+    pairs: PairOptions = field(default_factory=PairOptions)
+    evaluate: Annotated[bool, Option("--eval", "Evaluate before and after with Nix.")] = False
+    nixpkgs: NixpkgsOption = None
+    writing: WriteOptions = field(default_factory=WriteOptions)
+
+
+def pin(request: PinRequest, watch: Watch = SILENT) -> EditReport:
+    """Move every recipe of a line, or none; raises Refused where one of them is somebody else's."""
+    workspace, writing = request.workspace, request.writing
+    opened = open_workspace(workspace)
+    if not writing.dry_run:
+        with held(opened.home, writing.wait):
+            pass  # a folder that may not be written is named before anything is downloaded or asked
+    move = pins.Move(request.line, request.rev, request.sha256, request.torch, request.pairs.releases())
+    if request.learn:
+        move = pins.learnt(workspace, move, request.tarball)
+    if request.nixpkgs:
+        try:
+            move = pins.probed(move, read_trees(request.nixpkgs), opened.catalog)
+        except Lacking as problem:
+            watch.remark(f"{problem.message}: the new revision is taken to be as the old")
+    if facts := move.probed:
+        cudas, pythons = (", ".join(map(str, facts.get(name) or ())) for name in ("cudas", "pythons"))
+        watch.remark(f"{facts['source']}: torch {facts.get('torch')}, CUDA {cudas}, Python {pythons}")
+    ask = None
+    if request.evaluate:
+        _, ask = evaluation(NixOptions(request.nixpkgs), workspace=opened, watch=watch)
+    if writing.dry_run:
+        proposal = pins.propose(workspace, move, adopt=writing.adopt)
+    else:
+        proposal = pins.carry_out(workspace, move, adopt=writing.adopt, wait_seconds=writing.wait)
+    report = _report(request.line, proposal, watch, dry_run=writing.dry_run)
+    return msgspec.structs.replace(
+        report,
+        blocked=_rows([change for change in proposal.blocked if change.recipe]),
+        effects=pins.evaluated(proposal, ask) if ask else None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineAddRequest:
+    """A torch release of the workspace's own, and the line that it is built like."""
+
+    name: Annotated[str, Argument("What to call it, such as 2.11.", metavar="NAME")]
+    workspace: WorkspaceOption = None
+    torch: Annotated[str, Option("The torch release, such as 2.11.0.")] = ""
+    like: Annotated[str, Option("--from", "The line whose nixpkgs and fixes it takes.", metavar="LINE")] = ""
+    pairs: PairOptions = field(default_factory=PairOptions)
+    rev: Annotated[str, Option("Another nixpkgs: 40 digits, or a pin's name.")] = ""
+    sha256: TarballHashOption = ""
+    nixpkgs: Annotated[Path | None, Option("A tree of --rev, which is asked for its releases.")] = None
+    dry_run: DryRunOption = False
+    wait: WaitOption = 0.0
+
+
+def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
+    """Write a line into the workspace's own catalog; a tree of its nixpkgs is asked for what it has."""
+    torch, like, releases, facts = request.torch, request.like, request.pairs.releases(), {}
+    if request.nixpkgs is not None and request.rev:
+        catalog = open_workspace(request.workspace).catalog
+        facts = probe(find_nix(), or_sample(request.nixpkgs, "nixpkgs"), catalog)
+        torch = torch or facts.get("torch", "")
+        newest = newest_line(catalog, None)
+        like = like or (newest.name if newest else "")
+        own = {name: facts[name] for name in catalog.lines[like].versions if name in facts} if like else {}
+        releases = own | releases
+    if not torch or not like:
+        raise Incomplete("a new line needs its torch release and a line that it is like", hint=NEW_LINE)
+    new = lines.NewLine(request.name, like, torch, request.rev, request.sha256, releases, facts)
+    if request.dry_run:
+        proposal = lines.propose_line(request.workspace, new)
+    else:
+        proposal = lines.add_line(request.workspace, new, wait_seconds=request.wait)
+    return _report(request.name, proposal, watch, dry_run=request.dry_run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownRequest:
+    """A workspace, whose catalog is listed."""
+
+    workspace: WorkspaceOption = None
+
+
+def list_lines(request: KnownRequest) -> LinesReport:
+    """The torch releases that a workspace knows."""
+    return LinesReport(lines.line_rows(open_workspace(request.workspace)))
+
+
+def list_packages(request: KnownRequest) -> PackagesReport:
+    """The packages that a workspace knows."""
+    opened = open_workspace(request.workspace)
+    return PackagesReport([package_row(package, opened) for package in opened.catalog.packages.values()])
+
+
+PackageName = Annotated[str, Argument("The package; its recipes begin so.", metavar="NAME")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageAddRequest:
+    """A package of nixpkgs that the workspace is to build, and how Nix is asked about it."""
+
+    name: PackageName
+    workspace: WorkspaceOption = None
+    attr: Annotated[str, Option("Its attribute in nixpkgs' Python packages; else its name.")] = ""
+    title: Annotated[str, Option("Its name for people.")] = ""
+    source: Annotated[
+        str, Option("Where releases that nixpkgs lacks come from.", metavar="github:NAME/REPO")
+    ] = ""
+    tag: Annotated[str, Option("How they are tagged; else v{version}.")] = ""
+    version: Annotated[str, Option("The release to build; else nixpkgs' own.")] = ""
+    gpu_list: Annotated[
+        Sequence[str],
+        Option(
+            "How its build is told its GPU, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
+            metavar="BY:NAME[:FORM]",
+        ),
+    ] = ()
+    nixpkgs: NixpkgsOption = None
+    memory: MemoryOption = 4.0
+    timeout: TimeoutOption = 300.0
+    writing: WriteOptions = field(default_factory=WriteOptions)
+
+
+def add_package(request: PackageAddRequest, watch: Watch = SILENT) -> EditReport:
+    """Ask Nix about a package for every line, CUDA and system, and write its entry and its recipes."""
+    new = NewPackage(
+        name=request.name,
+        attr=request.attr,
+        title=request.title,
+        upstream=packages.read_source(request.source, request.tag),
+        version=request.version,
+        gpu_list=packages.read_gpu_list(request.gpu_list),
+    )
+    opened = open_workspace(request.workspace)
+    packages.check_name(opened, new)  # before Nix is looked for
+    options = NixOptions(request.nixpkgs, memory=request.memory, timeout=request.timeout, cache=False)
+    nix, ask = evaluation(options, workspace=opened, instantiate=True, watch=watch)
+    proposal = packages.propose(request.workspace, new, ask, nix, adopt=request.writing.adopt)
+    report = _carry_out(request.name, request.workspace, request.writing, proposal, watch)
+    package = proposal.after.catalog.packages[request.name]
+    answers = grouped(
+        (f"Nix refuses: {one.error}" if one.error else f"release {one.version}", one.cell.variant.cell)
+        for one in proposal.probes
+    )
+    return msgspec.structs.replace(
+        report,
+        needs=package.needs,
+        gpu_lists=[f"{way.by} {way.name} ({way.form})" for way in package.gpu_lists],
+        nixpkgs=answers,
+        cells=proposal.cells_of(request.name),
+        left_out=proposal.left_out_of(request.name),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageRemoveRequest:
+    """A package to take out of the workspace."""
+
+    name: PackageName
+    workspace: WorkspaceOption = None
+    writing: WriteOptions = field(default_factory=WriteOptions)
+
+
+def remove_package(request: PackageRemoveRequest, watch: Watch = SILENT) -> EditReport:
+    """Take out a package's recipes, and its entry where it is the workspace's own."""
+    proposal = packages.propose_removal(request.workspace, request.name, adopt=request.writing.adopt)
+    return _carry_out(request.name, request.workspace, request.writing, proposal, watch)
+
+
+def _carry_out(
+    name: str, workspace: Path | None, writing: WriteOptions, proposal: Proposal, watch: Watch
+) -> EditReport:
+    if not writing.dry_run:
+        proposal = packages.write(workspace, proposal, wait_seconds=writing.wait)
+    return _report(name, proposal, watch, dry_run=writing.dry_run)

@@ -1,0 +1,36 @@
+"""What moving a line, or adding and removing lines and packages, changes, for people."""
+
+from __future__ import annotations
+
+from torchsmith.api.editing import EditReport
+from torchsmith.cli.console import tell, write
+from torchsmith.core.words import counted
+from torchsmith.edit.impact import summary
+
+SHOWN = 5
+
+
+def print_edit(report: EditReport) -> None:
+    """Files of facts, recipes, hashes to be learned, and what evaluation says."""
+    for path, text in report.files.items():
+        done, would = ("wrote", "would write") if text is not None else ("deleted", "would delete")
+        write(f"{done if report.written else would} {path}")
+    # A package's own recipes come before those of its companions.
+    recipes = sorted(report.recipes, key=lambda recipe: f"/{report.name}-" not in recipe.path)
+    for recipe in recipes[:SHOWN]:
+        write(f"  {recipe.kind}  {recipe.path}")
+    if len(recipes) > SHOWN:
+        write(f"  … and {counted(len(recipes) - SHOWN, 'more recipe')}")
+    for file in report.blocked:
+        write(f"  blocked  {file.path}: {file.why}", "yellow")
+    if report.to_learn:
+        write(f"hashes that nobody knows yet: {', '.join(report.to_learn)}")
+    if report.effects is not None:
+        for effect in report.effects:
+            if effect.kind in ("broken", "still broken"):
+                write(f"  {effect.kind}  {effect.name}: {effect.after}")
+        write(f"by evaluation: {summary(report.effects)}")
+    if not recipes and not report.files:
+        tell("nothing to write: it is there already")
+    elif recipes:
+        tell(f"{counted(len(recipes), 'recipe')} {'written' if report.written else 'would be written'}")
