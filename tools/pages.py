@@ -118,9 +118,9 @@ JSON_INTRODUCTION = """Data goes to stdout, words for people to stderr. Every do
 number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
 It is 1, but
 - 2 of `diagnose`: `entry` was `error`;
-- 3 of `audit`: a finding has `where` with `file`, `line` and `column`, and `fix` with its `title` and `edits`;
+- 3 of `audit`: a finding has `where` with `file`, `line`, `column`, and `fix` with `title` and `edits`;
   counts (`errors`, `warnings`, `notes`) are gone;
-- 2 of `pin`, `line add`, `package add` and `package remove`: one document of all four; `files` were `facts` of
+- 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
   `pin`, and a recipe was its path.
 
 `build --json` prints an object a line, an event each, without a format; `sbom --json` prints CycloneDX,
