@@ -14,8 +14,10 @@ from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import overview, verb_pages
 from torchsmith.api import editing, proving, recording
+from torchsmith.api.aligning import AlignReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.listing import CellDocument, LeftOutDocument
+from torchsmith.api.starting import InitReport
 from torchsmith.artifact.trial import Trial
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
@@ -31,7 +33,6 @@ from torchsmith.cli import (
     rehearse_run,
 )
 from torchsmith.cli.verbs import (
-    align,
     diff_drv,
     farm,
     generate,
@@ -77,13 +78,13 @@ DOCUMENTS: dict[str, Any] = {
     "host": HostFacts,
     "pick": pick.PickDocument,
     "cover": cover_view.CoverDocument,
+    "init": InitReport,
     "generate": generate.GeneratedDocument,
     "audit": AuditReport,
     "audit --explain": RuleReport,
     "plan": plan_view.PlanDocument,
     "apply": plan_view.AppliedDocument,
-    "align": align.AlignmentDocument,
-    "align --create": align.CreatedDocument,
+    "align": AlignReport,
     "line list": editing.LinesReport,
     "package list": editing.PackagesReport,
     "pin": editing.EditReport,
@@ -120,6 +121,8 @@ It is 1, but
 - 2 of `diagnose`: `entry` was `error`;
 - 3 of `audit`: a finding has `where` with `file`, `line`, `column`, and `fix` with `title` and `edits`;
   counts (`errors`, `warnings`, `notes`) are gone;
+- 2 of `align`: a row has the repositories where its cell is `present` and `missing`, and why others
+  `cannot` have it; with `--create` the same document says what was `written` and `not_written`;
 - 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
   `pin`, and a recipe was its path.
 

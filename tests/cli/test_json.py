@@ -65,7 +65,7 @@ def test_a_document_holds_what_its_type_says(
     assert call("init", str(tmp_path)).code == 0
     monkeypatch.chdir(tmp_path)
     data = json.loads(call(document.split()[0], "--json", *words).out)
-    assert data["format"] == (2 if document == "audit" else 1)
+    assert data["format"] == getattr(DOCUMENTS[document], "FORMAT", 1)
     _, types = msgspec.json.schema_components([DOCUMENTS[document]], schema_hook=lambda _: {"type": "string"})
     fields = types[DOCUMENTS[document].__name__]["properties"].keys()
     assert data.keys() - {"format", "torchsmith-host"} <= fields

@@ -143,7 +143,6 @@ def test_a_matrix_that_leaves_everything_out_is_exit_1_and_says_where_to_look(
         ["graph", "--format", "dot", "--json"],
         ["list", "--names", "--json"],
         ["pick", "--names", "--json"],
-        ["audit", "--diff", "--json"],
     ],
     ids=" ".join,
 )

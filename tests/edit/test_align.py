@@ -12,7 +12,7 @@ from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import run
-from torchsmith.edit.align import align, make_missing, write_missing
+from torchsmith.edit.align import align_repositories, make_missing, write_missing
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.run import GenerateRequest, generate
@@ -41,18 +41,17 @@ def apart(tmp_path: Path) -> Path:
 
 
 def test_what_is_missing_is_marked_on_its_side(apart: Path) -> None:
-    found = align((apart,))
-    assert found.whole == 1
-    assert [(gap.column.package.name, gap.cell) for gap in found.missing] == [
+    found = align_repositories((apart,))
+    assert [(gap.column.package.name, gap.cell) for gap in found.gaps if not gap.cannot] == [
         ("pytorch", "python313-cpu-avx2"),
         ("torchvision", "python313-cuda13_0-sm90-avx2"),
     ]
 
 
 def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
-    written = write_missing(make_missing(align((apart,))))
+    written = write_missing(make_missing(align_repositories((apart,))))
     assert len(written) == 2
-    assert align((apart,)).missing == []
+    assert align_repositories((apart,)).gaps == []
     report = audit(tuple(written), jobs=1)
     assert report.of(Severity.ERROR, Severity.WARNING) == []
     assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
@@ -63,7 +62,7 @@ def test_recipes_that_no_row_can_hold_are_named(apart: Path) -> None:
     cell = "python313-cuda13_0-sm90-avx2"
     for name in ("pytorch-python313-darwin-mps", f"pytorch-{cell}-magma", f"torchvision-{cell}"):
         (pkgs / f"{name}.nix").write_text("{ }: null\n")
-    left = {one.path.stem: one.why for one in align((apart,)).left}
+    left = {one.path.stem: one.why for one in align_repositories((apart,)).left}
     assert set(left) == {"pytorch-python313-darwin-mps", f"pytorch-{cell}-magma", f"torchvision-{cell}"}
     assert "darwin" in left["pytorch-python313-darwin-mps"]
     told = run([PROGRAM, "align", apart])
@@ -76,7 +75,7 @@ def test_recipes_of_other_packages_are_named_in_the_same_order_every_time(apart:
     for name in others:
         recipe = apart / f"build-pytorch/.flox/pkgs/{name}-python313-cuda13_0-sm90-avx2.nix"
         recipe.write_text("{ }: null\n")
-    assert [one.path.stem.partition("-")[0] for one in align((apart,)).left] == others
+    assert [one.path.stem.partition("-")[0] for one in align_repositories((apart,)).left] == others
 
 
 def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
@@ -84,7 +83,7 @@ def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
     sibling.write_text("{ }: null\n")
     for file in (apart / "build-torchaudio").rglob("*sm90-avx2.nix"):
         file.unlink()
-    reasons = [one.why for one in make_missing(align((apart,))) if one.left]
+    reasons = [one.why for one in make_missing(align_repositories((apart,))) if one.left]
     assert len(reasons) == 2
     assert len(set(reasons)) == 1
     assert "pytorch-python313-cuda13_0-sm90-avx2" in reasons[0]
@@ -92,7 +91,7 @@ def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
 
 def test_one_repository_cannot_be_aligned(apart: Path) -> None:
     with pytest.raises(Problem) as caught:
-        align((apart / "build-pytorch",))
+        align_repositories((apart / "build-pytorch",))
     assert "torchsmith align" in caught.value.hint
 
 
@@ -100,7 +99,8 @@ def test_the_verb_says_it_and_creates_it(apart: Path) -> None:
     shown = run([PROGRAM, "align", "build-pytorch", "build-torchvision"], cwd=apart)
     assert shown.code == 1
     assert len([line for line in shown.stdout.splitlines() if line.endswith("build-torchvision")]) == 1
-    assert json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["missing"] == 2
+    rows = json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["cells"]
+    assert sum(len(row["missing"]) for row in rows) == 2
     assert run([PROGRAM, "align", apart, "--create"]).ok
     assert run([PROGRAM, "align", apart]).ok
 
@@ -117,11 +117,12 @@ def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path) -> Non
     (tmp_path / "build-vllm/.flox/pkgs/vllm-python313-cuda12_9-sm90-avx2.nix").unlink()
     shown = run([PROGRAM, "align"], cwd=tmp_path)
     assert shown.code == 1
-    assert [line.split()[-1] for line in shown.stdout.splitlines()].count("build-vllm") == 1
+    assert sum("missing in build-vllm" in line for line in shown.stdout.splitlines()) == 1
     said = json.loads(run([PROGRAM, "align", tmp_path, "--json"]).stdout)
-    assert said["missing"] == 1
-    assert set(said["cannot"]) == {f"vllm-python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm120")}
-    assert all("cuDNN" in why for why in said["cannot"].values())
+    assert sum(len(row["missing"]) for row in said["cells"]) == 1
+    cannot = {row["cell"]: why for row in said["cells"] for why in row["cannot"].values()}
+    assert set(cannot) == {f"python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm120")}
+    assert all("cuDNN" in why for why in cannot.values())
     created = run([PROGRAM, "align", tmp_path, "--create"])
     assert created.stdout.count("create  ") == 1
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torchsmith.auditing.context import Context, Judged
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
@@ -39,6 +39,7 @@ class AuditReport:
     """What was found, and in how many files. Of the Nix files that were `searched`, some are `concerned` with
     torch or CUDA; of those, the `named` ones are judged by name and text, the others by their text alone."""
 
+    FORMAT: ClassVar = 3  # 2: findings had `file`, `line`, `column` and the title of their fix
     findings: tuple[Finding, ...]
     recipes: int
     files: int

@@ -40,7 +40,7 @@ def print_report(report: AuditReport, request: AuditRequest, *, format: str, ver
     """The findings in the format asked for; for people by what they say, or with `verbose` by place."""
     report = report.printable
     if format == "json":
-        print_json(report, format=3)
+        print_json(report)
     elif format in WRITERS:
         sys.stdout.write(WRITERS[format](report))
     else:

@@ -78,21 +78,11 @@ class Alignment:
         return [Gap(column, cell, siblings[cell], self.catalog) for column, cell in lacking]
 
     @property
-    def missing(self) -> list[Gap]:
-        """The gaps that could be filled."""
-        return [gap for gap in self.gaps if not gap.cannot]
-
-    @property
-    def whole(self) -> int:
-        """Cells that every repository has."""
-        return sum(all(cell in column.recipes for column in self.columns) for cell in self.cells)
-
-    @property
     def left(self) -> list[Unaligned]:
         return [one for column in self.columns for one in column.left]
 
 
-def align(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
+def align_repositories(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
     """Read the names of the recipes below the paths."""
     opened = workspace_of(paths, workspace)
     found = discover(paths, opened)

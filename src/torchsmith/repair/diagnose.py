@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torchsmith.catalog import KnownError
 from torchsmith.catalog.facts import Certainty, ErrorClass, Policy
@@ -55,6 +55,7 @@ NumberedLine = tuple[int, str]  # its place in the log, and its text without wha
 class Diagnosis:
     """A failure, told: its class, what to do about it, and the lines that show it."""
 
+    FORMAT: ClassVar = 2  # 1: `entry` was `error`
     kind: Class
     policy: Policy
     title: str

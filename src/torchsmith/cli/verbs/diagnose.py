@@ -40,7 +40,7 @@ def run(
         raise Empty(f"{'standard input' if str(log) == '-' else log} is empty: it says nothing of a failure")
     found = diagnose(text, opened.catalog.errors.values())
     if json:
-        print_json(found, format=2)
+        print_json(found)
     else:
         print_diagnosis(found)
     exit_if(not found.entry)

@@ -1,0 +1,94 @@
+"""The first torchsmith.toml of a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import ProfileChoice, complete_cells
+from torchsmith.core.problem import Conflict
+from torchsmith.workspace.start import (
+    LeftBehind,
+    block_words,
+    derive_workspace,
+    start_workspace,
+    write_derived,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitRequest:
+    """Where a workspace is to be, and which matrix it starts with."""
+
+    folders: Annotated[
+        tuple[Path, ...],
+        Argument(
+            "Where the workspace is to be; here. With --from: more repositories, as build-* gives them.",
+            metavar="[FOLDER]",
+        ),
+    ] = ()
+    profile: ProfileChoice = "real"
+    cell: Annotated[
+        tuple[str, ...],
+        Option(
+            "Ask for this cell instead, in every package; may be given again.", autocompletion=complete_cells
+        ),
+    ] = ()
+    existing: Annotated[
+        tuple[Path, ...],
+        Option("--from", "Read the matrix off the recipes of these repositories, side by side."),
+    ] = ()
+    line: Annotated[str | None, Option("With --from: the torch line of recipes that do not tell theirs.")] = (
+        None
+    )
+    force: Annotated[bool, Option("Replace a torchsmith.toml that is there.")] = False
+
+
+class InitReport(msgspec.Struct, frozen=True):
+    """The file that was written and the variants that it asks for; of recipes that were read, what of them
+    was left out, assumed and lost, and their nixpkgs where that is not the catalog's."""
+
+    file: Path
+    variants: int
+    warned: int = 0
+    recipes: int = 0
+    left: Sequence[LeftBehind] = ()
+    assumed: Sequence[str] = ()
+    lost: Sequence[str] = ()
+    elsewhere: dict[str, int] = {}
+    pins: dict[str, str] = {}
+
+
+def init(request: InitRequest) -> InitReport:
+    """Write a torchsmith.toml: for a profile, for cells, or around repositories that are there."""
+    if request.existing and (request.cell or request.profile != "real"):
+        raise Conflict("--from reads the matrix off recipes; --profile and --cell name another")
+    if request.line and not request.existing:
+        hint = f'without --from, write line = "{request.line}" into torchsmith.toml'
+        raise Conflict("--line is for recipes that --from takes in", hint=hint)
+    if not request.existing:
+        if len(request.folders) > 1:
+            hint = "--from takes repositories in"
+            raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
+        folder = request.folders[0] if request.folders else Path()
+        return InitReport(
+            *start_workspace(folder, request.profile, cells=request.cell, replace=request.force)
+        )
+    derived = derive_workspace([*request.existing, *request.folders], request.line)
+    write_derived(derived, force=request.force)
+    return InitReport(
+        file=derived.file,
+        variants=len(derived.cells),
+        warned=sum(bool(cell.warnings) for cell in derived.cells),
+        recipes=derived.recipes,
+        left=derived.left,
+        assumed=derived.assumed,
+        lost=derived.lost,
+        elsewhere=dict(derived.elsewhere),
+        pins={block_words(block): pin for block, pin in derived.pins.items()},
+    )
