@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any
 
-from torchsmith.core.problem import Failed, Lacking
+from torchsmith.core.problem import Failed
 from torchsmith.host.demand import Demand
 
 SLACK = 1e-3  # of the smallest weight: well above the solver's tolerance, well below any real difference
@@ -134,11 +134,10 @@ class Programme:
 
 
 def _highs() -> tuple[Any, Any]:
-    try:
-        import highspy
-        import numpy
-    except ImportError:
-        raise Lacking("cover needs HiGHS, which is not installed", hint="pip install highspy") from None
+    """The solver and numpy, imported only where something is solved."""
+    import highspy
+    import numpy
+
     return highspy, numpy
 
 
