@@ -38,6 +38,7 @@ PREPARED = {  # what a reader of a guide has
     "fleet": ["cp ../src/torchsmith/host/sample.csv fleet.csv"],
     "gpu": [],
     "offline": [*ONE_CELL, "unset TORCHSMITH_NIXPKGS"],
+    "python": ["torchsmith init ."],
     "release": ["torchsmith init ."],
 }
 MAKES = ("make matrix", "make test")
