@@ -309,24 +309,40 @@ def test_code_that_is_reached_only_where_the_cpu_has_it_is_dispatch(way: str, fo
     assert within.status == ("wrong" if way == "ALWAYS" else "right"), within.text
 
 
+def linked_for_device(unit: Path) -> list[Path]:
+    """The CUDA unit for a device link, as NCCL's are, and what that link adds."""
+    made, link = unit.with_suffix(".rdc.o"), unit.with_suffix(".link.o")
+    nvcc("x86_64", "-rdc=true", "-c", "-o", made)
+    nvcc_home = toolkit.cuda_home() / "bin" / "nvcc"
+    checked(nvcc_home, "-arch=sm_90", "-Xcompiler=-fPIC", "-cudadevrt=none", "-dlink", made, "-o", link)
+    return [made, link]
+
+
 @pytest.mark.needs("cross-gcc")
 @pytest.mark.parametrize("form", ["as built", "strip -S"])
-def test_gpu_code_of_a_library_that_is_linked_in_is_named_and_counted(form: str, work: Path) -> None:
-    """Units like MAGMA's, told by the names of their functions, beside the package's own."""
-    own, theirs = compiled_by_nvcc("x86_64", (), work), work / f"magma{form}.cu.o"
-    names = checked("x86_64-linux-gnu-nm", "--format=just-symbols", own).split()
-    table = work / f"{form}.names"
+@pytest.mark.parametrize(("library", "containers"), [("MAGMA", 1), ("NCCL", 2)])
+def test_gpu_code_of_a_library_that_is_linked_in_is_named_and_counted(
+    library: str, containers: int, form: str, work: Path
+) -> None:
+    """Units like MAGMA's, and ones that went through a device link like NCCL's, beside the package's own: told
+    by the names of their functions."""
+    own = compiled_by_nvcc("x86_64", (), work)
+    units = linked_for_device(own.with_name(f"nccl{form}.o")) if library == "NCCL" else [own]
+    theirs = own.with_name(f"{library}{form}.cu.o")
+    names = checked("x86_64-linux-gnu-nm", "--format=just-symbols", units[0]).split()
+    space = f"{len(library)}{library.lower()}"
     new = {
-        name: name.replace("6vision3ops", "5magma3ops").replace("2at6Tensor", "5magma6Tensor")
+        name: name.replace("6vision3ops", f"{space}3ops").replace("2at6Tensor", f"{space}6Tensor")
         for name in names
     }
+    table = work / f"{library}{form}.names"
     table.write_text("".join(f"{name} {other}\n" for name, other in new.items() if name != other))
-    checked("x86_64-linux-gnu-objcopy", f"--redefine-syms={table}", own, theirs)
-    path = linked("x86_64", [compiled("x86_64", (), work), own, theirs], form=form)
+    checked("x86_64-linux-gnu-objcopy", f"--redefine-syms={table}", units[0], theirs)
+    path = linked("x86_64", [compiled("x86_64", (), work), own, theirs, *units[1:]], form=form)
     variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx2", CATALOG)
     waste = next(check for check in verify(path, variant, CATALOG).checks if check.id == "waste")
-    assert re.search(r"MAGMA \d+ \w+ in 1 containers", waste.text), waste.text
-    assert re.search(r"its own code \d+ \w+ in 1 containers", waste.text)
+    assert re.search(rf"{library} \d+ \w+ in {containers} containers", waste.text), waste.text
+    assert re.search(r"TorchVision itself \d+ \w+ in 1 containers", waste.text)
 
 
 @pytest.mark.needs("cross-gcc")

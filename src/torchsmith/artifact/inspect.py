@@ -58,7 +58,7 @@ class Library:
     flags: str = ""
     blas: str = ""
     magma: str = ""
-    origins: dict[int, str] = field(default_factory=dict)  # containers of libraries that are linked in
+    origins: dict[tuple[str, int], str] = field(default_factory=dict)  # containers of what is linked in
     code: int = 0  # bytes of machine code
     fault: str = ""
 
@@ -260,7 +260,7 @@ def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     if names.gpu_code in library.name:
         library.magma = provided(elf, library.links, known().magma)
     if spaces is not None and library.containers:
-        library.origins = origins_of(elf, library.containers)
+        library.origins = origins_of(elf)
     if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
         library.cpu = cpu_code(elf, library.name, spaces, cuda=bool(library.containers))
 

@@ -4,81 +4,119 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate
 
 from torchsmith.artifact.calls import loaded_addresses
-from torchsmith.artifact.elf import FILE, FUNCTION, SYMBOL, SYMTAB, Elf
-from torchsmith.artifact.fatbin import LAUNCHED, Container
+from torchsmith.artifact.elf import FILE, FUNCTION, LOCAL, SYMBOL, SYMTAB, Elf
+from torchsmith.artifact.fatbin import RELOCATABLE, SECTIONS
 from torchsmith.artifact.known import known
 from torchsmith.artifact.units import stands_apart
 
-WRAPPER = b"__fatDeviceText"  # what a unit hands to the run time, by the name that nvcc gives it
+CONTAINER = b"fatbinData\0"  # what nvcc calls the container of every unit
+WRAPPER = (
+    b"__fatbinwrap_"  # refers to the container of a unit that a device link takes in, by the unit's name
+)
 DATA_AT = 8  # where a wrapper keeps the address of its container
-OWN = re.compile(rb"N[KVRO]*(2at|3c10|5torch)\d")  # names of torch itself
-BESIDE = 4  # functions before and after the local ones of a unit that are most likely of it
+END = b"__cudaUnregisterBinaryUtil"  # the only local function of a device link that was optimised
+TAKEN_IN = re.compile(rb"__cudaRegisterLinkedBinary(_\w+?_cu_\w+)E3__p$")  # names a unit in a device link
+OWN = re.compile(rb"N[KVRO]*(2at|3c10|4c10d|5torch)\d")  # names of torch itself
+TELLING = 3  # local functions of a unit that say where its code stands
+BESIDE = 8  # functions before and after these that are most likely of the same unit
 NAME = re.compile(rb"[^\0]{0,400}")
 
 
-def origins_of(elf: Elf, containers: Iterable[Container]) -> dict[int, str]:
-    """The library that containers come from, by their place in the section, where that is another than the
+@dataclass(slots=True)
+class _Unit:
+    """What the symbol table says of a unit with GPU code."""
+
+    functions: list[int] = field(default_factory=list)  # addresses of the first local ones
+    linked: list[bytes] = field(default_factory=list)  # of a device link: the units that it takes in
+
+
+class _Symbols:
+    """The symbol table, as far as it tells units with GPU code."""
+
+    def __init__(self, elf: Elf, strings: bytes, table: bytes) -> None:
+        self.strings = strings
+        self.units: dict[int, _Unit] = {}  # by the address of the container
+        self.wrappers: dict[bytes, int] = {}  # addresses by the unit's name
+        functions: list[tuple[int, int]] = []
+        sections = {index: part.name for index, part in enumerate(elf.sections) if part.name in SECTIONS}
+        unit, linked = None, list[bytes]()
+        for name_at, info, _, section, address, _ in SYMBOL.iter_unpack(table):
+            kind, local = info & 15, info >> 4 == LOCAL
+            if kind == FILE:
+                unit, linked = None, []
+            elif kind == FUNCTION and section:
+                functions.append((address, name_at))
+                if unit and local and len(unit.functions) < TELLING and self.name(name_at) != END:
+                    unit.functions += [address] if not stands_apart(self.name(name_at)) else []
+            elif section in sections and strings.startswith(CONTAINER, name_at):
+                if sections[section] == RELOCATABLE:
+                    unit = self.units[address] = _Unit()
+                else:
+                    unit, linked = self.units.setdefault(address, _Unit(linked=linked)), []
+            elif strings.startswith(WRAPPER, name_at):
+                self.wrappers[self.name(name_at)[len(WRAPPER) - 1 :]] = address
+            elif local and (part := TAKEN_IN.search(self.name(name_at))):
+                # A compiler that does not optimise names them before the container, any other after it.
+                (unit.linked if unit and not unit.functions else linked).append(part[1])
+        functions.sort()
+        self.addresses = [address for address, _ in functions]
+        self.names_at = [name_at for _, name_at in functions]
+
+    def name(self, at: int) -> bytes:
+        found = NAME.match(self.strings, at)
+        return found[0] if found else b""
+
+    def library_of(self, unit: _Unit) -> str:
+        """The library that the functions around a unit's are of; empty where most are torch's, or none tells."""
+        places = (bisect_left(self.addresses, address) for address in unit.functions)
+        around = {at for place in places for at in range(max(place - BESIDE, 0), place + BESIDE + 1)}
+        names = (self.name(self.names_at[at]) for at in around if at < len(self.names_at))
+        return _most_common(map(_library, names))
+
+
+def origins_of(elf: Elf) -> dict[tuple[str, int], str]:
+    """The library that containers come from, by their section and place in it, where that is another than the
     library's own code: as MAGMA and NCCL, which are linked in."""
-    table, section = elf.of_kind(SYMTAB), next(elf.named(LAUNCHED), None)
-    if table is None or section is None:
+    table = elf.of_kind(SYMTAB)
+    if table is None:
         return {}
-    strings = elf.strings_of(table)
-    data = elf.bytes_of(table)
-    wrappers, functions = _units(data[: len(data) - len(data) % SYMBOL.size], strings)
-    functions.sort()
-    addresses = [address for address, _ in functions]
-    sums = {
-        title: list(accumulate((bool(pattern.search(name)) for _, name in functions), initial=0))
-        for title, pattern in _patterns().items()
+    strings, data = elf.strings_of(table), elf.bytes_of(table)
+    if not any(pattern.search(strings) for pattern in _patterns().values()):
+        return {}
+    symbols = _Symbols(elf, strings, data[: len(data) - len(data) % SYMBOL.size])
+    found = {address: symbols.library_of(unit) for address, unit in symbols.units.items() if not unit.linked}
+    links = {address: unit.linked for address, unit in symbols.units.items() if unit.linked}
+    holds = loaded_addresses(elf) if links else {}
+    for address, names in links.items():
+        parts = (holds.get(symbols.wrappers.get(name, -DATA_AT) + DATA_AT, -1) for name in names)
+        found[address] = _most_common(found.get(part, "") for part in parts)
+    return {
+        (section.name, address - section.address): library
+        for section in elf.named(*SECTIONS)
+        for address, library in found.items()
+        if library and 0 <= address - section.address < section.size
     }
-    if not any(sums[title][-1] for title in known().linked_in):
-        return {}
-    holds = loaded_addresses(elf)
-    offsets = {container.offset for container in containers if container.section == LAUNCHED}
-    found: dict[int, str] = {}
-    for wrapper, places in wrappers:
-        offset = holds.get(wrapper + DATA_AT, -1) - section.address
-        if offset not in offsets or not places:
-            continue
-        first = max(bisect_left(addresses, min(places)) - BESIDE, 0)
-        last = min(bisect_left(addresses, max(places) + 1) + BESIDE, len(addresses))
-        counts = {title: totals[last] - totals[first] for title, totals in sums.items()}
-        title = max(known().linked_in, key=counts.__getitem__)
-        if counts[title] > counts[""]:  # more than torch's own
-            found[offset] = title
-    return found
+
+
+def _most_common(libraries: Iterable[str | None]) -> str:
+    """The library that most functions name; torch itself has no title, and a function may name none."""
+    counts = Counter(title for title in libraries if title is not None)
+    return max(counts, key=lambda title: (counts[title], not title)) if counts else ""
+
+
+def _library(function: bytes) -> str | None:
+    if OWN.search(function):
+        return ""
+    return next((title for title, pattern in _patterns().items() if pattern.search(function)), None)
 
 
 @cache
 def _patterns() -> dict[str, re.Pattern[bytes]]:
-    """Names of functions by the library that they are of; torch itself has none."""
-    return {"": OWN} | {title: re.compile(it.symbol.encode()) for title, it in known().linked_in.items()}
-
-
-def _units(table: bytes, strings: bytes) -> tuple[list[tuple[int, list[int]]], list[tuple[int, bytes]]]:
-    """Wrappers with the places of local functions of their units, and all functions with their names."""
-    wrappers: list[tuple[int, list[int]]] = []
-    functions: list[tuple[int, bytes]] = []
-    wrapper, places = -1, list[int]()
-    for name_at, info, _, section, address, _ in SYMBOL.iter_unpack(table):
-        kind, local = info & 15, info >> 4 == 0
-        found = NAME.match(strings, name_at)
-        name = found[0] if found else b""
-        if kind == FILE or (WRAPPER in name and wrapper >= 0):
-            if wrapper >= 0:
-                wrappers.append((wrapper, places))
-            wrapper, places = -1, []
-        if WRAPPER in name:
-            wrapper = address
-        elif kind == FUNCTION and section:
-            functions.append((address, name))
-            if local and not stands_apart(name):
-                places.append(address)
-    if wrapper >= 0:
-        wrappers.append((wrapper, places))
-    return wrappers, functions
+    """Names of functions by the library that they are of."""
+    return {title: re.compile(it.symbol.encode()) for title, it in known().linked_in.items()}

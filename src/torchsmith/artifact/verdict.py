@@ -198,21 +198,22 @@ def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
         others = [str(target) for target in sorted({row.target for row in code.rows}) if target.sm != gpu.sm]
         amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
         hint = f"a build for {gpu.name} alone leaves them out"
-        yield Check("waste", "note", f"{amount}: {', '.join(others)}{_whose(seen, gpu.sm)}", hint)
+        yield Check("waste", "note", f"{amount}: {', '.join(others)}{_whose(seen, variant)}", hint)
 
 
-def _whose(seen: Inspection, sm: Sm) -> str:
+def _whose(seen: Inspection, variant: Variant) -> str:
     """Which libraries that are linked in the code for other GPUs comes from, with bytes and containers."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
+    itself = f"{variant.package.title} itself"
     for library in seen.own:
         for container in library.containers:
-            spare = sum(entry.size for entry in container.entries if entry.target.sm != sm)
+            spare = sum(entry.size for entry in container.entries if entry.target.sm != variant.sm)
             if spare:
-                origin = library.origins.get(container.offset, "its own code")
+                origin = library.origins.get((container.section, container.offset), itself)
                 sizes[origin] += spare
                 counts[origin] += 1
-    if sizes.keys() <= {"its own code"}:
+    if sizes.keys() <= {itself}:
         return ""
     parts = [f"{name} {megabytes(size)} in {counts[name]} containers" for name, size in sizes.most_common()]
     return f" ({', '.join(parts)})"
