@@ -324,8 +324,7 @@ def linked_for_device(unit: Path) -> list[Path]:
 def test_gpu_code_of_a_library_that_is_linked_in_is_named_and_counted(
     library: str, containers: int, form: str, work: Path
 ) -> None:
-    """Units like MAGMA's, and ones that went through a device link like NCCL's, beside the package's own: told
-    by the names of their functions."""
+    """Units like MAGMA's, and such as went through a device link like NCCL's, beside the package's own."""
     own = compiled_by_nvcc("x86_64", (), work)
     units = linked_for_device(own.with_name(f"nccl{form}.o")) if library == "NCCL" else [own]
     theirs = own.with_name(f"{library}{form}.cu.o")

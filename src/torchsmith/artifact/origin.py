@@ -16,9 +16,7 @@ from torchsmith.artifact.known import known
 from torchsmith.artifact.units import stands_apart
 
 CONTAINER = b"fatbinData\0"  # what nvcc calls the container of every unit
-WRAPPER = (
-    b"__fatbinwrap_"  # refers to the container of a unit that a device link takes in, by the unit's name
-)
+WRAPPER = b"__fatbinwrap_"  # refers to the container of a unit for a device link, by its name
 DATA_AT = 8  # where a wrapper keeps the address of its container
 END = b"__cudaUnregisterBinaryUtil"  # the only local function of a device link that was optimised
 TAKEN_IN = re.compile(rb"__cudaRegisterLinkedBinary(_\w+?_cu_\w+)E3__p$")  # names a unit in a device link
@@ -73,7 +71,7 @@ class _Symbols:
         return found[0] if found else b""
 
     def library_of(self, unit: _Unit) -> str:
-        """The library that the functions around a unit's are of; empty where most are torch's, or none tells."""
+        """The library that the functions around a unit's are of; empty where it is torch's, or unknown."""
         places = (bisect_left(self.addresses, address) for address in unit.functions)
         around = {at for place in places for at in range(max(place - BESIDE, 0), place + BESIDE + 1)}
         names = (self.name(self.names_at[at]) for at in around if at < len(self.names_at))

@@ -18,7 +18,7 @@ from torchsmith.artifact.gpu import Service, gpu_code, launched, service_of, was
 from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
-from torchsmith.catalog import Catalog, Gpu, Sm
+from torchsmith.catalog import Catalog, Gpu
 from torchsmith.core.problem import NotKnown, did_you_mean
 from torchsmith.matrix.variant import Cuda, Variant
 
