@@ -81,7 +81,7 @@ def test_products_are_found_by_name(open_page: Open, file: Path) -> None:
     assert {tuple(name.split("-")[3:]) for name in shown(page)} == {("sm90", "avx512")}
     page.fill("#search", "failed")
     assert shown(page) == {FAILED}
-    expect(page.locator("#found")).to_have_text("1 of 132 cells")
+    expect(page.locator("#found")).to_have_text("1 of 132 variants")
     page.fill("#search", "")
     page.click(".chip.s-failed")
     assert shown(page) == {FAILED}
@@ -188,3 +188,18 @@ def check(page: Page) -> None:
     found = Axe().run(page).response["violations"]
     told = [(one["id"], [node["html"][:160] for node in one["nodes"]][:3]) for one in found]
     assert not told
+
+
+def test_a_warning_of_the_audit_shows_in_the_grid_and_in_the_answer(open_page: Open, tmp_path: Path) -> None:
+    (tmp_path / "builds").mkdir()
+    (tmp_path / "builds/torchsmith.toml").write_text(f'format = 1\ninclude = ["{FAILED}"]\n')
+    generate(GenerateRequest(workspace=tmp_path / "builds"))
+    recipe = tmp_path / f"builds/build-pytorch/.flox/pkgs/{FAILED}.nix"
+    recipe.write_text(recipe.read_text().replace("PyTorch 2.10.0, Python", "PyTorch 2.9.1, Python"))
+    page = open_page(write_page(tmp_path / "builds", tmp_path / "page.html"))
+    expect(page.locator(f"a.c[href='#cell-{FAILED}']")).to_have_class(re.compile("warned"))
+    expect(page.locator("a.chip")).to_contain_text("warning 1")
+    page.select_option("#gpu", "sm90")
+    page.select_option("#cpu", "sapphirerapids")
+    page.click("#ask")
+    expect(page.locator("#answer .doubtful")).to_contain_text("TS604")

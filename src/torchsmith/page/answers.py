@@ -69,7 +69,7 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     return Offer(
         gpus=tuple(catalog.gpus.values()),
         cpus=tuple(cpu for cpu in catalog.cpus.values() if not cpu.mac),
-        systems=tuple(sorted({str(isa.platform) for isa in catalog.isas.values()})),
+        systems=tuple(dict.fromkeys(str(isa.platform) for isa in catalog.isas.values())),
         drivers={
             gpu.name: tuple(sorted({gpu.min_driver, *(step for step in steps if step > gpu.min_driver)}))
             for gpu in catalog.gpus.values()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.words import grouped
+from torchsmith.core.words import counted, grouped
 from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, CellState, PageCell, PageDocument
 from torchsmith.page.embedded import as_script_data, embedded, source_hash
@@ -20,7 +20,9 @@ from torchsmith.page.views import views
 GENERATOR = "torchsmith"
 MANY = 300  # cells, from which on grids are laid out when they are seen
 TALLEST = 16  # rows of a grid, as the style knows them
+FEW_OTHERS = 24  # recipes that are shown at once
 Numbers = Mapping[str, int]  # of cells, by name
+LinksByName = Mapping[str, Markup]  # of cells, by name
 ASSETS = files("torchsmith.page") / "assets"
 
 
@@ -39,20 +41,20 @@ def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str
         tag("meta", name="generator", content=f"{GENERATOR} {document.version}"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{document.title}: build matrix"),
+        tag("title", f"{document.title}: PyTorch builds"),
         tag("style", Markup(style)),
     )
-    sections = list(views(document, catalog))
+    mine, *others = views(document, catalog)
     # A script takes a story out of here when it is asked for; thousands of them at once would be slow.
     folded = tag("noscript", stories(document, catalog), id="folded")
     told = tag("section", folded, id="stories", aria_label="Cells")
     numbers = {cell.name: number for number, cell in enumerate(document.cells)}
-    drawn = [_section(*one) for one in sections]
+    drawn = [_section(*view) for view in others]
     many = "many" if len(document.cells) > MANY else None
     body = (
         tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
-        _header(document, [(name, title) for name, title, _ in sections]),
-        tag("main", _matrix(document, catalog, numbers), drawn, told, class_=many),
+        _header(document, [mine[:2], ("matrix", "Matrix"), *(view[:2] for view in others)]),
+        tag("main", _section(*mine), _matrix(document, catalog, numbers), drawn, told, class_=many),
         _footer(document),
         tag("script", as_script_data(embedded(document, catalog, cells)), type="application/json", id="data"),
         tag("script", Markup(script)),
@@ -61,21 +63,46 @@ def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str
 
 
 def _header(document: PageDocument, sections: Sequence[tuple[str, str]]) -> Markup:
-    real = [cell for cell in document.cells if cell.state != "impossible"]
     counts = Counter(cell.state for cell in document.cells)
     chips = [tag("li", _chip(state, counts[state])) for state in STATES if counts[state]]
-    links = [tag("a", title, href=f"#{name}") for name, title in (("matrix", "Matrix"), *sections)]
-    other = sum(not cell.package for cell in document.cells)
-    words = f"{len(real) - other} cells" + (f", {other} other recipes" if other else "")
-    words += f", profile {document.profile}" if document.profile else ""
+    warned = sum(_warned(cell, document) for cell in document.cells)
+    if warned:
+        chips.append(tag("li", tag("a", f"▲ warning {warned}", href="#findings", class_="chip")))
+    links = [tag("a", title, href=f"#{name}") for name, title in sections]
     return tag(
         "header",
-        tag("h1", document.title),
-        tag("p", words, class_="about"),
+        tag("h1", "PyTorch builds"),
+        tag("p", _counts(document), class_="about"),
         [tag("p", note, class_="note") for note in document.notes],
         tag("nav", links, aria_label="Views"),
         tag("ul", chips, class_="chips", aria_label="States"),
     )
+
+
+def _counts(document: PageDocument) -> str:
+    """`builds: 132 variants (44 cells, 3 packages), 4 other recipes, profile seed`."""
+    variants = [cell for cell in document.cells if cell.package and cell.state != "impossible"]
+    cells = {(*_table_key(cell), cell.sm, cell.isa) for cell in variants}
+    packages = {cell.package for cell in variants}
+    other = sum(not cell.package for cell in document.cells)
+    what = f"{counted(len(cells), 'cell')}, {counted(len(packages), 'package')}"
+    parts = [
+        f"{counted(len(variants), 'variant')} ({what})",
+        counted(other, "other recipe") if other else "",
+        f"profile {document.profile}" if document.profile else "",
+    ]
+    return f"{document.title}: {', '.join(filter(None, parts))}"
+
+
+def _table_key(cell: PageCell) -> tuple[str, ...]:
+    """What all variants of one table have in common."""
+    return (cell.line, cell.cuda, cell.python, cell.flavor)
+
+
+def _warned(cell: PageCell, document: PageDocument) -> bool:
+    """There is something to be warned of that its state does not say already."""
+    warnings = any(document.findings[number].severity == "warning" for number in cell.findings)
+    return cell.state not in ("impossible", "failed", "wrong") and (warnings or bool(cell.why))
 
 
 def _chip(state: CellState, count: int) -> Markup:
@@ -111,11 +138,16 @@ def _matrix(document: PageDocument, catalog: Catalog, numbers: Numbers) -> Marku
         tag("datalist", [tag("option", value=name) for name in _products(catalog)], id="products"),
         class_="search js",
     )
-    packages = grouped((cell.package, cell) for cell in document.cells)
-    others = packages.pop("", [])
-    grids = [_package(name, cells, catalog, numbers) for name, cells in packages.items()]
+    links = {cell.name: _link(cell, numbers, _warned(cell, document)) for cell in document.cells}
+    lines = grouped((cell.line, cell) for cell in document.cells if cell.package)
+    grids = [_line(cells, catalog, links) for cells in lines.values()]
+    others = [
+        _link(cell, numbers, _warned(cell, document), cell.name)
+        for cell in document.cells
+        if not cell.package
+    ]
     head = tag("h2", "Matrix", id="matrix-title")
-    return tag("section", head, search, grids, _others(others, numbers), id="matrix")
+    return tag("section", head, search, grids, _others(others), id="matrix")
 
 
 def _products(catalog: Catalog) -> Iterable[str]:
@@ -123,37 +155,56 @@ def _products(catalog: Catalog) -> Iterable[str]:
     return dict.fromkeys([*parts, *(cpu.title for cpu in catalog.cpus.values())])
 
 
-def _package(name: str, cells: Sequence[PageCell], catalog: Catalog, numbers: Numbers) -> Markup:
-    grids = grouped(((cell.version, cell.line, cell.python, cell.cuda, cell.flavor), cell) for cell in cells)
-    order = sorted(grids, key=lambda key: (not key[3], key))  # what needs no GPU comes last
-    title = catalog.packages[name].title if name in catalog.packages else name
-    tables = [_grid(grids[key], title, catalog, numbers) for key in order]
-    return tag("section", tag("h3", title), tag("div", tables, class_="grids"), class_="package")
+def _line(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Markup:
+    """A torch release: a table for each CUDA and Python, whose cells show all packages."""
+    releases = {cell.package: cell.version for cell in cells}
+    order = [
+        *(name for name in catalog.packages if name in releases),
+        *sorted(set(releases) - set(catalog.packages)),
+    ]
+    titles = [_title(name, releases[name], catalog) for name in order]
+    tables = grouped((_table_key(cell), cell) for cell in cells)
+    keys = sorted(tables, key=lambda key: (not key[1], key))  # what needs no GPU comes last
+    grids = [
+        _grid(sorted(tables[key], key=lambda cell: order.index(cell.package)), catalog, links) for key in keys
+    ]
+    legend = tag("p", f"Each cell, from left to right: {', '.join(titles)}.", class_="about")
+    return tag(
+        "section",
+        tag("h3", titles[0]),
+        legend if titles[1:] else None,
+        tag("div", grids, class_="grids"),
+        class_="package",
+    )
 
 
-def _grid(cells: Sequence[PageCell], title: str, catalog: Catalog, numbers: Numbers) -> Markup:
+def _title(package: str, release: str, catalog: Catalog) -> str:
+    title = catalog.packages[package].title if package in catalog.packages else package
+    return f"{title} {release}".strip()
+
+
+def _grid(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Markup:
     first = cells[0]
-    target = f"CUDA {first.cuda}" if first.cuda else "CPU alone"
-    release = first.version or f"line {first.line or 'unknown'}"
-    words = [release, target, f"Python {first.python}", first.flavor]
+    target = f"CUDA {first.cuda}" if first.cuda else "CPU only"
     isas = [isa for isa in catalog.isas if any(cell.isa == isa for cell in cells)]
     isas += sorted({cell.isa for cell in cells} - set(isas))
     sms = sorted({cell.sm for cell in cells}, key=lambda sm: (len(sm), sm))
-    # Two recipes of one cell share its place.
-    places = grouped(((cell.sm, cell.isa), _link(cell, numbers)) for cell in cells)
+    places = grouped(((cell.sm, cell.isa), links[cell.name]) for cell in cells)
     head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
-    rows = [
-        tag("tr", _row_head(sm, catalog), [tag("td", places.get((sm, isa))) for isa in isas]) for sm in sms
-    ]
-    caption = tag("caption", tag("span", f"{title} ", class_="vh"), ", ".join(filter(None, words)))
+    rows = [tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa))) for isa in isas]) for sm in sms]
+    caption = tag("caption", ", ".join(filter(None, [target, f"Python {first.python}", first.flavor])))
     table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
     return tag("div", table, class_=f"place h{min(len(sms), TALLEST)}")
 
 
+def _place(links: Sequence[Markup] | None) -> Markup:
+    return tag("td", tag("div", links, class_="cells") if links else None)
+
+
 def _broken(isa: str) -> Child:
     """A long name may break after its digits: avx512 bf16."""
-    found = re.fullmatch(r"([a-z]+\d+)(_?\w+)", isa)
-    return (found[1], tag("wbr"), found[2]) if found and not found[2].isdigit() else isa
+    found = re.fullmatch(r"([a-z]+\d+)(\w+)", isa)
+    return (found[1], tag("wbr"), found[2]) if found and found[2][0].isalpha() else isa
 
 
 def _row_head(sm: str, catalog: Catalog) -> Markup:
@@ -161,24 +212,26 @@ def _row_head(sm: str, catalog: Catalog) -> Markup:
     return tag("th", sm or "none", tag("small", gpu.title) if gpu else None, scope="row")
 
 
-def _link(cell: PageCell, numbers: Numbers, *words: str) -> Markup:
+def _link(cell: PageCell, numbers: Numbers, warned: bool, *words: str) -> Markup:
     sign, title, _ = STATES[cell.state]
-    warned = " warned" if cell.why and cell.state not in ("impossible", "failed", "wrong") else ""
     return tag(
         "a",
         " ".join((sign, *words)),
         href=f"#{address(cell.name)}",
-        class_=f"c s-{cell.state}{warned}",
+        class_=f"c s-{cell.state}{' warned' if warned else ''}",
         aria_label=f"{cell.name}: {title}{', with a warning' if warned else ''}",
         data_c=numbers[cell.name],
     )
 
 
-def _others(cells: Sequence[PageCell], numbers: Numbers) -> Markup | None:
-    if not cells:
+def _others(links: Sequence[Markup]) -> Markup | None:
+    """Recipes that are no variant of a known package; many of them behind a click."""
+    if not links:
         return None
-    items = [tag("li", _link(cell, numbers, cell.name)) for cell in cells]
-    return tag("section", tag("h3", "Other recipes"), tag("ul", items, class_="others"), class_="package")
+    items = tag("ul", [tag("li", link) for link in links], class_="others")
+    if len(links) > FEW_OTHERS:
+        items = tag("details", tag("summary", f"{len(links)} recipes"), items)
+    return tag("section", tag("h3", "Other recipes"), items, class_="package")
 
 
 def _footer(document: PageDocument) -> Markup:

@@ -116,7 +116,7 @@ def _findings(document: PageDocument) -> Markup:
         )
         for one in document.findings
     ]
-    return _table(dict.fromkeys(("how bad", "rule", "what", "places")), rows, "All findings")
+    return _table(dict.fromkeys(("severity", "rule", "what", "places")), rows, "All findings")
 
 
 def _table(names: Mapping[str, str | None], rows: Sequence[Markup], label: str) -> Markup:

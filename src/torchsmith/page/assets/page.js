@@ -70,6 +70,7 @@
     const cell = data.cells[Number(link.dataset.c)];
     cell.link = link;
     byAddress.set(link.hash, cell);
+    link.title = cell.n;
     link.id = link.hash.slice(1); // what its address leads to while its story is folded
   }
   data.cells.forEach((cell, index) => {
@@ -121,7 +122,7 @@
     }
     for (const [home, shown] of homes) hide(home, !shown);
     requestAnimationFrame(() => tables.forEach(({ box }) => box.classList.remove("later")));
-    found.textContent = narrowed ? `${count} of ${data.cells.length} cells` : "";
+    found.textContent = narrowed ? `${count} of ${data.cells.length} variants` : "";
   };
   search.addEventListener("input", filter);
   for (const chip of document.querySelectorAll(".chip"))
@@ -139,20 +140,24 @@
     stopAt(one, one.cells[0]);
   }
   const step = (link, key) => {
-    const cellOf = (row, column) => row && row.cells[column] && row.cells[column].querySelector(".c");
-    const free = (found) => found && !found.classList.contains("off");
     const place = link.closest("td");
     if (!place) return null;
+    const linksIn = (row, column) => (row.cells[column] ? [...row.cells[column].querySelectorAll(".c:not(.off)")] : []);
     const row = place.parentElement;
+    const here = linksIn(row, place.cellIndex);
     const sideways = { ArrowLeft: -1, ArrowRight: 1 }[key];
     if (sideways) {
+      const beside = here[here.indexOf(link) + sideways];
+      if (beside) return beside;
       for (let at = place.cellIndex + sideways; row.cells[at]; at += sideways)
-        if (free(cellOf(row, at))) return cellOf(row, at);
+        if (linksIn(row, at).length) return linksIn(row, at).at(sideways > 0 ? 0 : -1);
       return null;
     }
     const sibling = key === "ArrowDown" ? "nextElementSibling" : "previousElementSibling";
-    for (let next = row[sibling]; next; next = next[sibling])
-      if (!next.hidden && free(cellOf(next, place.cellIndex))) return cellOf(next, place.cellIndex);
+    for (let next = row[sibling]; next; next = next[sibling]) {
+      const links = next.hidden ? [] : linksIn(next, place.cellIndex);
+      if (links.length) return links[Math.min(here.indexOf(link), links.length - 1)];
+    }
     return null;
   };
   document.addEventListener("keydown", (event) => {
@@ -346,13 +351,15 @@
     const number = mine.table[gpu][mine.cpus[cpu]][place][mine.workloads.indexOf(workload)];
     const [name, lines] = mine.answers[number];
     const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, mine.words[line])));
+    const warnings = ((byName.get(name) || {}).w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
+    const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
     const title = name ? [make("h3", {}, linkTo(name))] : [];
     const commands = name ? mine.commands.map((words) => command(words.replace("{name}", name))) : [];
     const asked = ["torchsmith pick", mine.systems.includes(cpu) ? `--system ${cpu}` : `--cpu ${cpu}`, `--gpu ${gpu}`];
     if (driver) asked.push(`--driver ${driver}`);
     if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
     box("answer").replaceChildren(
-      make("div", { class: "answer" }, ...title, reasons, ...commands),
+      make("div", { class: warnings.length ? "answer doubtful" : "answer" }, ...title, ...remarks, reasons, ...commands),
       make("p", {}, "Why not another one, and what could be made that suits better:"),
       command([...asked, "--explain"].join(" "))
     );
