@@ -36,7 +36,7 @@ $(VENV)/.dev-installed: pyproject.toml tools/venv.sh
 
 matrix: $(VENV)/.installed
 	test -e workspace/torchsmith.toml || $(BIN)/torchsmith init workspace --profile seed
-	$(BIN)/torchsmith generate --workspace workspace
+	$(BIN)/torchsmith generate --workspace workspace --yes
 	$(BIN)/torchsmith list --workspace workspace
 
 test: $(VENV)/.test-installed

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.measure import Row, in_turn
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.run import audit
-from torchsmith.workspace.run import GenerateRequest, generate
 
 RECIPES = 1000
 # Three patterns in every GPU recipe, one and no CUDA in every CPU recipe, and the old pin nowhere.

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.measure import Row, in_turn
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.core.process import find
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate
@@ -22,7 +23,6 @@ from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.nix.worker import WorkerLimits
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "tests" / "nixpkgs-mini"
 WORKERS = 2

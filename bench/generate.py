@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.workspace.run import GenerateRequest, generate
+from torchsmith.api.writing import GenerateRequest, generate
 
 RECIPES = 1000
 TEXT = """

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from bench.measure import Row, Timing
 from tools.browser import chromium
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.page.collect import PageRequest, collect, pickable
 from torchsmith.page.html import page
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import GenerateRequest, generate
 
 REPEATS = 7
 SETTINGS = """format = 1

@@ -18,6 +18,7 @@ from torchsmith.api.aligning import AlignReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.listing import CellDocument, LeftOutDocument
 from torchsmith.api.starting import InitReport
+from torchsmith.api.writing import ChangeReport
 from torchsmith.artifact.trial import Trial
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
@@ -29,13 +30,11 @@ from torchsmith.cli import (
     cover_view,
     eval_view,
     hash_run,
-    plan_view,
     rehearse_run,
 )
 from torchsmith.cli.verbs import (
     diff_drv,
     farm,
-    generate,
     graph,
     impact,
     pick,
@@ -79,11 +78,11 @@ DOCUMENTS: dict[str, Any] = {
     "pick": pick.PickDocument,
     "cover": cover_view.CoverDocument,
     "init": InitReport,
-    "generate": generate.GeneratedDocument,
+    "generate": ChangeReport,
     "audit": AuditReport,
     "audit --explain": RuleReport,
-    "plan": plan_view.PlanDocument,
-    "apply": plan_view.AppliedDocument,
+    "plan": ChangeReport,
+    "apply": ChangeReport,
     "align": AlignReport,
     "line list": editing.LinesReport,
     "package list": editing.PackagesReport,
@@ -123,6 +122,8 @@ It is 1, but
   counts (`errors`, `warnings`, `notes`) are gone;
 - 2 of `align`: a row has the repositories where its cell is `present` and `missing`, and why others
   `cannot` have it; with `--create` the same document says what was `written` and `not_written`;
+- 2 of `generate`, `plan` and `apply`: one document of all three; `changes` were `actions` of `plan`, `done`
+  and `left` of `apply`, and `skipped` was `blocked`;
 - 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
   `pin`, and a recipe was its path.
 

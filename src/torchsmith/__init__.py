@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from torchsmith.api.host_options import MachineOptions as MachineOptions
     from torchsmith.api.nix_options import NixOptions as NixOptions
     from torchsmith.api.nix_options import read_trees as read_trees
+    from torchsmith.api.writing import ApplyRequest as ApplyRequest
+    from torchsmith.api.writing import ChangeReport as ChangeReport
+    from torchsmith.api.writing import GenerateRequest as GenerateRequest
+    from torchsmith.api.writing import PlanRequest as PlanRequest
+    from torchsmith.api.writing import apply as apply
+    from torchsmith.api.writing import generate as generate
+    from torchsmith.api.writing import plan as plan
     from torchsmith.artifact.report import Report as VerifyReport
     from torchsmith.artifact.trial import Trial as TestReport
     from torchsmith.auditing.run import AuditReport as AuditReport
@@ -34,38 +41,34 @@ if TYPE_CHECKING:
     from torchsmith.building.run import RunSummary as BuildReport
     from torchsmith.building.start import BuildRequest as BuildRequest
     from torchsmith.core.problem import Problem as Problem
-    from torchsmith.edit.plan import WorkspacePlan as PlanReport
-    from torchsmith.edit.plan import plan_workspace as plan
     from torchsmith.host.cover import FleetPlan as CoverReport
     from torchsmith.host.pick import Pick as PickReport
     from torchsmith.nix.evaluate import EvalResult as EvaluateReport
     from torchsmith.publishing.publish import PublishedRow as PublishReport
     from torchsmith.workspace.load import Workspace as Workspace
     from torchsmith.workspace.load import open_workspace as open_workspace
-    from torchsmith.workspace.run import GenerateReport as GenerateReport
-    from torchsmith.workspace.run import GenerateRequest as GenerateRequest
-    from torchsmith.workspace.run import generate as generate
 
 __version__ = "0.1.0"
 
 # Each public name, and where it is: a module, or a module and the name that it has there.
 _PLACES = {
+    "ApplyRequest": "api.writing",
     "AuditReport": "auditing.run",
     "AuditRequest": "api.auditing",
     "BuildPlan": "building.plan",
     "BuildReport": "building.run:RunSummary",
     "BuildRequest": "building.start",
+    "ChangeReport": "api.writing",
     "CoverReport": "host.cover:FleetPlan",
     "CoverRequest": "api.choosing",
     "EvaluateReport": "nix.evaluate:EvalResult",
     "EvaluateRequest": "api.evaluating",
-    "GenerateReport": "workspace.run",
-    "GenerateRequest": "workspace.run",
+    "GenerateRequest": "api.writing",
     "MachineOptions": "api.host_options",
     "NixOptions": "api.nix_options",
     "PickReport": "host.pick:Pick",
     "PickRequest": "api.choosing",
-    "PlanReport": "edit.plan:WorkspacePlan",
+    "PlanRequest": "api.writing",
     "Problem": "core.problem",
     "PublishReport": "publishing.publish:PublishedRow",
     "PublishRequest": "api.building",
@@ -74,14 +77,15 @@ _PLACES = {
     "VerifyReport": "artifact.report:Report",
     "VerifyRequest": "api.artifact",
     "Workspace": "workspace.load",
+    "apply": "api.writing",
     "audit": "api.auditing",
     "build": "api.building",
     "cover": "api.choosing",
     "evaluate": "api.evaluating",
-    "generate": "workspace.run",
+    "generate": "api.writing",
     "open_workspace": "workspace.load",
     "pick": "api.choosing",
-    "plan": "edit.plan:plan_workspace",
+    "plan": "api.writing",
     "plan_build": "api.building",
     "publish": "api.building",
     "read_trees": "api.nix_options",

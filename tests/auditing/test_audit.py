@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing import reports
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Finding, FindingFix, Severity
@@ -22,7 +23,6 @@ from torchsmith.catalog.check import Contradiction
 from torchsmith.core.problem import NotKnown, Where
 from torchsmith.core.process import Finished, run
 from torchsmith.recipe.read import Edit, edited
-from torchsmith.workspace.run import GenerateRequest, generate
 from torchsmith.workspace.settings import AuditSettings
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
@@ -340,4 +340,4 @@ def test_a_line_that_contradicts_its_pin_is_a_finding_with_its_place(repo: Path)
     with pytest.raises(Contradiction):  # nobody is told that all is well
         audit((repo,), choice=choose((), ("TS005",), None))
     with pytest.raises(Contradiction):
-        generate(GenerateRequest(repo.parent))
+        generate(GenerateRequest(workspace=repo.parent))

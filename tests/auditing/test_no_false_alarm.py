@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import CannotBuild, Empty
-from torchsmith.workspace.run import GenerateRequest, generate
 
 CATALOG = builtin_catalog()
 UNUSABLE = "TS404"

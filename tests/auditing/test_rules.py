@@ -12,12 +12,12 @@ from tests.recipe.conftest import MINI
 from tools.mutations.harness import findings_of, right_recipes, run
 from tools.mutations.realistic import realistic
 from tools.rule_examples import AUDIO, CHANGES, NAME, NEED_A_WIDE_SET, VISION, example, right_texts
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.embedded import Evaluator
-from torchsmith.workspace.run import GenerateRequest, generate
 
 TOML = """format = 1
 [[matrix]]

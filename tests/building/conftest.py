@@ -12,8 +12,8 @@ import pytest
 
 from tests.building.farm import LoopbackBuilder, loopback
 from tests.cli.conftest import call as call
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
-from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 ARM = os.uname().machine == "aarch64"

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import load_catalog
 from torchsmith.core.process import run
-from torchsmith.workspace.run import GenerateRequest, generate
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 NAME = "pytorch-python312-cuda12_8-sm90-avx2"

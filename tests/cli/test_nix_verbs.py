@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
-from torchsmith.workspace.run import GenerateRequest, generate
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 CELLS = """format = 1

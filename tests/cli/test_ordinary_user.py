@@ -14,7 +14,7 @@ import pytest
 
 from tests.anybody import ordinary
 from tests.building.conftest import MINI, TOML
-from torchsmith.workspace.run import GenerateRequest, generate
+from torchsmith.api.writing import GenerateRequest, generate
 
 REVISION = "0" * 39 + "1"
 

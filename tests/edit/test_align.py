@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
@@ -15,7 +16,6 @@ from torchsmith.core.process import run
 from torchsmith.edit.align import align_repositories, make_missing, write_missing
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.reconcile import reconcile
-from torchsmith.workspace.run import GenerateRequest, generate
 from torchsmith.workspace.wanted import wanted_repos
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))

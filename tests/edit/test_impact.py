@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI, nix  # noqa: F401
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import run
 from torchsmith.edit.impact import effects, impact, summary
@@ -17,7 +18,6 @@ from torchsmith.nix.evaluate import EvalResult, Evaluable, evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import DerivationFacts, Evaluated
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import GenerateRequest, generate
 
 CELLS = """format = 1
 max_jobs = 32

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
 from torchsmith.edit.line import NewLine, add_line, propose_line
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.proved import remember
-from torchsmith.workspace.run import GenerateRequest, generate
 
 TOML = """format = 1
 [[matrix]]

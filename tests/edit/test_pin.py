@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.recipe.conftest import MINI
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.core.problem import Conflict, Problem
 from torchsmith.core.process import run
 from torchsmith.edit.pin import Move, carry_out, propose
-from torchsmith.workspace.run import GenerateRequest, generate
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 NEW = "1" * 40

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem, Refused
 from torchsmith.core.process import run
-from torchsmith.edit.plan import ApplyRequest, WorkspacePlan, apply_plan, plan_workspace
+from torchsmith.edit.plan import WorkspacePlan, plan_workspace
 from torchsmith.recipe.header import owner_of
 from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
-from torchsmith.workspace.run import GenerateRequest, generate
 
 BY_HAND = Path(__file__).parent / "by-hand"
 PKGS = "build-pytorch/.flox/pkgs"
@@ -146,10 +146,10 @@ def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) 
 
 def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
     before = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
-    applied = apply_plan(ApplyRequest(drifted))
+    applied = apply(ApplyRequest(workspace=drifted))
     after = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
     assert {name: after[name] for name in before} == before
-    assert sorted(one.kind for one in applied.left if one.recipe) == [
+    assert sorted(one.kind for one in applied.skipped if one.recipe) == [
         "delete",
         "delete",
         "replace",
@@ -160,8 +160,8 @@ def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
 
 
 def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
-    applied = apply_plan(ApplyRequest(drifted, adopt=True))
-    assert not applied.left
+    applied = apply(ApplyRequest(workspace=drifted, adopt=True, yes=True))
+    assert not applied.skipped
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
     assert verdicts(plan_workspace(drifted)) == {
         "keep": 44,
@@ -187,15 +187,15 @@ def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
 def test_adopting_is_scoped_to_the_paths_named_and_a_page_goes_by_its_own_name_alone(drifted: Path) -> None:
     repo = drifted / "build-pytorch"
     broken = Path("build-pytorch/.flox/pkgs") / f"{CELL}-sm110-armv9.nix"
-    applied = apply_plan(ApplyRequest(drifted, adopt=True, paths=(broken,)))
+    applied = apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, paths=(broken,)))
     assert owner_of((drifted / broken).read_text()) == "ours"
-    assert sorted(one.kind for one in applied.left) == ["delete", "delete", "replace", "rewrite"]
-    apply_plan(ApplyRequest(drifted, adopt=True, paths=(repo,)))
+    assert sorted(one.kind for one in applied.skipped) == ["delete", "delete", "replace", "rewrite"]
+    apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, paths=(repo,)))
     assert verdicts(plan_workspace(drifted))["keep"] == 44
     assert owner_of((repo / "README.md").read_text()) == "foreign"
     with pytest.raises(Problem, match=r"nowhere\.md"):
-        apply_plan(ApplyRequest(drifted, adopt=True, paths=(Path("nowhere.md"),)))
-    apply_plan(ApplyRequest(drifted, adopt=True, paths=(repo / "README.md",)))
+        apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, paths=(Path("nowhere.md"),)))
+    apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, paths=(repo / "README.md",)))
     assert owner_of((repo / "README.md").read_text()) == "ours"
 
 
@@ -205,14 +205,14 @@ def test_plan_and_generate_want_the_same(drifted: Path) -> None:
     toml = 'format = 1\nlayout = "shared"\n[[matrix]]\npython = ["3.13"]\ncuda = ["13.0"]\n'
     toml += 'sm = ["sm90"]\nisa = ["avx2", "armv9"]\n'
     (drifted / "torchsmith.toml").write_text(toml)
-    generate(GenerateRequest(drifted, commit=True))
+    generate(GenerateRequest(workspace=drifted, commit=True))
     (drifted / "torchsmith.toml").write_text(toml.replace("shared", "standalone"))
-    wanted = generate(GenerateRequest(drifted, write=False)).pending
+    wanted = generate(GenerateRequest(workspace=drifted, dry_run=True)).pending
     planned = plan_workspace(drifted).pending
     assert {(one.kind, one.path) for one in wanted} == {(one.kind, one.path) for one in planned}
     assert sum(one.kind == "delete" and "/nix/" in one.path for one in wanted) > 2
-    apply_plan(ApplyRequest(drifted))
-    assert generate(GenerateRequest(drifted, write=False)).pending == []
+    apply(ApplyRequest(workspace=drifted, yes=True))
+    assert generate(GenerateRequest(workspace=drifted, dry_run=True)).pending == []
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
 
 
@@ -223,7 +223,7 @@ def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, rig
     (drifted / PKGS / name).mkdir()
     (drifted / PKGS / f"{name}.nix").rename(drifted / PKGS / name / "default.nix")
     (drifted / PKGS / name / "lib.nix").write_text("{ }: { }\n")
-    assert generate(GenerateRequest(drifted, git=False)).blocked
+    assert generate(GenerateRequest(workspace=drifted, git=False)).skipped
     assert not (drifted / PKGS / f"{name}.nix").exists()
     (change,) = [one for one in plan_workspace(drifted).recipes() if f"{name}/" in one.path + one.old]
     if right:
@@ -234,7 +234,7 @@ def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, rig
 
 def test_a_commit_for_each_file_names_its_reason(drifted: Path) -> None:
     why = next(one.why for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
-    apply_plan(ApplyRequest(drifted, adopt=True, per_file=True))
+    apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, per_file=True))
     log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
     assert f"Delete {CELL}-sm120-avx.nix" in log
     assert len(log) > 46
@@ -246,8 +246,8 @@ def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
     kept = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
     kept.write_text(kept.read_text() + "# a thought\n")
     with pytest.raises(Refused, match=kept.name):
-        apply_plan(ApplyRequest(drifted, adopt=True))
-    applied = apply_plan(ApplyRequest(drifted, adopt=True, dirty=True))
+        apply(ApplyRequest(workspace=drifted, adopt=True, yes=True))
+    applied = apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, allow_dirty=True))
     assert applied.commits
     assert kept.read_text().endswith("# a thought\n")
     assert (
@@ -263,8 +263,8 @@ def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
         (drifted / one.path).write_text(one.after)
     deleted = next(one for one in plan.changes if one.kind == "delete")
     (drifted / deleted.path).unlink()
-    applied = apply_plan(ApplyRequest(drifted, adopt=True))
-    assert len(applied.done) < len(plan.pending)
+    applied = apply(ApplyRequest(workspace=drifted, adopt=True, yes=True))
+    assert len(applied.pending) < len(plan.pending)
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
     log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
@@ -275,7 +275,7 @@ def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
 def test_a_rewritten_file_that_git_does_not_hold_leaves_a_copy(drifted: Path) -> None:
     file = drifted / PKGS / f"{CELL}-sm110-armv9.nix"
     file.write_text(file.read_text() + "# mine\n")
-    apply_plan(ApplyRequest(drifted, adopt=True, dirty=True))
+    apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, allow_dirty=True))
     assert (file.parent / f"{file.name}.orig").read_text().endswith("# mine\n")
 
 
@@ -291,15 +291,15 @@ def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
 def test_the_verbs_print_the_plan_and_apply_it(drifted: Path) -> None:
     program = Path(sys.executable).with_name("torchsmith")
     shown = run([program, "plan", "-w", drifted])
-    counts = "keep 1, create 40, rewrite 2, replace 1, delete 2; 44 afterwards"
+    counts = "recipes: 40 to create, 1 to keep, 5 skipped"
     assert counts in " ".join(shown.stdout.split())  # lines break where the folder's name lets them
     table = json.loads(run([program, "plan", "-w", drifted, "--json"]).stdout)
-    assert table["recipes"]["create"] == 40
+    assert sum(row["kind"] == "create" and row["recipe"] for row in table["changes"]) == 40
     dry = run([program, "apply", "-w", drifted, "--dry-run"])
     assert dry.ok
     assert len(list((drifted / PKGS).glob("*.nix"))) == 6
     assert run([program, "apply", "-w", drifted]).code == 1
-    assert run([program, "apply", "-w", drifted, "--adopt"]).ok
+    assert run([program, "apply", "-w", drifted, "--adopt", "--yes"]).ok
     assert run([program, "plan", "-w", drifted, "--check"]).ok
 
 
@@ -309,5 +309,5 @@ def test_a_matrix_without_cells_is_no_plan_to_delete_everything(drifted: Path) -
         plan_workspace(drifted)
     assert caught.value.exit == 2
     with pytest.raises(Problem):
-        apply_plan(ApplyRequest(workspace=drifted))
+        apply(ApplyRequest(workspace=drifted))
     assert list((drifted / PKGS).glob("*.nix"))

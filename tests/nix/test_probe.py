@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edit.line import NewLine, propose_line
 from torchsmith.edit.pin import Move, propose
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import Nix
-from torchsmith.workspace.run import GenerateRequest, generate
 
 pytestmark = pytest.mark.needs("nix")
 TOML = """format = 1

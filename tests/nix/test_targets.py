@@ -10,8 +10,10 @@ import pytest
 from tests.nix.conftest import MINI
 from tests.nix.test_graph import drv
 from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
+from torchsmith.api.writing import ChangeReport
 from torchsmith.catalog import Sm
-from torchsmith.cli.verbs.generate import _print_report
+from torchsmith.cli.console import tell
+from torchsmith.cli.plan_view import print_changes
 from torchsmith.nix.derivation import read_derivation
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
@@ -19,7 +21,7 @@ from torchsmith.nix.targets import gpu_targets, strangers
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.run import GenerateReport
+from torchsmith.workspace.run import narrowed_gpus
 
 GENCODE = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_121,code=compute_121"
 
@@ -114,15 +116,12 @@ def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs(capsys: pytest.Captu
         Change("rewrite", f"a{at}.nix", before="{ }\n", after=text, recipe=True)
         for at, text in enumerate([line, line, line.replace("9.0", "12.0")])
     ]
-    assert narrowed(*ours) == ['"9.0"', '"9.0"', '"12.0"']
-    _print_report(GenerateReport(Path(), tuple(ours), written=True), check=False, dry_run=False)
-    said = " ".join(capsys.readouterr().err.split())
-    assert "3 recipes" in said
-    assert "2 times" in said
-    assert 'narrow = "torch"' in said
-    assert not narrowed(Change("rewrite", "b.nix", before=line, after=line, recipe=True))
-    assert not narrowed(Change("create", "b.nix", after=line, recipe=True))
-
-
-def narrowed(*changes: Change) -> list[str]:
-    return GenerateReport(Path(), changes, written=True).narrowed
+    gpus = narrowed_gpus(ours)
+    assert gpus == ['"9.0"', '"9.0"', '"12.0"']
+    print_changes(ChangeReport(Path(), True, (), narrowed=gpus), tell)
+    told = " ".join(capsys.readouterr().err.split())
+    assert "3 recipes" in told
+    assert "2 times" in told
+    assert 'narrow = "torch"' in told
+    assert not narrowed_gpus([Change("rewrite", "b.nix", before=line, after=line, recipe=True)])
+    assert not narrowed_gpus([Change("create", "b.nix", after=line, recipe=True)])

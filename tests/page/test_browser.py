@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 
 from tests.page.conftest import Open, write_page
 from tests.page.test_answers import picked
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.host.given import Given
 from torchsmith.record import Attempt, JobRow, open_record
-from torchsmith.workspace.run import GenerateRequest, generate
 
 pytestmark = pytest.mark.needs("chromium")
 FAILED = "pytorch-python313-cuda13_0-sm90-avx512"

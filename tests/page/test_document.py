@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call, call
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.page.collect import PageRequest, collect
 from torchsmith.page.document import PageCell, PageDocument
 from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import GenerateRequest, generate
 
 __all__ = ["call"]
 SETTINGS = """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.run import audit
 from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import builtin_catalog
@@ -18,7 +19,6 @@ from torchsmith.edit.plan import plan_workspace
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import choose, recipes_in
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import GenerateRequest, generate
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 AVX2 = "pytorch-python313-cpu-avx2"

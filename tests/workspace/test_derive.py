@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Problem
 from torchsmith.edit.plan import plan_workspace
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.text import products_of
 from torchsmith.workspace.load import open_workspace, read_as
-from torchsmith.workspace.run import GenerateRequest, generate
 from torchsmith.workspace.start import derive_workspace, write_derived
 
 CATALOG = builtin_catalog()

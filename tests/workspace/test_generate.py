@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.writing import ChangeReport, GenerateRequest, generate
 from torchsmith.core.files import exclusive
 from torchsmith.core.problem import Exit, NotFound, Problem
 from torchsmith.recipe.header import owner_of
-from torchsmith.workspace.run import GenerateReport, GenerateRequest, generate
 
 SMALL = """
 format = 1
@@ -35,14 +35,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(root: Path, **options: object) -> GenerateReport:
-    return generate(GenerateRequest(workspace=root, **options))  # type: ignore[arg-type]
+def run(root: Path, **options: object) -> ChangeReport:
+    return generate(GenerateRequest(workspace=root, **{"yes": True, **options}))  # type: ignore[arg-type]
 
 
-def kinds(report: GenerateReport) -> dict[str, list[str]]:
+def kinds(report: ChangeReport) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for change in report.changes:
-        if change.done:
+        if change.pending:
             found.setdefault(change.kind, []).append(change.path)
     return found
 
@@ -106,8 +106,8 @@ def test_hand_edits_and_strangers_are_reported_and_left(root: Path) -> None:
     own.write_text("{ }: null\n")
     before = {path: path.read_text() for path in (edited, stranger, own)}
     report = run(root)
-    assert {change.path for change in report.blocked} == {RECIPE, RECIPE.replace("avx2", "avx512")}
-    assert all("--adopt" in change.why for change in report.blocked)
+    assert {change.path for change in report.skipped} == {RECIPE, RECIPE.replace("avx2", "avx512")}
+    assert all("--adopt" in change.why for change in report.skipped)
     assert [change.path for change in report.conflicts] == [RECIPE]  # what others wrote is theirs
     for path, text in before.items():
         assert path.read_text() == text
@@ -120,7 +120,7 @@ def test_an_edited_file_that_is_wanted_no_more_is_left(root: Path) -> None:
     (root / "torchsmith.toml").write_text(SMALL.replace('"sm90", "sm120"', '"sm120"'))
     report = run(root)
     assert edited.exists()
-    assert [change.path for change in report.blocked] == [RECIPE]
+    assert [change.path for change in report.skipped] == [RECIPE]
 
 
 def test_adopting_keeps_a_copy_in_git_or_beside_the_file(root: Path) -> None:
@@ -153,14 +153,14 @@ def test_an_environment_of_flox_is_adopted_by_its_name_alone(root: Path) -> None
     run(root)
     manifest = root / "build-pytorch/.flox/env/manifest.toml"
     manifest.write_text(own := 'version = 1\n[install]\nhello.pkg-path = "hello"\n')
-    assert [one.path for one in run(root, adopt=True).blocked] == [str(manifest.relative_to(root))]
+    assert [one.path for one in run(root, adopt=True).skipped] == [str(manifest.relative_to(root))]
     assert manifest.read_text() == own
     run(root, adopt=True, paths=(manifest,))
     assert manifest.read_text() != own
 
 
 def test_check_diff_and_dry_run_write_nothing(root: Path) -> None:
-    report = run(root, write=False)
+    report = run(root, dry_run=True)
     assert len(report.pending) == len(report.changes) > 20
     assert set(tree(root)) == {"torchsmith.toml"}
     assert not (root / ".torchsmith").exists()
@@ -223,7 +223,7 @@ def test_a_linked_file_is_not_followed(root: Path, tmp_path_factory: pytest.Temp
     (root / RECIPE).parent.mkdir(parents=True)
     (root / RECIPE).symlink_to(victim)
     report = run(root, adopt=True)
-    assert [change.path for change in report.blocked] == [RECIPE]
+    assert [change.path for change in report.skipped] == [RECIPE]
     assert victim.read_text() == "precious"
 
 

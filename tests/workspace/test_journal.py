@@ -14,13 +14,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
 from torchsmith.core.problem import Problem
 from torchsmith.edit.pin import Move, carry_out
-from torchsmith.edit.plan import ApplyRequest, apply_plan
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Journal, stopped_halfway, writing
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import GenerateRequest, generate
 
 KILLS = 50
 DRAFT = "*.torchsmith-new"
@@ -154,7 +153,7 @@ def test_a_killed_apply_goes_on_phase_by_phase_with_the_same_commits(drifted: Pa
     repo = root / "build-pytorch"
 
     def work() -> object:
-        return apply_plan(ApplyRequest(root, adopt=True))
+        return apply(ApplyRequest(workspace=root, adopt=True, yes=True))
 
     def log() -> list[str]:
         return git(repo, "log", "--format=%s %T").splitlines()

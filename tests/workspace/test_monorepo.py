@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
 from torchsmith.core.process import run
-from torchsmith.edit.plan import ApplyRequest, apply_plan
-from torchsmith.workspace.run import GenerateRequest, generate
 
 TOML = """format = 1
 [[matrix]]
@@ -49,13 +48,13 @@ def test_generating_adds_to_the_repository_around_it(inside: Path) -> None:
 def test_applying_commits_what_is_its_own_and_nothing_else(inside: Path) -> None:
     (inside.parents[1] / "notes.txt").write_text("theirs")
     git(inside.parents[1], "add", "notes.txt")
-    applied = apply_plan(ApplyRequest(workspace=inside))
+    applied = apply(ApplyRequest(workspace=inside))
     assert applied.commits
     assert not list(inside.rglob(".git"))
     assert git(inside.parents[1], "status", "--porcelain", "notes.txt") == ["A  notes.txt"]
     kept = git(inside, "ls-tree", "-r", "--name-only", "HEAD")
     assert "build-pytorch/default.nix" in kept
-    assert not apply_plan(ApplyRequest(workspace=inside)).commits
+    assert not apply(ApplyRequest(workspace=inside)).commits
 
 
 def test_a_folder_that_the_repository_ignores_gets_repositories_of_its_own(inside: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import GenerateRequest, generate
 from torchsmith.workspace.start import start_workspace
 
 

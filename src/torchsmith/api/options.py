@@ -98,6 +98,7 @@ AdoptedPaths = Annotated[
     Sequence[Path] | None,
     Argument("With --adopt: take over these files alone, pages and Flox files too.", metavar="[PATH]..."),
 ]
+YesOption = Annotated[bool, Option("--yes", "-y", "Delete files without asking.")]
 WaitOption = Annotated[float, Option("Seconds to wait for another run to end.", min=0)]
 SvgOption = Annotated[Path | None, Option("Draw it, too: an SVG for light and dark.", metavar="FILE")]
 Selectors = Annotated[

@@ -1,127 +1,110 @@
-"""Plans and what became of them, for people."""
+"""What becomes of the files of a workspace, for people."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
-import msgspec
-
-from torchsmith.cli.console import next_step, paint, print_json, say_recovered, tell, write
+from torchsmith.api.writing import ChangeReport, FileChange
+from torchsmith.cli.console import Printer, paint, tell, write
 from torchsmith.core.words import counted, grouped, printable, some_of
-from torchsmith.edit.plan import PHASES, Applied, WorkspacePlan
-from torchsmith.workspace.change import KINDS, Change
-from torchsmith.workspace.journal import Commit
-from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
+from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE, PHASES
 
-STYLES = {"keep": "dim", "create": "green", "rewrite": "cyan", "replace": "magenta", "delete": "red"}
+STYLES = {
+    "create": "green",
+    "rewrite": "cyan",
+    "replace": "magenta",
+    "delete": "red",
+    "skip": "yellow",
+    "keep": "dim",
+}
+COUNTED = {"create": "create", "rewrite": "change", "replace": "change", "delete": "delete", "keep": "keep"}
+DONE = {"create": "created", "change": "changed", "delete": "deleted", "keep": "kept"}
 FIGURES = re.compile(r"\d+(?:\.\d+)*")
 
 
-def print_plan(plan: WorkspacePlan, workspace: Path | None = None, *, verbose: bool = False) -> None:
-    """Phase by phase: what is done, to how many files, and why; with `verbose` to which."""
+def print_changes(report: ChangeReport, line: Printer = write, *, verbose: bool = False) -> bool:
+    """The counts; then phase by phase what is done, to how many files, and why; with `verbose` to which.
+    Returns whether files were counted that `verbose` names."""
+    stream = sys.stdout if line is write else sys.stderr
+    line(f"{report.root}: {summary(report)}")
     more = False
     for phase in PHASES:
-        actions = [one for one in plan.changes if plan.phase(one) == phase and not _silent(one)]
-        if not actions:
-            continue
-        write(f"{phase[0].upper()}{phase[1:]}", "bold")
-        alike = grouped(((one.kind, _why(one) if verbose else _kind_of_why(one)), one) for one in actions)
-        for (kind, _), changes in alike.items():
-            names = [one.path for one in changes]
+        changes = [change for change in report.changes if change.phase == phase and not _silent(change)]
+        if changes:
+            line(f"{phase[0].upper()}{phase[1:]}", "bold")
+        alike = grouped(((_label(one), _why(one) if verbose else _kind_of_why(one)), one) for one in changes)
+        for (label, _), group in alike.items():
+            names = [change.path for change in group]
             more = more or (not verbose and len(names) > 1)
             for name in names if verbose else [some_of(names)]:
-                write(paint(f"  {kind:8}", STYLES[kind]) + printable(name))
-            if kind != "create":
-                write(f"          {_why(changes[0])}", "dim", hang=0)
-    write(_counts(plan))
-    if more:
-        next_step("plan", "--verbose", workspace=workspace, why="every file")
+                line(paint(f"  {label:8}", STYLES[label], stream) + printable(name))
+            if label != "create":
+                line(f"          {_why(group[0])}", "dim", hang=0)
+    _print_narrowed(report.narrowed, line)
+    for commit in report.commits:
+        line(f"{commit.repo}: committed {commit.revision} {commit.message}")
+    return more
 
 
-def _why(change: Change) -> str:
-    return f"{change.why}{'  (left: --adopt takes it)' if change.left else ''}"
+def summary(report: ChangeReport) -> str:
+    """`recipes: 3 to create, 1 to delete, 40 to keep; other files: 5 to create`, or what was done."""
+    parts = []
+    for title, recipe in (("recipes", True), ("other files", False)):
+        changes = [change for change in report.changes if change.recipe is recipe]
+        counts = Counter(COUNTED[change.kind] for change in changes if not change.skipped)
+        words = [
+            f"{counts[kind]} {done if report.written else f'to {kind}'}"
+            for kind, done in DONE.items()
+            if counts[kind]
+        ]
+        if skipped := sum(change.skipped for change in changes):
+            words.append(f"{skipped} skipped")
+        if words:
+            parts.append(f"{title}: {', '.join(words)}")
+    return "; ".join(parts)
 
 
-def _kind_of_why(change: Change) -> str:
+def _label(change: FileChange) -> str:
+    return "skip" if change.skipped else change.kind
+
+
+def _why(change: FileChange) -> str:
+    adopt = "; --adopt takes it over" if change.skipped and "--adopt" not in change.why else ""
+    return (
+        f"{'' if not change.skipped or change.kind == 'rewrite' else f'{change.kind}: '}{change.why}{adopt}"
+    )
+
+
+def _kind_of_why(change: FileChange) -> str:
     """A reason without the cell that it is told of: many recipes have the same fault, each in its figures."""
     return FIGURES.sub("", _why(change).replace(change.path, "")) if change.kind != "create" else ""
 
 
-def _silent(change: Change) -> bool:
+def _silent(change: FileChange) -> bool:
     return change.kind == "keep" and change.why == AS_IT_SHOULD_BE
 
 
-def _counted(plan: WorkspacePlan) -> dict[str, int]:
-    return {kind: len(plan.recipes(kind)) for kind in KINDS}
+def _print_narrowed(gpus: Sequence[str], line: Printer) -> None:
+    """What an upgrade costs whose recipes name their GPU to nixpkgs: every derivation is another one."""
+    if gpus:
+        line(
+            f"{counted(len(gpus), 'recipe')} become other derivations: MAGMA, NCCL and OpenCV are built for"
+            f" each GPU alone, {counted(len(set(gpus)), 'time')} instead of once",
+            "yellow",
+        )
+        hint = 'narrow = "torch" in torchsmith.toml leaves those as they were; torchsmith impact lists all'
+        line(hint, "yellow")
 
 
-def _counts(plan: WorkspacePlan) -> str:
-    counts = _counted(plan)
-    words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count) or "nothing to do"
-    others = [one for one in plan.pending if not one.recipe]
-    rest = f"; {counted(len(others), 'other file')} to write" if others else ""
-    return f"{plan.root}: recipes: {words}; {plan.afterwards} afterwards{rest}"
-
-
-class ActionRow(msgspec.Struct, frozen=True):
-    """What is done to a file, in which phase, and whose it is."""
-
-    kind: str
-    path: str
-    why: str
-    phase: str
-    recipe: bool
-    owner: str
-    old: str
-
-
-class PlanDocument(msgspec.Struct, frozen=True):
-    """What `apply` would do."""
-
-    root: Path
-    recipes: dict[str, int]
-    actions: list[ActionRow]
-
-
-class AppliedDocument(msgspec.Struct, frozen=True):
-    """What `apply` did."""
-
-    done: list[ActionRow]
-    left: list[ActionRow]
-    commits: Sequence[Commit]
-
-
-def _rows(plan: WorkspacePlan, changes: Sequence[Change]) -> list[ActionRow]:
-    return [
-        ActionRow(one.kind, one.path, one.why, plan.phase(one), one.recipe, one.owner or "", one.old)
-        for one in changes
-    ]
-
-
-def print_plan_json(plan: WorkspacePlan) -> None:
-    """The plan as data, without the texts."""
-    counts = _counted(plan) | {"afterwards": plan.afterwards}
-    print_json(PlanDocument(plan.root, counts, _rows(plan, plan.changes)))
-
-
-def print_applied(applied: Applied) -> None:
-    """Commits, counts, and what was left to its owner."""
-    say_recovered(applied.recovered)
-    for commit in applied.commits:
-        tell(f"{commit.repo}: {commit.revision} {commit.message}")
-    for (kind, why), paths in grouped(((one.kind, one.why), one.path) for one in applied.left).items():
-        tell(paint(f"left    {some_of(paths)}", "yellow", sys.stderr))
-        tell(f"        {kind}: {why}", "dim", hang=0)
-    words = f"{counted(len(applied.done), 'file')} done"
-    if applied.left:
-        words += f", {len(applied.left)} left to their owner: --adopt takes them over"
-    tell(f"{applied.plan.root}: {words}")
-
-
-def print_applied_json(applied: Applied) -> None:
-    """What was done, as data."""
-    plan = applied.plan
-    print_json(AppliedDocument(_rows(plan, applied.done), _rows(plan, applied.left), applied.commits))
+def may_delete(report: ChangeReport) -> bool:
+    """Show what would be done, and ask whether files may be deleted; no where nobody can answer."""
+    print_changes(report, tell)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    count = sum(change.kind == "delete" for change in report.pending)
+    sys.stderr.write(f"Delete {counted(count, 'file')}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

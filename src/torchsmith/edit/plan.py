@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
-from typing import Literal
 
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Finding, Severity
@@ -20,19 +18,17 @@ from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.auditing.values import form_of, judge_evaluated
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Refused
-from torchsmith.matrix import package_name, try_read
+from torchsmith.core.words import grouped
 from torchsmith.nix.embedded import Evaluator, available
 from torchsmith.workspace import git
 from torchsmith.workspace.change import KINDS, Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile
-from torchsmith.workspace.journal import Commit, GitStep, Writer, writing
+from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.reconcile import Judge, copies, reconcile
+from torchsmith.workspace.reconcile import PHASES, Judge, copies, phase_of, reconcile
 from torchsmith.workspace.run import wanted_of
 from torchsmith.workspace.wanted import WantedRepo
 
-Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
-PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
 REASONS = 3  # of a broken recipe that are told one by one
 OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
@@ -58,9 +54,6 @@ class WorkspacePlan:
         """How many recipes there are when all is done."""
         return len(self.recipes("keep", "create", "rewrite", "replace"))
 
-    def phase(self, change: Change) -> Phase:
-        return phase_of(change, self.catalog)
-
 
 def plan_workspace(
     workspace: Path | None, profile: str | None = None, *, adopt: bool = False, paths: tuple[Path, ...] = ()
@@ -74,19 +67,6 @@ def plan_workspace(
         changes = reconcile(opened, repos, adopt=adoption, judge=judge)
     changes.sort(key=lambda one: PHASES.index(phase_of(one, opened.catalog)))
     return WorkspacePlan(root, opened.catalog, tuple(repos), tuple(changes))
-
-
-def phase_of(change: Change, catalog: Catalog) -> Phase:
-    """When a change is carried out: the deletions first, then recipes by what they are for."""
-    if change.kind == "delete":
-        return "clean up"
-    reading = try_read(package_name(Path(change.path)), catalog)
-    if reading is None or f"/{PKGS}/" not in change.path:
-        return "everything else"
-    if reading.variant.cuda is None:
-        return "CPU only"
-    isa = catalog.isas.get(reading.variant.isa)
-    return "GPU on ARM" if isa is not None and isa.platform == "aarch64-linux" else "GPU on x86"
 
 
 @contextmanager
@@ -120,60 +100,23 @@ def auditor(workspace: Workspace) -> Iterator[Judge]:
         yield errors
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyRequest:
-    """What was asked for."""
-
-    workspace: Path | None = None
-    profile: str | None = None
-    adopt: bool = False
-    paths: tuple[Path, ...] = ()  # to adopt; none: all but pages
-    dirty: bool = False  # go on although something is not committed
-    per_file: bool = False
-    commit: bool = True
-    wait_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What was done, what was left to its owner, and the commits."""
-
-    plan: WorkspacePlan
-    done: tuple[Change, ...]
-    left: tuple[Change, ...]
-    commits: tuple[Commit, ...]
-    recovered: str = ""
-
-
-def apply_plan(request: ApplyRequest) -> Applied:
-    """Make the workspace what its plan says. Run again after a stop, it goes on with what is still to do."""
-    git.require_git()
-    root = open_workspace(request.workspace, request.profile).home
-    with writing(root, "apply", request.wait_seconds) as writer:
-        plan = plan_workspace(request.workspace, request.profile, adopt=request.adopt, paths=request.paths)
-        if not request.dirty:
-            refuse_dirty(plan)
-        chosen = [one for one in plan.pending if one.done]
-        for repo in plan.repos if request.commit and chosen else ():
-            git.require_committer(root / repo.name if (root / repo.name).is_dir() else root)
-        for repo in plan.repos:
-            (root / repo.name).mkdir(exist_ok=True)
-            if not git.is_kept(root / repo.name):
-                git.init(root / repo.name)
-            mine = [one for one in chosen if one.path.startswith(f"{repo.name}/")]
-            extra = list(_uncommitted(plan, repo.name)) if request.commit else []
-            for name, changes in _batches(plan, [*mine, *extra], per_file=request.per_file):
-                _write(writer, repo.name, name, changes, request)
-    left = tuple(one for one in plan.pending if one.left)
-    return Applied(plan, tuple(chosen), left, tuple(writer.commits), writer.recovered)
-
-
-def _write(writer: Writer, repo: str, name: str, changes: Sequence[Change], request: ApplyRequest) -> None:
-    """One batch, with its commit."""
-    paths = [path.removeprefix(f"{repo}/") for change in changes for path in change.files]
-    message = _message(name, changes, per_file=request.per_file)
-    steps = [GitStep(repo=repo, add=paths, commit=paths, message=message)] if request.commit else []
-    writer.write([*copies(writer.root, changes), *changes], steps)
+def carry_out(plan: WorkspacePlan, writer: Writer, *, commit: bool, per_file: bool) -> None:
+    """Write what a plan changes, a commit for each phase or file. A Problem where nobody could commit."""
+    root = plan.root
+    pending = [change for change in plan.changes if change.done]
+    for repo in plan.repos if commit and pending else ():
+        git.require_committer(root / repo.name if (root / repo.name).is_dir() else root)
+    for repo in plan.repos:
+        (root / repo.name).mkdir(exist_ok=True)
+        if not git.is_kept(root / repo.name):
+            git.init(root / repo.name)
+        mine = [change for change in pending if change.path.startswith(f"{repo.name}/")]
+        extra = list(_uncommitted(plan, repo.name)) if commit else []
+        for name, changes in _batches(plan, [*mine, *extra], per_file=per_file):
+            paths = [path.removeprefix(f"{repo.name}/") for change in changes for path in change.files]
+            message = _message(name, changes, per_file=per_file)
+            steps = [GitStep(repo=repo.name, add=paths, commit=paths, message=message)] if commit else []
+            writer.write([*copies(root, changes), *changes], steps)
 
 
 def refuse_dirty(plan: WorkspacePlan) -> None:
@@ -217,9 +160,8 @@ def _batches(
     if per_file:
         yield from ((Path(one.path).name, [one]) for one in changes)
         return
-    ordered = sorted(changes, key=lambda one: PHASES.index(plan.phase(one)))
-    for phase, group in groupby(ordered, key=plan.phase):
-        yield phase, list(group)
+    by_phase = grouped((phase_of(change, plan.catalog), change) for change in changes)
+    yield from ((phase, by_phase[phase]) for phase in PHASES if phase in by_phase)
 
 
 def _message(name: str, changes: Sequence[Change], *, per_file: bool) -> str:

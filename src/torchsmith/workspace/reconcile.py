@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from errno import EISDIR, ELOOP
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
+from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, read_regular
 from torchsmith.core.problem import CannotRead, Exit, TooLarge
-from torchsmith.matrix import Flavor, Rejected, assess
+from torchsmith.matrix import Flavor, Rejected, assess, package_name, try_read
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change
@@ -20,6 +22,8 @@ from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile, package_path
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.wanted import WantedFile, WantedRepo
 
+Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
+PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
 Judge = Callable[[RecipeFile], str]  # what is wrong with a recipe of somebody else; empty: nothing
 # Folders of a repo in which a page or shared file with our header is ours to delete when wanted no more.
 MANAGED = (SHARED, "docs", "")
@@ -122,9 +126,7 @@ class _Reconciler:
         return self._of_somebody(change)
 
     def _left(self, file: WantedFile, why: str) -> Change:
-        return Change(
-            "rewrite", file.path, why, after=file.text, owner="foreign", recipe=file.is_recipe, left=True
-        )
+        return Change("rewrite", file.path, why, after=file.text, recipe=file.is_recipe, left=True)
 
     def _of_somebody(self, change: Change) -> Change:
         """A wanted file that somebody else wrote or edited: a judge may find that it can stay."""
@@ -233,6 +235,19 @@ class _Reconciler:
                 elif change.owner == "edited":
                     left = name not in self.adopt.paths
                     yield replace(change, why="wanted no more, but it was edited by hand", left=left)
+
+
+def phase_of(change: Change, catalog: Catalog) -> Phase:
+    """When a change is carried out: the deletions first, then recipes by what they are for."""
+    if change.kind == "delete":
+        return "clean up"
+    reading = try_read(package_name(Path(change.path)), catalog)
+    if reading is None or f"/{PKGS}/" not in change.path:
+        return "everything else"
+    if reading.variant.cuda is None:
+        return "CPU only"
+    isa = catalog.isas.get(reading.variant.isa)
+    return "GPU on ARM" if isa is not None and isa.platform == "aarch64-linux" else "GPU on x86"
 
 
 def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:

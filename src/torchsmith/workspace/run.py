@@ -1,94 +1,34 @@
-"""One run of `generate`: open the workspace, reconcile, and carry the changes out."""
+"""What a workspace should hold, and carrying changes of it out."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.core.problem import Empty
 from torchsmith.matrix import package_name
 from torchsmith.workspace import git
-from torchsmith.workspace.change import Adoption, Change
-from torchsmith.workspace.journal import Commit, GitStep, Writer, writing
-from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.reconcile import copies, reconcile
+from torchsmith.workspace.change import Change
+from torchsmith.workspace.journal import GitStep, Writer
+from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.reconcile import copies
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 CAPABILITIES = re.compile(r"^ +cudaCapabilities = \[ (\S+) \]; # MAGMA", re.MULTILINE)
 WORDS = {"create": "new", "rewrite": "changed", "replace": "replaced", "delete": "gone"}
 
 
-@dataclass(frozen=True, slots=True)
-class GenerateRequest:
-    """What was asked for."""
-
-    workspace: Path | None = None
-    profile: str | None = None
-    only: tuple[str, ...] = ()
-    write: bool = True
-    adopt: bool = False
-    paths: tuple[Path, ...] = ()  # to adopt; none: all but pages
-    commit: bool = False
-    git: bool = True
-    wait_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class GenerateReport:
-    """What was done, or would be."""
-
-    root: Path
-    changes: tuple[Change, ...]
-    written: bool
-    commits: tuple[Commit, ...] = ()
-    recovered: str = ""
-
-    @property
-    def pending(self) -> list[Change]:
-        return [change for change in self.changes if change.done]
-
-    @property
-    def blocked(self) -> list[Change]:
-        return [change for change in self.changes if change.left]
-
-    @property
-    def conflicts(self) -> list[Change]:
-        """Of these, what needs a person: edits of ours, and what is no file. What others wrote is theirs."""
-        return [one for one in self.blocked if one.owner != "foreign" or one.before is None]
-
-    @property
-    def narrowed(self) -> list[str]:
-        """The GPU of each recipe of ours that names it to nixpkgs now and did not before."""
-        return [
-            named[1]
-            for change in self.changes
-            if change.recipe and change.kind == "rewrite" and not CAPABILITIES.search(change.before or "")
-            if (named := CAPABILITIES.search(change.after or ""))
-        ]
-
-
-def generate(request: GenerateRequest) -> GenerateReport:
-    """Make the workspace what torchsmith.toml says, or say what that would take."""
-    root = open_workspace(request.workspace, request.profile).home
-    if not request.write:
-        return GenerateReport(root, tuple(_changes(request)[1]), written=False)
-    if request.git:
-        git.require_git()
-    with writing(root, "generate", request.wait_seconds) as writer:
-        repos, changes = _changes(request)
-        carry_out(writer, repos, changes, tell_git=request.git, commit=request.commit)
-    return GenerateReport(root, tuple(changes), True, tuple(writer.commits), writer.recovered)
-
-
-def _changes(request: GenerateRequest) -> tuple[list[WantedRepo], list[Change]]:
-    workspace = open_workspace(request.workspace, request.profile)
-    repos = wanted_of(workspace, request.only)
-    adopt = Adoption.of(request.adopt, request.paths, workspace.home)
-    # A part of the recipes says nothing about which others are wanted.
-    return repos, reconcile(workspace, repos, adopt=adopt, prune=not request.only)
+def narrowed_gpus(changes: Iterable[Change]) -> list[str]:
+    """The GPU of each recipe of ours that names it to nixpkgs now and did not before."""
+    return [
+        named[1]
+        for change in changes
+        if change.recipe and change.kind == "rewrite" and not CAPABILITIES.search(change.before or "")
+        if (named := CAPABILITIES.search(change.after or ""))
+    ]
 
 
 def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRepo]:

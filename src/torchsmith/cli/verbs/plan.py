@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from torchsmith.api.fields import Option
-from torchsmith.api.options import JsonOption, ProfileOption, WorkspaceOption
-from torchsmith.cli.console import exit_if, next_step, tell
+from torchsmith.api.options import JsonOption
+from torchsmith.api.writing import PlanRequest, plan
+from torchsmith.cli.console import exit_if, next_step, print_json, tell
+from torchsmith.cli.plan_view import print_changes
 from torchsmith.core.words import some_of
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 
 
 def run(
-    workspace: WorkspaceOption = None,
-    profile: ProfileOption = None,
+    *,
+    request: PlanRequest,
     check: Annotated[bool, Option("Exit 1 when there is anything to do.")] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", "Every file, and every reason.")] = False,
     json: JsonOption = False,
@@ -24,21 +26,15 @@ def run(
     Recipes that are not torchsmith's are judged as [bold]audit[/bold] judges them: kept where they are
     wanted and without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
     """
-    from torchsmith.cli import plan_view as view
-    from torchsmith.edit.plan import plan_workspace
-    from torchsmith.workspace.checkout import workspace_folder
-    from torchsmith.workspace.derive import torch_elsewhere
-    from torchsmith.workspace.load import open_workspace
-
-    plan = plan_workspace(workspace, profile)
+    report = plan(request)
+    pending = report.pending or report.skipped
     if json:
-        view.print_plan_json(plan)
+        print_json(report)
     else:
-        view.print_plan(plan, workspace, verbose=verbose)
-        folder = workspace_folder(workspace)
-        beside = torch_elsewhere(folder, open_workspace(folder).catalog)
-        if beside:
-            tell(f"torch is also set in {some_of(beside)}, which the plan leaves alone")
-        if plan.pending and not check:
-            next_step("apply", workspace=workspace)
-    exit_if(check and plan.pending)
+        if print_changes(report, verbose=verbose):
+            next_step("plan", "--verbose", workspace=request.workspace, why="every file")
+        if report.torch_elsewhere:
+            tell(f"torch is also set in {some_of(report.torch_elsewhere)}, which the plan leaves alone")
+        if pending and not check:
+            next_step("apply", workspace=request.workspace)
+    exit_if(check and pending)

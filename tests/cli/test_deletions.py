@@ -1,0 +1,102 @@
+"""generate and apply delete nothing before somebody agreed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from torchsmith.api.writing import ApplyRequest, ChangeReport, GenerateRequest, apply, generate
+from torchsmith.core.problem import Refused
+
+TOML = """format = 1
+packages = ["pytorch"]
+[[matrix]]
+python = ["3.13"]
+cuda = ["cpu"]
+isa = ["avx2", "avx512"]
+"""
+GONE = "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx512.nix"
+
+
+@pytest.fixture
+def smaller(tmp_path: Path) -> Path:
+    """A workspace that asks for one recipe fewer than it holds."""
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, commit=True))
+    (tmp_path / "torchsmith.toml").write_text(TOML.replace(', "avx512"', ""))
+    return tmp_path
+
+
+def answered(answer: str, *words: str) -> tuple[int, str]:
+    """The exit code of a command on a terminal where somebody types an answer, and what it showed."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "torchsmith", *words])
+    shown = b""
+    asked = False
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # the other side is gone
+            break
+        if not part:
+            break
+        shown += part
+        if not asked and b"[y/N]" in shown:
+            os.write(terminal, answer.encode() + b"\n")
+            asked = True
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    assert asked
+    return os.waitstatus_to_exitcode(status), shown.decode()
+
+
+@pytest.mark.parametrize("verb", ["generate", "apply"])
+def test_without_a_terminal_nothing_is_deleted_unless_told(verb: str, smaller: Path, call: Call) -> None:
+    words = (verb, "-w", str(smaller))
+    refused = call(*words, "--json")
+    assert (refused.code, refused.error) == (2, "refused")
+    assert "recipes: 1 to delete, 1 to keep" in " ".join(refused.err.split())
+    assert (smaller / GONE).is_file()
+    told = call(*words, "--yes", "--json")
+    assert told.code == 0
+    assert [row["path"] for row in json.loads(told.out)["changes"] if row["kind"] == "delete"] == [GONE]
+    assert not (smaller / GONE).exists()
+
+
+@pytest.mark.parametrize(("answer", "code", "there"), [("n", 2, True), ("", 2, True), ("y", 0, False)])
+@pytest.mark.parametrize("verb", ["generate", "apply"])
+def test_on_a_terminal_it_asks(verb: str, answer: str, code: int, there: bool, smaller: Path) -> None:
+    ended, shown = answered(answer, verb, "-w", str(smaller))
+    assert ended == code
+    before = " ".join(shown.partition("[y/N]")[0].split())  # a terminal breaks lines
+    assert before.index("1 to delete") < before.index(Path(GONE).name)  # counts first
+    assert (smaller / GONE).is_file() is there
+
+
+def test_what_deletes_nothing_asks_nothing(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    assert call("generate", "-w", str(tmp_path)).code == 0
+    assert call("apply", "-w", str(tmp_path)).code == 0
+
+
+def test_programs_agree_by_their_request_or_by_a_function(smaller: Path) -> None:
+    with pytest.raises(Refused):
+        generate(GenerateRequest(workspace=smaller))
+    with pytest.raises(Refused):
+        apply(ApplyRequest(workspace=smaller))
+    shown: list[ChangeReport] = []
+
+    def agree(report: ChangeReport) -> bool:
+        shown.append(report)
+        return True
+
+    assert generate(GenerateRequest(workspace=smaller), confirm=agree).written
+    assert [change.path for change in shown[0].pending if change.kind == "delete"] == [GONE]
+    assert not (smaller / GONE).exists()
