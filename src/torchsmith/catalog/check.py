@@ -80,7 +80,7 @@ def faults_of(catalog: Catalog) -> Iterator[Fault]:
             text = f"{error.name} gives way to an unknown {unknown}"
             yield Fault("errors", (error.name, "gives_way_to"), text)
         if error.policy == "retry" and error.sure != "certain":
-            text = f"{error.name} is tried again, and nobody is certain that it passes"
+            text = f'{error.name} is retried, but its certainty is not "certain"'
             yield Fault("errors", (error.name, "policy"), text)
 
 

@@ -37,18 +37,20 @@ Verdict = Runs | RunsNot
 
 def gpu_code_runs(kind: Code, target: GpuTarget, built_for: Gpu | None, gpu: Gpu) -> Verdict:
     """Whether code for `target` runs on `gpu`; `built_for` is the catalog's entry of the target's SM."""
+    needed, older = target.sm.capability, f"{gpu.name} is older"
     if target.form == "a":
         if target.sm == gpu.sm:
             return _native(kind, f"{target} is exactly {gpu.name}")
-        return RunsNot(f"{target} code runs on sm{target.sm.number} alone, not on {gpu.name}")
+        return RunsNot(f"{target} code runs only on sm{target.sm.number} GPUs, not on {gpu.name}")
     if target.form == "" and kind == "ptx":
         if gpu.sm >= target.sm:
             return Runs("jit", f"PTX for {target} is compiled by the driver for {gpu.name}")
-        return RunsNot(f"PTX for {target} needs a GPU of that capability or newer, {gpu.name} is older")
+        return RunsNot(f"PTX for {target} needs capability {needed} or newer; {older}")
     if gpu.sm.major != target.sm.major:
-        return RunsNot(f"{target} code runs on capability {target.sm.major}.x alone, {gpu.name} is another")
+        only = f"{target} code runs only on {target.sm.major}.x GPUs"
+        return RunsNot(f"{only}; {gpu.name} is {gpu.sm.capability}")
     if gpu.sm.minor < target.sm.minor:
-        return RunsNot(f"{target} code needs capability {target.sm.capability} or newer, {gpu.name} is older")
+        return RunsNot(f"{target} code needs capability {needed} or newer; {older}")
     if gpu.sm != target.sm and built_for is not None and built_for.tegra != gpu.tegra:
         return RunsNot(f"{target} and {gpu.name} are not compatible: one of them is a Tegra part")
     word = "its own" if gpu.sm == target.sm else f"compatible {target}"
@@ -78,8 +80,8 @@ def driver_runs(toolkit: CudaToolkit, driver: DriverVersion) -> Verdict:
     """Whether a driver runs programs of a CUDA release; a branch counts as its newest driver."""
     native = toolkit.native_driver
     if native is not None and driver_reaches(driver, native) is not False:
-        return Runs("native", f"driver {driver} knows CUDA {toolkit.version}")
+        return Runs("native", f"driver {driver} supports CUDA {toolkit.version}")
     if driver_reaches(driver, toolkit.min_driver) is not False:
         why = f"driver {driver} runs CUDA {toolkit.version} by minor-version compatibility"
-        return Runs("compatible", f"{why} (cubins, not PTX)")
-    return RunsNot(f"CUDA {toolkit.version} needs driver {toolkit.min_driver} or newer, not {driver}")
+        return Runs("compatible", f"{why} (compiled kernels work, PTX does not)")
+    return RunsNot(f"CUDA {toolkit.version} needs driver {toolkit.min_driver} or newer; this one is {driver}")

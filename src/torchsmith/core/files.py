@@ -82,7 +82,8 @@ def check_own(path: Path, mark: str) -> None:
     except OSError as error:
         raise _unwritable(path, error) from error
     if not ours:
-        raise Exists(f"{path} is there and is none of ours", hint="name another file, or move it away")
+        hint = "name another file, or move it away"
+        raise Exists(f"{path} exists and was not written by torchsmith", hint=hint)
     check_writable(path)
 
 

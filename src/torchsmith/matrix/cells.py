@@ -263,7 +263,7 @@ def _no_pin(line: Line, cuda: CudaVersion | None) -> Reason:
     table = f'["{line.name}".cuda."{cuda}"]' if cuda else f'["{line.name}".cpu]'
     return Reason(
         "no-pin",
-        f"torch {line.torch} is released, but unproved: no nixpkgs that builds it is known here",
+        f"torch {line.torch} is released, but the catalog knows no nixpkgs that builds it",
         f"name one in catalog/lines.toml: {table} pin = ..., and the pin in catalog/pins.toml",
     )
 
@@ -284,7 +284,7 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
         return
     cuda, sm = variant.target.version, variant.target.sm
     if pin.min_sm and sm < pin.min_sm:
-        words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {sm}"
+        words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer; this is {sm}"
         yield Reason("cudnn-too-new", words)
     for limit in pin.limits.values():
         if limit.holds(cuda, sm, catalog.isas[variant.isa].platform):
@@ -299,7 +299,7 @@ def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild
         releases = (other for other in catalog.lines.values() if other.torch and not other.flavor)
         fits = ", ".join(other.name for other in releases if in_range(other.torch, asked))
         hint = f"torch {asked.removeprefix('==')} is line {fits}" if fits else "no line here has it"
-        text = f"{package.title} {release} asks for torch {asked}, and nobody compiled it with {line.torch}"
+        text = f"{package.title} {release} requires torch {asked}; the line has {line.torch}"
         yield Reason("unproved", text, hint)
 
 

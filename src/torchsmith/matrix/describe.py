@@ -163,5 +163,5 @@ def _good_reasons(variant: Variant, line: Line, catalog: Catalog) -> Iterator[st
         gpu = catalog.gpus[variant.target.sm]
         yield f"CUDA {variant.target.version} compiles for {gpu.name} ({gpu.title})"
         hosts = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
-        yield f"{gpu.name} sits in {hosts} machines, and {isa.name} is one of theirs"
+        yield f"{gpu.name} GPUs exist on {hosts}; {isa.name} is {isa.platform.removesuffix('-linux')}"
     yield f"{isa.title} came with {', '.join(isa.first_cpus)}"
