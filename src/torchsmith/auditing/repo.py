@@ -72,7 +72,7 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
         pin=pins[0] if pins else "",
         fingerprint=content_hash(plain) if variant and not subject.wraps_nightly else "",
         torch=content_hash(torch) if torch else "",
-        by_hand=subject.asked is None and subject.header is None,
+        by_hand=subject.header is None,
         uses=frozenset(_used(subject)),
     )
 

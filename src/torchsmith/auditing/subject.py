@@ -11,7 +11,7 @@ from functools import cached_property
 
 from torchsmith.auditing.claims import PlacedClaim, claims_of
 from torchsmith.auditing.finding import Sure
-from torchsmith.catalog import CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin
+from torchsmith.catalog import CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin, builtin_catalog
 from torchsmith.matrix import Flavor, Reading, Variant
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import (
@@ -194,8 +194,18 @@ class Subject(ReadRecipe):
 
     @property
     def at_its_pin(self) -> bool:
-        """Whether what is known of the line's build holds: it was found at one pin, and holds at that one."""
-        return self.pin is not None and self.known_pin is self.pin
+        """Whether what is known of the line's build holds: it was found at one pin, and holds at that one. A
+        workspace that moves a line to another pin does not know more of recipes that others wrote."""
+        ours = self.convention is None or not self._moved
+        return ours and self.pin is not None and self.known_pin is self.pin
+
+    @property
+    def _moved(self) -> bool:
+        """Whether a workspace gives the line another pin than the catalog, with the same fixes."""
+        shipped = builtin_catalog().lines.get(self.line.name) if self.line else None
+        known = shipped.build_for(self.variant.cuda) if shipped and self.variant else None
+        own = self.build
+        return bool(known and own and own.pin != known.pin and own.fixes == known.fixes)
 
     @property
     def isa(self) -> Isa | None:
@@ -211,5 +221,5 @@ class Subject(ReadRecipe):
 
     @property
     def generated(self) -> bool:
-        """Whether the workspace or its own header vouches for the recipe."""
-        return self.asked is not None or self.owner == "ours"
+        """Whether its own header vouches for the recipe."""
+        return self.owner == "ours"

@@ -11,7 +11,7 @@ from typing import Literal
 
 from torchsmith.catalog import Catalog, Line, Package, Pin
 from torchsmith.core.problem import Problem
-from torchsmith.matrix import Reading, Variant, try_read
+from torchsmith.matrix import Accepted, Reading, Variant, assess, try_read
 from torchsmith.matrix.cells import newest_line
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.header import Header, read_header
@@ -51,6 +51,9 @@ def stated_release(
             return Release(line, how)
     if variant is None or variant.release:
         return Release()
+    if not (variant.package.is_torch or variant.package.needs_torch):
+        decision = assess(variant, catalog)  # no torch tells it: the line that would build it
+        return Release(decision.line.name, "name") if isinstance(decision, Accepted) else Release()
     if variant.flavor:
         nightly = newest_line(catalog, variant.cuda, "nightly")
         return Release(nightly.name, "name") if nightly else Release()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
+from torchsmith.catalog.check import Contradiction
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import (
     Conflict,
@@ -262,8 +263,7 @@ def _cell(
     if not isinstance(decision, Accepted):
         why = "; ".join(map(str, decision.reasons))
         return LeftBehind(recipe.attr, where, why, impossible=True)
-    known = named or not (variant.package.is_torch or variant.package.needs_torch)
-    return Cell(variant, decision.line.name, decision.warnings) if known else None
+    return Cell(variant, decision.line.name, decision.warnings) if named else None
 
 
 def _pins(
@@ -296,7 +296,10 @@ def _serves(block: LineCuda, pin: str, cells: Mapping[str, Cell], folder: Path) 
     """Whether every cell of a block can be made at another nixpkgs, and nobody's own facts are in the way."""
     if (folder / "lines.toml").exists():
         return False
-    catalog = load_catalog(folder, {"lines": lines_text({block: pin})})
+    try:
+        catalog = load_catalog(folder, {"lines": lines_text({block: pin})})
+    except Contradiction:
+        return False
     of = [cell for cell in cells.values() if (cell.line, cell.variant.cuda) == block]
     return all(_again(cell, catalog) for cell in of)
 

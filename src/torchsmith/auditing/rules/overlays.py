@@ -167,9 +167,11 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
 @rule("TS307", "fix that is not needed", NOTE, unless=("wraps_nightly",))
 def fixes_are_needed(subject: Subject, build: LineBuild) -> Iterator[Defect]:
     """A workaround for another release or another CUDA does nothing here but mislead."""
+    if subject.style != "pinned" or not subject.at_its_pin:
+        return
     needed = {fix.name for fix in _needed(subject)}
     for fix in subject.catalog.fixes.values():
-        if fix.name in needed or fix.overlay or not fix.signs or subject.style != "pinned":
+        if fix.name in needed or fix.overlay or not fix.signs:
             continue
         if all(re.search(sign, subject.code) for sign in fix.signs):
             yield Defect(f"{fix.title}: this line does not need it")

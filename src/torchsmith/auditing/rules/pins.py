@@ -19,7 +19,8 @@ FORGOTTEN = 0.1  # of the recipes of a package; more are a second release beside
 @rule("TS201", "wrong nixpkgs pin")
 def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A recipe imports the nixpkgs revision that its torch release and CUDA are built from. Another pin has
-    another torch, other patches, or no such CUDA at all."""
+    another torch, other patches, or no such CUDA at all. A recipe that others wrote may be at any nixpkgs
+    of the catalog that has its CUDA."""
     wanted = subject.pin
     by_rev = {pin.rev: pin for pin in subject.catalog.pins.values()}
     for pin in subject.body.pins:
@@ -34,9 +35,9 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
             words = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
             how = WARNING if wanted else NOTE
             yield Defect(words, pin.rev.span, hint=hint, severity=how, sure=subject.convention)
-        elif wanted and subject.line:
+        elif wanted and subject.line and subject.convention is None:
             words = f"nixpkgs {known.name} is not the pin of line {subject.line.name}"
-            yield Defect(words, pin.rev.span, hint=hint, sure=subject.convention)
+            yield Defect(words, pin.rev.span, hint=hint)
 
 
 @rule("TS202", "two pins in one recipe")
@@ -89,7 +90,7 @@ def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
     the hash where it is known; `torchsmith pin` and hash repair learn it."""
     for pin in subject.body.pins:
         if pin.sha256 is None or not pin.sha256.value:
-            known = subject.pin.sha256 if subject.pin else ""
+            known = subject.said_pin.sha256 if subject.said_pin else ""
             yield Defect("the pin's hash is not stated", pin.span, severity=WARNING if known else None)
 
 
