@@ -16,6 +16,7 @@ from torchsmith.core.process import run
 from torchsmith.edit.align import align_repositories, make_missing, write_missing
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.start import derive_workspace
 from torchsmith.workspace.wanted import wanted_repos
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
@@ -40,6 +41,11 @@ def apart(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _create(folder: Path) -> list[Path]:
+    alignment = align_repositories((folder,))
+    return write_missing(alignment, make_missing(alignment))
+
+
 def test_what_is_missing_is_marked_on_its_side(apart: Path) -> None:
     found = align_repositories((apart,))
     assert [(gap.column.package.name, gap.cell) for gap in found.gaps if not gap.cannot] == [
@@ -49,7 +55,7 @@ def test_what_is_missing_is_marked_on_its_side(apart: Path) -> None:
 
 
 def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
-    written = write_missing(make_missing(align_repositories((apart,))))
+    written = _create(apart)
     assert len(written) == 2
     assert align_repositories((apart,)).gaps == []
     report = audit(tuple(written), jobs=1)
@@ -83,7 +89,7 @@ def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
     sibling.write_text("{ }: null\n")
     for file in (apart / "build-torchaudio").rglob("*sm90-avx2.nix"):
         file.unlink()
-    reasons = [one.why for one in make_missing(align_repositories((apart,))) if one.left]
+    reasons = [one.why for one in make_missing(align_repositories((apart,))) if one.why]
     assert len(reasons) == 2
     assert len(set(reasons)) == 1
     assert "pytorch-python313-cuda13_0-sm90-avx2" in reasons[0]
@@ -141,3 +147,45 @@ def test_a_right_recipe_that_nobody_can_ask_for_is_not_to_be_included(tmp_path: 
     why = {Path(one.path).stem.rpartition("-")[2]: one.why for one in found if one.before == "{ }: null\n"}
     assert "tensorflow-bin" in why["armv9"]
     assert ["include" in why[isa] for isa in ("armv9", "avx512")] == [False, True]
+
+
+def test_what_align_creates_is_kept_by_generate(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    cell = "python313-cuda13_0-sm89-avx2"
+    sibling = (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm90-avx2.nix").read_text()
+    theirs = "# torchsmith: line 2.10\n" + "".join(sibling.partition("{")[1:])
+    (tmp_path / f"build-pytorch/.flox/pkgs/pytorch-{cell}.nix").write_text(theirs)
+    written = _create(tmp_path)
+    assert {path.stem for path in written} == {f"torchaudio-{cell}", f"torchvision-{cell}"}
+    assert open_workspace(tmp_path).lines[f"torchvision-{cell}"] == "2.10"
+    opened = open_workspace(tmp_path)
+    changes = reconcile(opened, wanted_repos(opened))
+    assert not [change for change in changes if change.done and change.recipe]
+    assert align_repositories((tmp_path,)).gaps == []
+
+
+def test_what_the_workspace_excludes_is_not_created(tmp_path: Path) -> None:
+    excluded = TOML.replace("format = 1", 'format = 1\nexclude = ["sm89"]')
+    (tmp_path / "torchsmith.toml").write_text(excluded)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    recipe = tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm89-avx2.nix"
+    recipe.write_text("# torchsmith: line 2.10\n{ }: null\n")
+    with pytest.raises(Problem):
+        _create(tmp_path)
+    assert (tmp_path / "torchsmith.toml").read_text() == excluded
+
+
+def test_every_verb_gives_one_reason_for_a_cell_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML.replace('"13.0"', '"12.9"'))
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    good = (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda12_9-sm90-avx2.nix").read_text()
+    text = "# torchsmith: line 2.10\n" + "".join(good.partition("{")[1:]).replace("9.0", "6.1")
+    (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda12_9-sm61-avx2.nix").write_text(text)
+    opened = open_workspace(tmp_path)
+    (reason,) = {one.cannot for one in align_repositories((tmp_path,)).gaps}
+    changes = reconcile(opened, wanted_repos(opened), judge=lambda recipe: "")
+    derived = derive_workspace([tmp_path / "build-pytorch", tmp_path / "build-torchvision"])
+    assert reason
+    assert [change.why for change in changes if "sm61" in change.path] == [reason]
+    assert [left.why for left in derived.left] == [reason]

@@ -46,6 +46,7 @@ class AlignReport(msgspec.Struct, frozen=True):
     left: Sequence[Unaligned]
     written: Sequence[Path] = ()
     not_written: dict[str, str] = {}
+    managed: bool = False  # whether a torchsmith.toml asks for the written ones too
 
     @property
     def missing(self) -> int:
@@ -63,7 +64,7 @@ def align(request: AlignRequest) -> AlignReport:
     paths = request.paths or (workspace_folder(request.workspace),)
     alignment = align_repositories(paths, request.workspace)
     made = make_missing(alignment) if request.create else []
-    gaps = {(gap.cell, gap.column.shown): "; ".join(map(str, gap.cannot)) for gap in alignment.gaps}
+    gaps = {(gap.cell, gap.column.shown): gap.cannot for gap in alignment.gaps}
     repositories = [column.shown for column in alignment.columns]
     rows = []
     for cell in alignment.cells:
@@ -80,6 +81,7 @@ def align(request: AlignRequest) -> AlignReport:
         repositories,
         rows,
         alignment.left,
-        write_missing(made),
-        {change.path: change.why for change in made if change.left},
+        write_missing(alignment, made),
+        {str(recipe.path): recipe.why for recipe in made if recipe.why},
+        alignment.workspace is not None,
     )

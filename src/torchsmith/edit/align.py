@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.catalog import Catalog, Package
-from torchsmith.core.problem import Incomplete
-from torchsmith.matrix import Accepted, BadName, Cell, Decision, Reason, Variant, assess
+from torchsmith.core.problem import Conflict, Incomplete
+from torchsmith.matrix import Accepted, BadName, Cell, Variant, assess
+from torchsmith.matrix.cells import why_not_generated
+from torchsmith.matrix.text import products_of
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import PKGS, RecipeFile, Repository, discover, root_of, workspace_of
 from torchsmith.workspace.journal import write_apart
+from torchsmith.workspace.load import FILE, Workspace, read_as
 from torchsmith.workspace.wanted import recipe_options
 
 
@@ -50,13 +53,9 @@ class Gap:
         return _variant(self.sibling).of(self.column.package)
 
     @property
-    def decision(self) -> Decision:
-        return assess(self.variant, self.catalog, self.sibling.release.line or None)
-
-    @property
-    def cannot(self) -> tuple[Reason, ...]:
+    def cannot(self) -> str:
         """Why the repository's package has no such cell, where that is so."""
-        return () if isinstance(self.decision, Accepted) else self.decision.reasons
+        return why_not_generated(self.variant, self.catalog, self.sibling.release.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Alignment:
     columns: tuple[Column, ...]
     cells: tuple[str, ...]
     catalog: Catalog
-    options: RecipeOptions
+    workspace: Workspace | None  # whose torchsmith.toml rules the repositories
 
     @property
     def gaps(self) -> list[Gap]:
@@ -86,7 +85,6 @@ def align_repositories(paths: Sequence[Path], workspace: Path | None = None) -> 
     """Read the names of the recipes below the paths."""
     opened = workspace_of(paths, workspace)
     found = discover(paths, opened)
-    options = recipe_options(opened) if opened else RecipeOptions()
     columns = [column for one in found.repositories if (column := _column(one))]
     if len(columns) < 2:
         unnamed = [one.shown for one in found.repositories if _column(one) is None]
@@ -97,7 +95,7 @@ def align_repositories(paths: Sequence[Path], workspace: Path | None = None) -> 
         raise Incomplete(f"there is one repository, {columns[0].shown}: aligning takes two", hint=hint)
     variants = {cell: _variant(recipe) for one in columns for cell, recipe in one.recipes.items()}
     cells = sorted(variants, key=lambda cell: variants[cell].of(found.catalog.torch).sort_key)
-    return Alignment(tuple(columns), tuple(cells), found.catalog, options)
+    return Alignment(tuple(columns), tuple(cells), found.catalog, opened)
 
 
 def _variant(recipe: RecipeFile) -> Variant:
@@ -127,31 +125,60 @@ def _column(repository: Repository) -> Column | None:
     return Column(repository.shown, repository.root, package, found[package], tuple(left))
 
 
-def make_missing(alignment: Alignment) -> list[Change]:
-    """The recipes that are missing, each of its siblings' release; `left` where that cannot be."""
-    return [_made(alignment, gap) for gap in alignment.gaps]
+@dataclass(frozen=True, slots=True)
+class MissingRecipe:
+    """A recipe to write for a gap, and its cell; without a text, why it cannot be written."""
+
+    path: Path
+    cell: Cell | None = None
+    text: str = ""
+    why: str = ""
 
 
-def _made(alignment: Alignment, gap: Gap) -> Change:
-    sibling, variant, decision = gap.sibling, gap.variant, gap.decision
-    path = str(gap.column.root / PKGS / f"{variant}.nix")
+def make_missing(alignment: Alignment) -> list[MissingRecipe]:
+    """The recipes that are missing, each of its siblings' release."""
+    options = recipe_options(alignment.workspace) if alignment.workspace else RecipeOptions()
+    writer = RecipeWriter(alignment.catalog, options)
+    return [_made(alignment, gap, writer) for gap in alignment.gaps]
 
-    def cannot(why: str) -> Change:
-        return Change("create", path, why, recipe=True, left=True)
 
+def _made(alignment: Alignment, gap: Gap, writer: RecipeWriter) -> MissingRecipe:
+    variant, release = gap.variant, gap.sibling.release
+    path = gap.column.root / PKGS / f"{variant}.nix"
+    decision = assess(variant, alignment.catalog, release.line or None)
     if not isinstance(decision, Accepted):
-        return cannot("; ".join(map(str, gap.cannot)))
-    if not sibling.release.line and not variant.flavor:
-        return cannot(f"nothing tells which torch {sibling.attr} is of: ask for it in torchsmith.toml")
-    if variant.flavor and variant.package.name not in alignment.options.nightly:
-        return cannot("the revision of its source is not known: give [nightly] in torchsmith.toml")
-    made = Cell(variant, decision.line.name, decision.warnings)
-    text = RecipeWriter(alignment.catalog, alignment.options).recipe(made)
-    return Change("create", path, f"{sibling.attr} is there", after=text, recipe=True)
+        return MissingRecipe(path, why=gap.cannot)
+    if variant.flavor:
+        return MissingRecipe(path, why="a nightly: its source belongs into [nightly] of torchsmith.toml")
+    if not release.line:
+        why = f"nothing tells which torch {gap.sibling.attr} is of: ask for it in torchsmith.toml"
+        return MissingRecipe(path, why=why)
+    cell = Cell(variant, decision.line.name, decision.warnings)
+    return MissingRecipe(path, cell, writer.recipe(cell))
 
 
-def write_missing(made: Sequence[Change]) -> list[Path]:
-    """Write what could be made, in each repository all or none; nothing that exists is touched."""
-    todo = [one for one in made if one.done and not Path(one.path).exists()]
-    write_apart([(root_of(Path(one.path)), one) for one in todo], "align --create")
-    return [Path(one.path) for one in todo]
+def write_missing(alignment: Alignment, made: Sequence[MissingRecipe]) -> list[Path]:
+    """Write what could be made; nothing that exists is touched. A workspace asks for the new cells from then
+    on, so that `generate` keeps them; without one, each repository gets all of its recipes or none."""
+    todo = [recipe for recipe in made if recipe.cell and not recipe.path.exists()]
+    new = [(root_of(one.path), Change("create", str(one.path), after=one.text, recipe=True)) for one in todo]
+    workspace = alignment.workspace
+    if workspace is not None:
+        cells = [one.cell for one in todo if one.cell and one.cell.name not in workspace.lines]
+        asked = [_asked(workspace, cells)] if cells else []
+        new = [(workspace.home, change) for change in (*asked, *(change for _, change in new))]
+    write_apart(new, "align --create")
+    return [recipe.path for recipe in todo]
+
+
+def _asked(workspace: Workspace, cells: Sequence[Cell]) -> Change:
+    """torchsmith.toml with the cells; a Problem where it leaves them out nevertheless."""
+    file, before = workspace.home / FILE, workspace.source.text
+    blocks = "\n".join(product.text() for product in products_of(cells))
+    after = f"{before.rstrip()}\n\n# Added by torchsmith align --create.\n{blocks}"
+    wanted = {cell.name for cell in read_as(file, after).cells}
+    lacking = [cell.name for cell in cells if cell.name not in wanted]
+    if lacking:
+        hint = "torchsmith.toml leaves it out: change exclude or usable there"
+        raise Conflict(f"{lacking[0]} would not be kept by torchsmith generate", hint=hint)
+    return Change("rewrite", str(file), before=before, after=after)

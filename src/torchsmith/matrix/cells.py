@@ -70,6 +70,15 @@ def _decisions(catalog: Catalog) -> dict[tuple[object, ...], Decision]:
     return {}
 
 
+def why_not_generated(variant: Variant, catalog: Catalog, line: str | None = None) -> str:
+    """Why torchsmith cannot generate a cell, of its line where that is known; empty where it can. Every verb
+    gives this reason."""
+    decision = assess(variant, catalog, line if line in catalog.lines else None)
+    if isinstance(decision, Accepted):
+        return ""
+    return f"torchsmith cannot generate it: {'; '.join(map(str, decision.reasons))}"
+
+
 def claim(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> str:
     """What nobody proved of a build, in words: what its line says, or that only a workspace has its facts."""
     of = {"lines": line.name, "pins": build.pin, "cuda": str(variant.cuda), "gpus": str(variant.sm)}

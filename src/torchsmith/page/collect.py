@@ -19,6 +19,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Problem
 from torchsmith.core.words import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
+from torchsmith.matrix.cells import why_not_generated
 from torchsmith.nix.graph import Graph
 from torchsmith.page.document import CellState, PageCell, PageCover, PageDocument, PageFinding, SharedBuild
 from torchsmith.page.past import PagePast, read_past, revisions
@@ -158,7 +159,8 @@ class _Cells:
             yield from map(str, wanted.warnings)
         elif variant is not None:
             decision = assess(variant, self.catalog, line if line in self.catalog.lines else None)
-            yield from map(str, decision.reasons if isinstance(decision, Rejected) else decision.warnings)
+            impossible = why_not_generated(variant, self.catalog, line)
+            yield from [impossible] if isinstance(decision, Rejected) else map(str, decision.warnings)
 
 
 def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:

@@ -14,7 +14,8 @@ from typing import Literal
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, read_regular
 from torchsmith.core.problem import CannotRead, Exit, TooLarge
-from torchsmith.matrix import Flavor, Rejected, assess, package_name, try_read
+from torchsmith.matrix import Flavor, package_name, try_read
+from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change
@@ -211,10 +212,10 @@ class _Reconciler:
 
     def _stays(self, recipe: RecipeFile) -> str:
         """What to do about a right recipe that is not asked for; some no torchsmith.toml can ask for."""
-        line, catalog = recipe.release.line or None, self.workspace.catalog
-        decided = assess(recipe.variant, catalog, line) if recipe.variant else None
-        if isinstance(decided, Rejected):
-            return f"right, and yours alone: torchsmith makes none such: {decided.reasons[0]}"
+        catalog = self.workspace.catalog
+        impossible = why_not_generated(recipe.variant, catalog, recipe.release.line) if recipe.variant else ""
+        if impossible:
+            return impossible
         return "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"
 
     def _stale(self) -> Iterator[Change]:

@@ -26,6 +26,7 @@ from torchsmith.core.problem import (
 )
 from torchsmith.core.toml_write import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess
+from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, discover
@@ -158,8 +159,8 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
         )
     pins, elsewhere = _pins(recipes, cells, catalog, root / "catalog")
     if pins:
-        with_pins = load_catalog(root / "catalog", {"lines": lines_text(pins)})
-        cells = {name: _again(cell, with_pins) or cell for name, cell in cells.items()}
+        # What can be is decided by the nixpkgs that the workspace will have, as every later verb does.
+        cells, left = _cells(recipes, load_catalog(root / "catalog", {"lines": lines_text(pins)}), line)
     folders = _folders(repositories, catalog)
     ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, repositories)
@@ -261,8 +262,7 @@ def _cell(
     named = (recipe.release.line if told else "") or line
     decision = assess(variant, catalog, named)
     if not isinstance(decision, Accepted):
-        why = "; ".join(map(str, decision.reasons))
-        return LeftBehind(recipe.attr, where, why, impossible=True)
+        return LeftBehind(recipe.attr, where, why_not_generated(variant, catalog, named), impossible=True)
     return Cell(variant, decision.line.name, decision.warnings) if named else None
 
 

@@ -18,7 +18,8 @@ def run(*, request: AlignRequest, json: JsonOption = False) -> None:
     """Print the cells of several repositories side by side, and mark what is missing on which side.
 
     The exit code is 1 when something is missing; what a package cannot have is not, and the reason is
-    said. With [bold]--create[/bold] what is missing is written, of the release that its siblings are of.
+    said. With [bold]--create[/bold] what is missing is written, of the release that its siblings are of,
+    and added to torchsmith.toml where there is one.
     """
     report = align(request)
     if json:
@@ -70,7 +71,9 @@ def _print_created(report: AlignReport) -> None:
         write(printable(f"create  {path}"))
     for name, why in report.not_written.items():
         warn(f"cannot  {Path(name).name}  {why}")
-    if report.written:
-        tell("Where a torchsmith.toml rules these repositories, ask for the new cells there too (`include`).")
+    if report.written and report.managed:
+        tell("torchsmith.toml asks for these cells now.")
+    elif report.written:
+        tell("No torchsmith.toml rules these repositories: torchsmith does not manage the new files.")
     elif not report.not_written:
         tell("nothing is missing")
