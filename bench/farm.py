@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import Row, Timing
+from bench.simulation import simulate_farms, simulated_jobs, tasks_of
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.building.plan import evaluate_recipes
-from torchsmith.building.schedule import simulate_farms, simulated_jobs, tasks_of
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.checkout import recipes_in

@@ -13,7 +13,7 @@ from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import overview, verb_pages
-from torchsmith.api import editing, proving, recording
+from torchsmith.api import building, editing, proving, recording, rehearsing, repairing
 from torchsmith.api.aligning import AlignReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.listing import CellDocument, LeftOutDocument
@@ -26,11 +26,8 @@ from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli import (
     artifact_view,
-    build_run,
     cover_view,
     eval_view,
-    hash_run,
-    rehearse_run,
 )
 from torchsmith.cli.verbs import (
     diff_drv,
@@ -95,18 +92,17 @@ DOCUMENTS: dict[str, Any] = {
     "page": PageDocument,
     "diff-drv": diff_drv.DiffDocument,
     "impact": impact.ImpactDocument,
-    "build --dry-run": build_run.BuildPlanDocument,
-    "build --simulate": build_run.SimulationDocument,
+    "build --dry-run": building.BuildPlanReport,
     "build": Event,
     "status": recording.StatusDocument,
     "history": recording.HistoryDocument,
     "diagnose": Diagnosis,
-    "fix-hashes": hash_run.HashDocument,
+    "fix-hashes": repairing.HashReport,
     "farm check": farm.FarmDocument,
     "verify": artifact_view.VerifyDocument,
     "test": Trial,
     "compare": BuildComparison,
-    "rehearse": rehearse_run.RehearseDocument,
+    "rehearse": rehearsing.RehearseReport,
     "sbom": Bom,
     "publish": publish.PublishDocument,
     "facts": proving.FactsDocument,

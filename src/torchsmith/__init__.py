@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torchsmith.api.artifact import verify as verify
     from torchsmith.api.auditing import AuditRequest as AuditRequest
     from torchsmith.api.auditing import audit as audit
+    from torchsmith.api.building import BuildPlanReport as BuildPlanReport
+    from torchsmith.api.building import BuildRequest as BuildRequest
     from torchsmith.api.building import PublishRequest as PublishRequest
     from torchsmith.api.building import build as build
     from torchsmith.api.building import plan_build as plan_build
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from torchsmith.api.evaluating import evaluate as evaluate
     from torchsmith.api.host_options import MachineOptions as MachineOptions
     from torchsmith.api.nix_options import NixOptions as NixOptions
-    from torchsmith.api.nix_options import read_trees as read_trees
+    from torchsmith.api.watch import Watch as Watch
     from torchsmith.api.writing import ApplyRequest as ApplyRequest
     from torchsmith.api.writing import ChangeReport as ChangeReport
     from torchsmith.api.writing import GenerateRequest as GenerateRequest
@@ -37,9 +39,7 @@ if TYPE_CHECKING:
     from torchsmith.artifact.report import Report as VerifyReport
     from torchsmith.artifact.trial import Trial as TestReport
     from torchsmith.auditing.run import AuditReport as AuditReport
-    from torchsmith.building.plan import BuildPlan as BuildPlan
-    from torchsmith.building.run import RunSummary as BuildReport
-    from torchsmith.building.start import BuildRequest as BuildRequest
+    from torchsmith.building.run import BuildReport as BuildReport
     from torchsmith.core.problem import Problem as Problem
     from torchsmith.host.cover import FleetPlan as CoverReport
     from torchsmith.host.pick import Pick as PickReport
@@ -55,10 +55,10 @@ _PLACES = {
     "ApplyRequest": "api.writing",
     "AuditReport": "auditing.run",
     "AuditRequest": "api.auditing",
-    "BuildPlan": "building.plan",
-    "BuildReport": "building.run:RunSummary",
-    "BuildRequest": "building.start",
     "ChangeReport": "api.writing",
+    "BuildPlanReport": "api.building",
+    "BuildReport": "building.run",
+    "BuildRequest": "api.building",
     "CoverReport": "host.cover:FleetPlan",
     "CoverRequest": "api.choosing",
     "EvaluateReport": "nix.evaluate:EvalResult",
@@ -76,6 +76,7 @@ _PLACES = {
     "TestRequest": "api.artifact",
     "VerifyReport": "artifact.report:Report",
     "VerifyRequest": "api.artifact",
+    "Watch": "api.watch",
     "Workspace": "workspace.load",
     "apply": "api.writing",
     "audit": "api.auditing",
@@ -88,7 +89,6 @@ _PLACES = {
     "plan": "api.writing",
     "plan_build": "api.building",
     "publish": "api.building",
-    "read_trees": "api.nix_options",
     "test": "api.artifact",
     "verify": "api.artifact",
 }

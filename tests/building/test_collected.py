@@ -13,7 +13,7 @@ import pytest
 
 from tests.building.conftest import Place
 from tests.cli.conftest import Call
-from torchsmith.building.start import BuildRequest, prepare, workspace_record
+from torchsmith.building.start import BuildSpec, prepare, workspace_record
 from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.tool import find_nix
@@ -48,7 +48,7 @@ def test_a_collection_between_evaluation_and_the_first_job_takes_nothing(
 ) -> None:
     trees = {"default": Path(os.environ["TORCHSMITH_NIXPKGS"])}
     with workspace_record(place.root) as (workspace, record):
-        ready = prepare(BuildRequest(place.root, (place.torch,), trees=trees), workspace, record)
+        ready = prepare(BuildSpec(place.root, (place.torch,), trees=trees), workspace, record)
         collect()
         finished = ready.run(lambda _: None)
     assert (finished.state, finished.failed) == ("done", {})

@@ -14,7 +14,7 @@ from torchsmith.building.events import Event, JobRetried, Tick
 from torchsmith.building.job import Job, Outcome, Tell
 from torchsmith.building.plan import Machine, Means, Share, require_room, share_out
 from torchsmith.building.processes import LogFile
-from torchsmith.building.run import ATTEMPTS, BACKOFF, Limits, Run, RunSummary
+from torchsmith.building.run import ATTEMPTS, BACKOFF, BuildReport, Limits, Run
 from torchsmith.building.settle import After, Copier, LookAt
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.clock import Clock
@@ -77,7 +77,7 @@ def go(
     copier: Copier | None = None,
     look: LookAt | None = None,
     tell: Tell = lambda _: None,
-) -> tuple[RunSummary, Record, list[Event | Tick]]:
+) -> tuple[BuildReport, Record, list[Event | Tick]]:
     record, events = open_record(tmp_path), list[Event | Tick]()
 
     def heard(event: Event | Tick) -> None:

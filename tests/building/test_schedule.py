@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.building.farm import Builder
-from torchsmith.building.schedule import (
-    Chains,
-    Schedule,
-    Slot,
-    Task,
-    longest_chain_first,
-    lower_bound,
-    nix_order,
-    simulate,
-    simulate_farms,
-)
-from torchsmith.core.problem import Problem
+from bench.simulation import Schedule, Slot, lower_bound, nix_order, simulate
+from torchsmith.building.schedule import Chains, Task, longest_chain_first
 
 X86, ARM = "x86_64-linux", "aarch64-linux"
 BOTH = frozenset((X86, ARM))
@@ -96,13 +84,3 @@ def test_the_bound_counts_waiting_for_a_shared_dependency() -> None:
 def test_the_bound_counts_that_long_jobs_cannot_be_cut() -> None:
     jobs = [Task(f"t{n}", f"t{n}", 60, X86) for n in range(5)]
     assert max(lower_bound(jobs, [Slot(f"s{n}", BOTH) for n in range(4)]).values()) == 120
-
-
-def test_a_workspaces_own_builders_are_simulated_with_their_jobs_and_speeds() -> None:
-    work = [Task(f"k{number}", f"n{number}", 3600.0, X86) for number in range(4)]
-    builders = [Builder("", frozenset((X86,)), 1), Builder("ssh://fast", frozenset((X86,)), 2, speed=2.0)]
-    assert [row.farm for row in simulate_farms(work, (1,))] == ["1 builder"]
-    own, _ = simulate_farms(work, (1,), builders)
-    assert own.ours == pytest.approx(1.0)  # one here, two and one more on the fast one
-    with pytest.raises(Problem, match=ARM):
-        simulate_farms([*work, Task("arm", "arm", 1.0, ARM)], (1,), builders)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import io
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from rich.console import Console
 from rich.live import Live
 
+from torchsmith.api.building import BuildPlanReport, PlannedJob
 from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps
 from torchsmith.building.farm import Builder, require_able
 from torchsmith.building.job import Job
-from torchsmith.building.plan import BuildPlan, Share
-from torchsmith.cli.build_run import print_plan
-from torchsmith.cli.build_view import LiveView
-from torchsmith.cli.console import write
+from torchsmith.building.plan import Share
+from torchsmith.cli.build_view import LiveView, print_plan
 from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.core.problem import Problem
 from torchsmith.record import Expected
@@ -29,10 +27,34 @@ def job(key: str, isa: str = "", recipes: tuple[str, ...] = ()) -> Job:
     return Job(key, key, (key,), "pytorch", True, X86, recipes=recipes, isa=isa)
 
 
-def plan(*jobs: Job) -> BuildPlan:
+def plan(*jobs: Job) -> BuildPlanReport:
     expected = Expected(seconds=3600.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, steps=0, basis="a guess")
-    return BuildPlan(
-        jobs, {one.key: expected for one in jobs}, cast("Share", SimpleNamespace(jobs=1, cores=1)), 1.0
+    planned = [
+        PlannedJob(
+            key=job.key,
+            name=job.name,
+            package=job.package,
+            targets=job.targets,
+            recipes=job.recipes,
+            builds=1,
+            system=X86,
+            needs=[],
+            expected=expected,
+        )
+        for job in jobs
+    ]
+    return BuildPlanReport(
+        recipes=(),
+        present=(),
+        fetched=(),
+        download_mib=0.0,
+        broken=(),
+        share=Share(1, 1, 1.0),
+        jobs=planned,
+        per_core_gb=1.0,
+        own_builds=0,
+        builds_below=0,
+        problem=None,
     )
 
 
@@ -89,7 +111,7 @@ def test_the_end_is_told_with_its_day() -> None:
 
 
 def test_recipes_stand_before_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
-    print_plan(plan(job("magma"), job(NAME, recipes=(NAME,))), write)
+    print_plan(plan(job("magma"), job(NAME, recipes=(NAME,))))
     text = capsys.readouterr().out
     assert text.index(NAME) < text.index("magma")
 

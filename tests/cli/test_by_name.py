@@ -9,7 +9,9 @@ import pytest
 
 from tests.artifact import standin
 from tests.cli.conftest import Call
-from torchsmith.cli.build_run import next_steps
+from torchsmith.api.building import BuildRequest
+from torchsmith.building.run import BuildReport
+from torchsmith.cli.build_view import print_end
 from torchsmith.record import Attempt, Built, JobRow, open_record
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
@@ -71,16 +73,18 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     assert call(*words).code == 3
 
 
-def test_after_a_build_the_results_and_the_next_commands_are_told(tmp_path: Path) -> None:
-    names = [f"n{number}" for number in range(8)]
-    for name in names:
-        (tmp_path / name).symlink_to(tmp_path)
-    lines = next_steps(tmp_path, names, Path("a b"), "acme")
+def test_after_a_build_the_results_and_the_next_commands_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "a b"
+    place.mkdir()
+    (place / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\norg = "acme"\n')
+    links = {f"n{number}": tmp_path / f"n{number}" for number in range(8)}
+    for link in links.values():
+        link.symlink_to(tmp_path)
+    print_end(BuildReport("done", results=links), BuildRequest(workspace=place))
+    lines = capsys.readouterr().err.splitlines()
     assert [line.split()[1] for line in lines if line.endswith(f" {tmp_path}")][-1] == "2"
-    assert lines[-3:] == [
-        "  torchsmith verify n0 -w 'a b'",
-        "  torchsmith test n0 -w 'a b'",
-        "  torchsmith publish -w 'a b'",
-    ]
-    assert not any("publish" in line for line in next_steps(tmp_path, names, Path("a b")))
-    assert next_steps(tmp_path, ["never-built"], None) == []
+    assert [line.split()[1] for line in lines[-3:]] == ["verify", "test", "publish"]
+    print_end(BuildReport("done"), BuildRequest(workspace=place))
+    assert "verify" not in capsys.readouterr().err

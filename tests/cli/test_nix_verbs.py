@@ -140,7 +140,6 @@ def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: 
 @pytest.mark.parametrize(
     ("words", "next"),
     [
-        (["build", "--simulate"], "build --nixpkgs sample -w builds"),
         (["rehearse", AVX2, "--dry-run"], f"diff-drv {AVX2} rehearsal-of-{AVX2} --nixpkgs sample -w builds"),
     ],
 )

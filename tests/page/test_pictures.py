@@ -86,7 +86,6 @@ def test_ticks_are_round_and_clipping_keeps_both_ends() -> None:
     [
         ("cover", "sample", "--profile", "wide", "--curve", "4"),
         pytest.param(("graph", "-w", "builds", "sm120"), marks=pytest.mark.needs("nix")),
-        pytest.param(("build", "-w", "builds", "sm120", "--simulate"), marks=pytest.mark.needs("nix")),
     ],
     ids=lambda words: words[0],
 )
@@ -102,9 +101,3 @@ def test_verbs_draw(
     file = tmp_path / "picture.svg"
     assert call(*words, "--svg", str(file)).code == 0
     assert len(texts(ElementTree.fromstring(file.read_text()))) > 5
-
-
-def test_a_build_that_is_no_simulation_is_not_drawn(call: Call, tmp_path: Path) -> None:
-    answer = call("build", "--svg", str(tmp_path / "a.svg"))
-    assert answer.code == 2
-    assert "--simulate" in answer.err

@@ -15,7 +15,7 @@ import msgspec
 
 from torchsmith.building.events import Event, Tick
 from torchsmith.building.plan import Means
-from torchsmith.building.start import BuildRequest, prepare, workspace_record
+from torchsmith.building.start import BuildSpec, prepare, workspace_record
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ def build(root: Path, told: Path) -> Cost:
             if not isinstance(event, Tick):
                 file.write(msgspec.json.encode(event) + b"\n")
 
-        request = BuildRequest(workspace=root, means=Means(jobs=0))
+        request = BuildSpec(workspace=root, means=Means(jobs=0))
         ready = prepare(request, workspace, record)
         ready.check()
         planned, children, began = time.process_time(), _children(), time.monotonic()

@@ -2,42 +2,210 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated
+
+import msgspec
 
 from torchsmith.api.fields import Option
 from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.api.options import WorkspaceOption
+from torchsmith.api.repairing import FixHashesRequest, fix_hashes
 from torchsmith.api.verified import look_at, why_unverified
+from torchsmith.api.watch import SILENT, Watch
 from torchsmith.building.backends import require_flox
-from torchsmith.building.job import Tell
-from torchsmith.building.plan import BuildPlan
-from torchsmith.building.run import RunSummary
-from torchsmith.building.start import BuildRequest, prepare, state_folder, workspace_record
-from torchsmith.core.problem import Incomplete
+from torchsmith.building.plan import Broken, Share
+from torchsmith.building.run import BuildReport
+from torchsmith.building.start import (
+    BackendName,
+    BuildSpec,
+    Prepared,
+    prepare,
+    resumed,
+    state_folder,
+    workspace_record,
+)
+from torchsmith.core.problem import Conflict, Exit, Incomplete, Problem, Refused
+from torchsmith.nix.evaluate import exit_of
 from torchsmith.publishing.committed import differences
 from torchsmith.publishing.publish import PublishedRow, Publisher
+from torchsmith.record import Expected, Record
 from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.journal import finish_stopped
+from torchsmith.workspace.load import Workspace
 
 
-def plan_build(request: BuildRequest) -> BuildPlan:
+@dataclass(frozen=True, kw_only=True)
+class BuildRequest:
+    """Which recipes to build, with what, and how far. With `resume` what is given counts over what the last
+    run was asked for."""
+
+    recipes: Recipes = ()
+    workspace: WorkspaceOption = None
+    backend: Annotated[BackendName | None, Option("nix (which it is by default) or flox.")] = None
+    resume: Annotated[bool, Option("Go on with the last run; other options given here count as well.")] = (
+        False
+    )
+    jobs: Annotated[
+        int | None, Option("--jobs", "-j", "Jobs side by side here; 0: only other builders.", min=0)
+    ] = None
+    cores: Annotated[int | None, Option("Cores for all jobs together.", min=1)] = None
+    memory: Annotated[float | None, Option("GB for all jobs together.", min=0.01)] = None
+    nixpkgs: NixpkgsOption = ()
+    cache: Annotated[str, Option("Binary cache to take from and copy to.")] = ""
+    sign: Annotated[Path | None, Option("Secret key that signs what is copied.")] = None
+    local: Annotated[bool, Option("Build on this machine alone.")] = False
+    fail_fast: Annotated[bool, Option("Start nothing more after a failure.")] = False
+    fix_hashes: Annotated[bool, Option("First learn and write wrong hashes.")] = False
+    timeout: Annotated[int, Option("Seconds that a build may take.", min=0)] = 0
+    silent_timeout: Annotated[int, Option("Seconds that a build may say nothing.", min=0)] = 0
+    verify: Annotated[bool, Option("Look at each result, whoever built it; copy what is right.")] = False
+
+    def spec(self, record: Record) -> BuildSpec:
+        """What is to be done, and kept for a later --resume."""
+        if not self.resume:
+            before = BuildSpec(workspace=self.workspace, selectors=tuple(self.recipes or ()))
+        elif self.recipes:
+            raise Conflict("--resume goes on with the last run; name no recipe")
+        else:
+            before = resumed(record, self.workspace)
+        return replace(
+            before,
+            backend=self.backend or before.backend,
+            trees={**before.trees, **read_trees(self.nixpkgs or ())},
+            means=before.means.over(self.jobs, self.cores, self.memory),
+            cache=self.cache or before.cache,
+            sign=self.sign or before.sign,
+            local=self.local or before.local,
+            keep_going=before.keep_going and not self.fail_fast,
+            timeout=self.timeout or before.timeout,
+            silent_timeout=self.silent_timeout or before.silent_timeout,
+            verify=self.verify or before.verify,
+        )
+
+
+class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job: what it builds, after which others, and at what cost."""
+
+    key: str  # as events name it
+    name: str
+    package: str
+    targets: tuple[str, ...]
+    recipes: tuple[str, ...]
+    builds: int  # derivations in it
+    system: str
+    needs: list[str]
+    expected: Expected
+
+
+class BuildPlanReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build would do."""
+
+    recipes: tuple[str, ...]
+    present: tuple[str, ...]
+    fetched: tuple[str, ...]
+    download_mib: float
+    broken: tuple[Broken, ...]
+    share: Share
+    jobs: list[PlannedJob]
+    per_core_gb: float  # of memory, for each compiler
+    own_builds: int  # that no public cache of nixpkgs can have, among those below the recipes
+    builds_below: int  # 0 where the backend does not tell
+    problem: Problem | None  # where memory, disk or builders cannot suffice
+
+    @property
+    def exit(self) -> Exit:
+        return exit_of([recipe.why for recipe in self.broken])
+
+
+def plan_report(ready: Prepared) -> BuildPlanReport:
+    """A prepared run as data."""
+    plan, problem = ready.plan, None
+    try:
+        ready.check()
+    except Problem as raised:
+        problem = raised
+    names = {job.key: job.name for job in plan.jobs}
+    return BuildPlanReport(
+        recipes=plan.recipes,
+        present=plan.present,
+        fetched=plan.fetched,
+        download_mib=plan.download_mib,
+        broken=plan.broken,
+        share=plan.share,
+        jobs=[
+            PlannedJob(
+                key=job.key,
+                name=job.name,
+                package=job.package,
+                targets=job.targets,
+                recipes=job.recipes,
+                builds=job.size,
+                system=job.system,
+                needs=sorted(names[need] for need in job.needs if need in names),
+                expected=plan.expected[job.key],
+            )
+            for job in plan.jobs
+        ],
+        per_core_gb=plan.per_core_gb,
+        own_builds=len(plan.graph.own) if plan.graph else 0,
+        builds_below=plan.builds_below,
+        problem=problem,
+    )
+
+
+def plan_build(request: BuildRequest, watch: Watch = SILENT) -> BuildPlanReport:
     """What a build would do: the jobs, what each takes, and what is there already. Nothing is built."""
-    with workspace_record(request.workspace, read_only=True) as (opened, record):
-        return prepare(request, opened, record).plan
+    with _prepared(request, watch, read_only=True) as ready:
+        return plan_report(ready)
 
 
-def build(request: BuildRequest, watch: Tell = lambda event: None) -> RunSummary:
+def build(request: BuildRequest, watch: Watch = SILENT) -> BuildReport:
     """Build recipes, each derivation once; `watch` is told of every event. Raises Lacking where memory, disk
     or builders cannot suffice."""
-    with workspace_record(request.workspace) as (opened, record):
-        finish_stopped(opened.home, "build")
-        look = partial(look_at, opened.catalog) if request.verify else None
-        ready = prepare(request, opened, record, look=look)
-        ready.check()
-        return ready.run(watch)
+    with _prepared(request, watch) as ready:
+        return run_prepared(ready, watch)
+
+
+def run_prepared(ready: Prepared, watch: Watch) -> BuildReport:
+    """Show the plan, and carry it out where it can be."""
+    plan = plan_report(ready)
+    watch.planned(plan, ready.limits().total)
+    if plan.problem is not None:
+        raise plan.problem
+    return ready.run(watch.event)
+
+
+@contextmanager
+def _prepared(request: BuildRequest, watch: Watch, *, read_only: bool = False) -> Iterator[Prepared]:
+    with workspace_record(request.workspace, read_only=read_only) as (opened, record):
+        watch.remark(finish_stopped(opened.home, "build"))
+        spec = request.spec(record)
+        if request.fix_hashes:
+            trees, selectors = request.nixpkgs, spec.selectors
+            hashes = FixHashesRequest(recipes=selectors, workspace=request.workspace, nixpkgs=trees)
+            mended = fix_hashes(hashes, watch)
+            for row in mended.written:
+                watch.remark(f"{row.where}: {row.got} written")
+            if mended.suspicious:
+                raise Refused("changed hashes may be tampering", hint="torchsmith fix-hashes shows them")
+        yield prepared(spec, opened, record, watch)
+
+
+def prepared(spec: BuildSpec, workspace: Workspace, record: Record, watch: Watch) -> Prepared:
+    """The plan of a run; `watch` is told of each recipe as it is evaluated."""
+    with watch.status("evaluating recipes") as update:
+        return prepare(
+            spec,
+            workspace,
+            record,
+            tell=lambda result: update(f"evaluated {result.name}"),
+            look=partial(look_at, workspace.catalog) if spec.verify else None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

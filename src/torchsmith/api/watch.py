@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchsmith.api.building import BuildPlanReport
+    from torchsmith.building.events import Event, Tick
 
 
 class Watch:
@@ -12,9 +17,19 @@ class Watch:
     def remark(self, text: str) -> None:
         """Something to know that is not part of the report."""
 
+    def status(self, activity: str) -> AbstractContextManager[Callable[[str], None]]:
+        """While something goes on: what is called with what it has come to."""
+        return nullcontext(lambda text: None)
+
     def steps(self, activity: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
         """For so many steps: what is called with the name of each as it ends."""
         return nullcontext(lambda name: None)
+
+    def planned(self, plan: BuildPlanReport, slots: int) -> None:
+        """A build is about to start, with so many jobs at once."""
+
+    def event(self, event: Event | Tick) -> None:
+        """Something happened in a build."""
 
 
 SILENT = Watch()

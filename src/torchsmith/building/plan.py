@@ -52,11 +52,12 @@ class BuildPlan:
     graph: Graph | None = None
 
     @property
-    def seconds_of_work(self) -> float:
-        return sum(one.seconds for one in self.expected.values())
-
-    def of(self, job: Job) -> Expected:
-        return self.expected[job.key]
+    def builds_below(self) -> int:
+        """Builds below the recipes, downloads left out."""
+        if self.graph is None:
+            return 0
+        known = self.graph.derivations
+        return sum(not known[path].fixed for path in self.graph.users if path in known)
 
 
 @dataclass(frozen=True)

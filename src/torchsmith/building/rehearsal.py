@@ -140,7 +140,8 @@ def configure_key(derivation: Derivation) -> str:
 def as_rehearsals(plan: BuildPlan) -> BuildPlan:
     """A plan whose recipes are rehearsed: no code of theirs runs, and they cost a small part of a build."""
     jobs = tuple(replace(job, package=KIND, isa="") if job.recipes else job for job in plan.jobs)
-    expected = {job.key: _short(plan.of(job)) if job.recipes else plan.of(job) for job in plan.jobs}
+    short = {job.key for job in plan.jobs if job.recipes}
+    expected = {key: _short(cost) if key in short else cost for key, cost in plan.expected.items()}
     return replace(plan, jobs=jobs, expected=expected)
 
 

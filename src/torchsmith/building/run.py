@@ -33,8 +33,9 @@ from torchsmith.building.settle import After, Afterwards
 from torchsmith.catalog import KnownError
 from torchsmith.core.clock import Clock
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.secrets import Redact, redactor
+from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Attempt, Expected, JobRow, JobState, Record, RunState
 from torchsmith.repair.diagnose import Diagnosis, diagnose
 
@@ -54,7 +55,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSummary:
+class BuildReport:
     """How a run ended."""
 
     state: RunState
@@ -65,6 +66,20 @@ class RunSummary:
     notes: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()  # recipes that needed no build, and are there
     wrong: Mapping[str, str] = field(default_factory=dict)  # recipes whose build is not what its name says
+    broken: Mapping[str, str] = field(default_factory=dict)  # recipes that do not evaluate, and why
+    jobs: int = 0  # that there were in all
+    above: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the recipes that a failed job is for
+    results: Mapping[str, Path] = field(default_factory=dict)  # links to builds that are right, by recipe
+
+    @property
+    def exit(self) -> Exit:
+        """LACKING where nothing but downloads failed."""
+        if self.state == "done" and not (self.broken or self.notes or self.wrong):
+            return Exit.FINE
+        kinds = {diagnosis.kind for diagnosis in self.failed.values()}
+        unread = exit_of(self.broken.values())
+        others = self.notes or self.wrong or unread is Exit.NOT_RIGHT
+        return Exit.LACKING if (kinds or unread) and kinds <= {"network"} and not others else Exit.NOT_RIGHT
 
 
 @dataclass
@@ -113,7 +128,7 @@ class Run:
         ]
         self.events = queue.SimpleQueue()
 
-    def go(self) -> RunSummary:
+    def go(self) -> BuildReport:
         """Build until nothing is left that can be; an interrupt ends what runs and leaves the rest."""
         with contextlib.suppress(OSError):
             self.logs.mkdir(parents=True, exist_ok=True)
@@ -139,7 +154,7 @@ class Run:
             self._keep(lambda: self.record.end_run(self.number, state))
         self._say(RunEnded(state=state, counts=self._counts()))
         left = [*self.waiting.values(), *(job for job, _ in self.running.values())]
-        return RunSummary(
+        return BuildReport(
             state,
             tuple(job.name for job in self.done.values()),
             self.failed,

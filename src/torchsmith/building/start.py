@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,6 +18,7 @@ from torchsmith.building.backends import FloxBackend, NixBackend, require_flox
 from torchsmith.building.events import RecipeVerified, Remark
 from torchsmith.building.farm import LOCAL, Builder, ask_isas, configured, require_able
 from torchsmith.building.job import Backend, Job, Outcome, Tell
+from torchsmith.building.jobs import recipes_above
 from torchsmith.building.plan import (
     BuildPlan,
     Machine,
@@ -29,7 +30,7 @@ from torchsmith.building.plan import (
     this_machine,
 )
 from torchsmith.building.rehearsal import Rehearsals, as_rehearsals, choose_rehearsals, phases_of
-from torchsmith.building.run import Limits, Run, RunSummary
+from torchsmith.building.run import BuildReport, Limits, Run
 from torchsmith.building.settle import After, Copier, LookAt, Settled, keep_derivations, long_builds, settle
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import exclusive
@@ -48,12 +49,11 @@ from torchsmith.workspace.load import Workspace, open_workspace
 
 ROOTS = "roots"  # keeps what a run shares from being collected until it is done
 BackendName = Literal["nix", "flox"]
-BACKENDS: Mapping[str, BackendName] = {name: name for name in get_args(BackendName)}
 
 
 @dataclass(frozen=True)
-class BuildRequest:
-    """What was asked for."""
+class BuildSpec:
+    """What a run is to do, as the record keeps it for --resume."""
 
     workspace: Path | None = None
     selectors: tuple[str, ...] = ()
@@ -76,14 +76,14 @@ class BuildRequest:
         return {"request": msgspec.json.encode(whole, enc_hook=str).decode()}
 
 
-def resumed(record: Record, workspace: Path | None) -> BuildRequest:
+def resumed(record: Record, workspace: Path | None) -> BuildSpec:
     """The request of the last run, where it left something undone."""
     last = record.unfinished()
     if last is None:
         raise Empty("there is nothing to resume", hint="torchsmith status tells of the last run")
     try:
         told = last.options["request"]
-        request = msgspec.json.decode(told, type=BuildRequest, dec_hook=lambda kind, value: kind(value))
+        request = msgspec.json.decode(told, type=BuildSpec, dec_hook=lambda kind, value: kind(value))
     except (KeyError, msgspec.MsgspecError) as error:
         raise Invalid(
             "the last run was started by another torchsmith, which wrote its options in another way",
@@ -109,7 +109,7 @@ def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[
 class Prepared:
     """A planned run, ready to start."""
 
-    request: BuildRequest
+    request: BuildSpec
     workspace: Workspace
     record: Record
     plan: BuildPlan
@@ -159,7 +159,7 @@ class Prepared:
         }
         return Limits(slots, max(1, sum(slots.values())), share.cores)
 
-    def run(self, tell: Tell) -> RunSummary:
+    def run(self, tell: Tell) -> BuildReport:
         """Build; two runs of a workspace exclude each other."""
         request, lock = self.request, self.folder / "build.lock"
         with exclusive(lock, what=f"building in {self.workspace.root}"):
@@ -186,17 +186,25 @@ class Prepared:
             ).go()
             if finished.state == "done":
                 shutil.rmtree(self.folder / ROOTS, ignore_errors=True)
+            wrong = {**settled.wrong, **finished.wrong}
+            jobs, results = self.plan.jobs, self.folder / "results"
+            built = [name for job in jobs if job.name in finished.done for name in job.recipes]
+            right = (name for name in (*built, *settled.settled) if name not in wrong)
             return replace(
                 finished,
                 notes=(*settled.notes, *finished.notes),
                 settled=settled.settled,
-                wrong={**settled.wrong, **finished.wrong},
+                wrong=wrong,
+                broken={one.name: one.why for one in self.plan.broken},
+                jobs=len(jobs),
+                above={name: recipes_above(jobs, name) for name in finished.failed},
+                results={name: results / name for name in right if (results / name).exists()},
             )
 
-    def _settle(self, after: After, tell: Tell) -> RunSummary:
+    def _settle(self, after: After, tell: Tell) -> BuildReport:
         """Fetch, keep, write down, look at and copy what needs no build: whoever built it."""
         if self.nix is None or self.plan.graph is None:
-            return RunSummary("done")
+            return BuildReport("done")
         derivations = list(self.plan.graph.recipes.values())
         if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
             tell(Remark(words=unkept))
@@ -214,7 +222,7 @@ class Prepared:
             notes += filter(None, [after.copier.copy(sorted(paths - kept_here))])
         for words in notes:
             tell(Remark(words=words))
-        return RunSummary("done", notes=tuple(notes), settled=tuple(one.name for one in there), wrong=wrong)
+        return BuildReport("done", notes=tuple(notes), settled=tuple(one.name for one in there), wrong=wrong)
 
     def _why_wrong(self, one: Settled, tell: Tell) -> str:
         """What is wrong with a build that was there: by the record, else looked at now, where asked."""
@@ -242,7 +250,7 @@ class Prepared:
 
 
 def prepare(
-    request: BuildRequest,
+    request: BuildSpec,
     workspace: Workspace,
     record: Record,
     *,
@@ -289,7 +297,7 @@ def prepare(
     )
 
 
-def _store_options(nix: Nix, request: BuildRequest) -> StoreOptions:
+def _store_options(nix: Nix, request: BuildSpec) -> StoreOptions:
     keys = (public_key(nix, request.sign),) if request.sign else ()
     caches = (request.cache,) if request.cache else ()
     limits = (("timeout", request.timeout), ("max-silent-time", request.silent_timeout))
@@ -297,7 +305,7 @@ def _store_options(nix: Nix, request: BuildRequest) -> StoreOptions:
     return StoreOptions(caches, keys, extra=extra)
 
 
-def _builders(request: BuildRequest, workspace: Workspace, nix: Nix, plan: BuildPlan) -> list[Builder]:
+def _builders(request: BuildSpec, workspace: Workspace, nix: Nix, plan: BuildPlan) -> list[Builder]:
     """This machine, and those that Nix may build on besides, with the instruction sets that they run."""
     remote = [] if request.local else configured(workspace.settings.builder)
     here = nix_settings(nix)

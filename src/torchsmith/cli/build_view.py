@@ -1,12 +1,14 @@
-"""A run for people and programs: a live table on a terminal, plain lines elsewhere, events as JSON."""
+"""A build for people and programs: its plan, a live table or plain lines as it goes, and how it ended."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 from rich.console import Console, Group
@@ -14,12 +16,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from torchsmith.api.building import BuildPlanReport, BuildRequest
 from torchsmith.building import events
 from torchsmith.building.job import Tell
-from torchsmith.building.plan import BuildPlan
+from torchsmith.building.run import BuildReport
+from torchsmith.cli.console import Printer, command, err, paint, tell, write
+from torchsmith.cli.progress import Terminal
 from torchsmith.cli.remaining import Remaining, cut, duration, moment
-from torchsmith.core.words import printable
+from torchsmith.cli.verbs.diagnose import print_diagnosis
+from torchsmith.core.words import counted, grouped, printable, some_of
+from torchsmith.workspace.load import open_workspace
 
+LISTED = 40  # jobs of a plan
+SHOWN = 6  # results, and recipes above a job that failed
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 ORDER = ("done", "running", "waiting", "failed", "skipped")
 NAMED = 24  # columns that a name needs to be told from others: CUDA, GPU and instruction set
@@ -106,7 +115,7 @@ class LiveView:
     """A table of what runs, and one line for all of it."""
 
     live: Live
-    plan: BuildPlan
+    plan: BuildPlanReport
     slots: int = 1
     began: float = field(default_factory=time.monotonic)
     running: dict[str, _Shown] = field(default_factory=dict)
@@ -115,7 +124,7 @@ class LiveView:
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        expected = {key: one.seconds for key, one in self.plan.expected.items()}
+        expected = {job.key: job.expected.seconds for job in self.plan.jobs}
         packages = {job.key: job.package for job in self.plan.jobs}
         self.remaining = Remaining(expected, packages, self.slots)
 
@@ -188,16 +197,131 @@ class LiveView:
         return Text(text, style="dim")
 
 
-@contextmanager
-def watching(plan: BuildPlan, console: Console, *, as_json: bool, slots: int = 1) -> Iterator[Tell]:
-    """What shows a run as it goes: JSON when asked for, live on a terminal, lines elsewhere."""
-    if as_json:
-        yield tell_json
-    elif console.is_terminal:
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield LiveView(live, plan, slots).tell
-    else:
-        yield PlainView(console, {job.key: job.name for job in plan.jobs}).tell
+class BuildTerminal(Terminal):
+    """A run as it goes: JSON when asked for, live on a terminal, lines elsewhere."""
+
+    def __init__(self, *, as_json: bool = False, plan: bool = True) -> None:
+        self.as_json = as_json
+        self._shows_plan = plan and not as_json
+        self._stack = ExitStack()
+        self._show: Tell = tell_json if as_json else lambda event: None
+
+    def __enter__(self) -> BuildTerminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def planned(self, plan: BuildPlanReport, slots: int) -> None:
+        console = err()
+        if self._shows_plan:
+            print_plan(plan, tell)
+        if plan.problem is not None or self.as_json:
+            return
+        if console.is_terminal:
+            live = self._stack.enter_context(Live(console=console, refresh_per_second=4, transient=True))
+            self._show = LiveView(live, plan, slots).tell
+        else:
+            self._show = PlainView(console, {job.key: job.name for job in plan.jobs}).tell
+
+    def event(self, event: events.Event | events.Tick) -> None:
+        self._show(event)
+
+
+def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
+    """A row a job, then the sums."""
+    stream = sys.stdout if line is write else sys.stderr
+    users = Counter(need for job in plan.jobs for need in job.needs)
+    if plan.jobs:
+        line("   hours   memory     disk  job (~: a guess, nobody measured it)", "cyan")
+    for job in sorted(plan.jobs, key=lambda job: not job.recipes)[:LISTED]:  # what was asked for comes first
+        cost = job.expected
+        hours, memory, disk = (
+            f"{'~' if name in cost.guesses else ''}{figure}"
+            for name, figure in (
+                ("seconds", f"{cost.seconds / 3600:.2f}"),
+                ("memory_gb", f"{cost.memory_gb:.0f}"),
+                ("build_gb", f"{cost.build_gb:.0f}"),
+            )
+        )
+        facts = [
+            f"{job.builds} builds" if job.builds > 1 else "",
+            f"{cost.steps} steps" if cost.steps else "",
+            job.system,
+            f"needed by {users[job.name]} jobs" if users[job.name] > 1 else "",
+            f"by {cost.basis}",
+        ]
+        about = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
+        line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{about}")
+    if len(plan.jobs) > LISTED:
+        line(f"… and {counted(len(plan.jobs) - LISTED, 'more job')}", "dim")
+    to_build = sum(len(job.recipes) for job in plan.jobs)
+    line(
+        f"{counted(len(plan.recipes), 'recipe')}: {to_build} to build, {len(plan.present)} in the store, "
+        f"{len(plan.fetched)} in a binary cache ({plan.download_mib:.0f} MiB to fetch)"
+    )
+    print_broken({recipe.name: recipe.why for recipe in plan.broken}, line)
+    if plan.jobs:
+        _print_sums(plan, line)
+
+
+def _print_sums(plan: BuildPlanReport, line: Printer) -> None:
+    if plan.builds_below:
+        counts = f"{plan.own_builds} of {counted(plan.builds_below, 'build')}"
+        line(f"{counts} below are this workspace's own; the public cache of nixpkgs can have the others")
+    costs = [job.expected for job in plan.jobs]
+    if guessed := sum(bool(cost.guesses) for cost in costs):
+        line(f"guesses stand in the costs of {counted(guessed, 'job')}; finished builds replace them", "dim")
+    scratch = sum(sorted((cost.build_gb for cost in costs), reverse=True)[: plan.share.jobs])
+    line(
+        f"{counted(len(plan.jobs), 'job')}, {duration(sum(cost.seconds for cost in costs))} of work one after"
+        f" the other; {plan.share.jobs} at once with {plan.share.cores} cores each; "
+        f"{sum(cost.store_gb for cost in costs):.0f} GB of store, {scratch:.0f} GB to build in, "
+        f"{plan.per_core_gb:.1f} GB of memory for each compiler"
+    )
+
+
+def print_broken(broken: Mapping[str, str], line: Printer = write) -> None:
+    """Recipes that do not evaluate; the same reason is told once."""
+    for why, names in grouped((why, name) for name, why in broken.items()).items():
+        line(f"✗ {some_of(names)}: {why}", "red")
+
+
+def print_end(report: BuildReport, request: BuildRequest) -> None:
+    """Failures with their causes, what is there now, and what to do with it."""
+    for name, diagnosis in report.failed.items():
+        print_diagnosis(diagnosis, name, tell)
+        if users := report.above.get(name):
+            tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, SHOWN))
+        tell(f"  {command('log', name, workspace=request.workspace)}", "dim", whole=True)
+    if report.skipped:
+        tell(f"not tried, because what they need failed: {', '.join(report.skipped)}")
+    for name, why in report.wrong.items():
+        tell(f"{name} is built, and not what its name says: {why}", "red")
+    settled = counted(len(report.settled), "recipe")
+    there = f"; {settled} there already or fetched" if report.settled else ""
+    tell(f"{len(report.done)} of {report.jobs} jobs done{there}")
+    if report.results:
+        _print_results(report.results, request)
+    if report.state == "stopped":
+        tell(f"stopped; {command('build', '--resume', workspace=request.workspace)} goes on")
+
+
+def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
+    """Where builds are, and what is done with them next."""
+    tell("results, kept from garbage collection:")
+    for link in list(results.values())[:SHOWN]:
+        tell(f"  {link} -> {link.readlink()}")
+    first, place = next(iter(results.items()))
+    if len(results) > SHOWN:
+        tell(f"  and {len(results) - SHOWN} more in {place.parent}")
+    # Of several, publish tells itself which are ready.
+    publish = [["publish", *(results if len(results) == 1 else ())]]
+    org = open_workspace(request.workspace).settings.org
+    steps = [["verify", first], ["test", first], *(publish if org else ())]
+    tell("next:")
+    for words in steps[request.verify :]:
+        tell(f"  {command(*words, workspace=request.workspace)}")
 
 
 def _promise(event: events.RecipeVerified) -> str:

@@ -55,5 +55,10 @@ class Terminal(Watch):
         if text:
             tell(text, "yellow")
 
+    @contextmanager
+    def status(self, activity: str) -> Iterator[Callable[[str], None]]:
+        with err().status(activity) as status:
+            yield status.update
+
     def steps(self, activity: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
         return steps_bar(activity, total)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from torchsmith.artifact.check import megabytes
 from torchsmith.artifact.gpu import TargetRow
 from torchsmith.artifact.report import Report
-from torchsmith.building.schedule import Schedule, Task
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.core.words import counted, grouped
@@ -43,20 +42,6 @@ def shared_picture(shared: Sequence[SharedBuild]) -> draw.Picture:
     links.sort(key=lambda link: tuple(reversed(link.user.split("-", 1))))  # a torch beside its companions
     several = sum(len(one.users) > 1 for one in shared)
     return draw.sharing(f"{len(shared)} long builds, {several} of them below several recipes", links)
-
-
-def schedule_picture(schedule: Schedule, tasks: Sequence[Task], farm: str) -> draw.Picture:
-    """A simulated run, a lane each builder."""
-    known = {task.key: task for task in tasks}
-    systems = sorted({task.system for task in tasks})
-    colours = {system: draw.COLOURS[at % len(draw.COLOURS)] for at, system in enumerate(systems)}
-    placed = [(one, known[one.key]) for one in schedule.placed]
-    spans = [
-        draw.DrawnJob(one.slot, one.start, one.end, job.name, colours[job.system]) for one, job in placed
-    ]
-    words = f"{len(spans)} builds on {farm} in {duration(schedule.makespan)}"
-    legend = ", ".join(f"{NAMES[at % len(NAMES)]}: {system}" for at, system in enumerate(systems))
-    return draw.gantt(words, spans, words=f"{words} ({legend})" if len(systems) > 1 else words)
 
 
 def run_picture(run: PageRun) -> draw.Picture:

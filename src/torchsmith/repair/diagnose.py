@@ -53,7 +53,7 @@ NumberedLine = tuple[int, str]  # its place in the log, and its text without wha
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A failure, told: its class, what to do about it, and the lines that show it."""
+    """A failure: its class, what to do about it, and the lines that show it."""
 
     FORMAT: ClassVar = 2  # 1: `entry` was `error`
     kind: Class

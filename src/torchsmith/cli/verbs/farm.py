@@ -58,7 +58,7 @@ def check(
     answer(FarmDocument(checked), _print_checked, as_json=json)
     exit_if(not all(one.ok for one in checked))
     if opened.root is not None:
-        next_step("build", "--simulate", workspace=workspace, why="how long on these?")
+        next_step("build", "--dry-run", workspace=workspace, why="what would it take?")
 
 
 def _print_checked(farm: FarmDocument) -> None:

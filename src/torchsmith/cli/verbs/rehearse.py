@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
 
-from torchsmith.api.fields import Option
-from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees
-from torchsmith.api.options import JsonOption, WorkspaceOption
-from torchsmith.cli.console import exit_if, next_step
-from torchsmith.core.problem import Incomplete
+from torchsmith.api.options import JsonOption
+from torchsmith.api.rehearsing import Rehearsed, RehearseReport, RehearseRequest, rehearse
+from torchsmith.artifact.commands import CompilerUse
+from torchsmith.building.rehearsal import PREFIX
+from torchsmith.cli.artifact_view import print_checks
+from torchsmith.cli.build_view import BuildTerminal, print_broken
+from torchsmith.cli.console import answer, command, exit_if, next_step, write
+from torchsmith.cli.progress import Terminal
+from torchsmith.cli.remaining import duration
+from torchsmith.cli.verbs.diagnose import print_diagnosis
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b &&"
     " torchsmith rehearse -w b sm120 pytorch --dry-run --nixpkgs sample"
 )
+FLAGS_SHOWN = 8
 
 
-def run(
-    recipes: Recipes = None,
-    workspace: WorkspaceOption = None,
-    every: Annotated[
-        bool, Option("--all", "All recipes of the workspace; equal ones are rehearsed once.")
-    ] = False,
-    dry_run: Annotated[bool, Option("Say what would be rehearsed and stop.")] = False,
-    jobs: Annotated[
-        int | None, Option("--jobs", "-j", "Rehearsals side by side here; 0: only other builders.", min=0)
-    ] = None,
-    cores: Annotated[int | None, Option("Cores for all of them together.", min=1)] = None,
-    nixpkgs: NixpkgsOption = None,
-    local: Annotated[bool, Option("Use this machine alone.")] = False,
-    timeout: Annotated[int, Option("Seconds that one may take.", min=0)] = 0,
-    json: JsonOption = False,
-) -> None:
+def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     """Configure a build as it is, compile a sample of its objects, and say what that shows of the whole.
 
     The derivation is the recipe's own with another build phase: same environment, flags and patches; nothing
@@ -40,22 +31,65 @@ def run(
     The exit code is 1 where something fails or is not what the name says, 3 where all that failed are
     downloads.
     """
-    from torchsmith.building.plan import Means
-    from torchsmith.building.start import BuildRequest, workspace_record
-    from torchsmith.cli.rehearse_run import rehearse
+    if json:
+        report = rehearse(request, Terminal())
+    else:
+        with BuildTerminal(plan=False) as terminal:
+            report = rehearse(request, terminal)
+    answer(report, partial(_print, request=request), as_json=json)
+    if report.stopped:
+        raise KeyboardInterrupt
+    exit_if(report.exit)
+    words = ["rehearse"] if request.dry_run else ["build", "--dry-run"]
+    next_step(*words, *(request.recipes or ()), workspace=request.workspace, nixpkgs=request.nixpkgs)
 
-    if not recipes and not every:
-        raise Incomplete("name what to rehearse", hint="names, selectors such as sm120, or --all")
-    request = BuildRequest(
-        workspace=workspace,
-        selectors=tuple(recipes or ()),
-        trees=read_trees(nixpkgs or []),
-        means=Means(jobs, cores, None),
-        local=local,
-        timeout=timeout,
-        rehearse=True,
+
+def _print(report: RehearseReport, request: RehearseRequest) -> None:
+    print_broken(report.broken)
+    for name, path in report.planned.items():
+        more = len(report.alike[name]) - 1
+        write(name + (f" (stands for {more} more that configure alike)" if more else ""))
+        write(f"  {path}", "dim")
+    for rehearsal in report.rehearsals:
+        _print_rehearsal(rehearsal)
+    for name, diagnosis in report.failed.items():
+        print_diagnosis(diagnosis, name)
+    for name, torch in report.waiting.items():
+        write(f"– {name} waits for {torch}, which is not built", "yellow")
+    if report.planned:
+        name = next(iter(report.planned))
+        write("what differs:")
+        words = ("diff-drv", name, f"{PREFIX}{name}")
+        write(f"  {command(*words, workspace=request.workspace, nixpkgs=request.nixpkgs)}", whole=True)
+
+
+def _print_rehearsal(rehearsal: Rehearsed) -> None:
+    """What a person wants to know before hours are spent."""
+    figures, whole = rehearsal.figures, rehearsal.whole
+    write(rehearsal.name, "bold")
+    if len(rehearsal.stands_for) > 1:
+        write(f"  stands for {len(rehearsal.stands_for)} recipes that configure alike")
+    write(
+        f"  configured in {figures.configure_seconds:.0f} s; compiled {len(figures.compiled)} of"
+        f" {figures.objects} objects in {figures.compile_seconds:.0f} s ({figures.cpu_seconds:.0f} s of CPU)"
     )
-    with workspace_record(workspace, read_only=dry_run) as (opened, record):
-        exit_if(rehearse(request, opened, record, dry_run=dry_run, every=every, as_json=json))
-    words = ["rehearse"] if dry_run else ["build", "--dry-run"]
-    next_step(*words, *(recipes or ()), workspace=workspace, nixpkgs=nixpkgs)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in figures.counts.items())
+    write(
+        f"  the whole ({kinds}) would take about {duration(whole.seconds)} on {whole.cores} cores here,"
+        f" {whole.core_seconds / 3600:.1f} core hours, without linking; the sample leaves ±{whole.error:.0%}"
+    )
+    for compiler in rehearsal.compilers:
+        write(f"  {_flags(compiler)}", "dim")
+    print_checks(rehearsal.checks, "  ")
+
+
+def _flags(use: CompilerUse) -> str:
+    def listed(flags: dict[str, int]) -> str:
+        shown = [
+            flag if count == use.objects else f"{flag} ({count})"
+            for flag, count in list(flags.items())[:FLAGS_SHOWN]
+        ]
+        return " ".join(shown) or "none of note"
+
+    host = f"; to the CPU's compiler {listed(use.host_flags)}" if use.compiler == "nvcc" else ""
+    return f"{use.compiler}: {use.objects} objects, {listed(use.flags)}{host}"
