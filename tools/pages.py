@@ -13,7 +13,7 @@ from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import overview, verb_pages
-from torchsmith.api import building, editing, proving, recording, rehearsing, repairing
+from torchsmith.api import build_plan, editing, proving, recording, rehearsing, repairing
 from torchsmith.api.aligning import AlignReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.listing import CellDocument, LeftOutDocument
@@ -92,7 +92,7 @@ DOCUMENTS: dict[str, Any] = {
     "page": PageDocument,
     "diff-drv": diff_drv.DiffDocument,
     "impact": impact.ImpactDocument,
-    "build --dry-run": building.BuildPlanReport,
+    "build --dry-run": build_plan.BuildPlanReport,
     "build": Event,
     "status": recording.StatusDocument,
     "history": recording.HistoryDocument,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchsmith.api.artifact import verify as verify
     from torchsmith.api.auditing import AuditRequest as AuditRequest
     from torchsmith.api.auditing import audit as audit
-    from torchsmith.api.building import BuildPlanReport as BuildPlanReport
+    from torchsmith.api.build_plan import BuildPlanReport as BuildPlanReport
     from torchsmith.api.building import BuildRequest as BuildRequest
     from torchsmith.api.building import PublishRequest as PublishRequest
     from torchsmith.api.building import build as build
@@ -56,7 +56,7 @@ _PLACES = {
     "AuditReport": "auditing.run",
     "AuditRequest": "api.auditing",
     "ChangeReport": "api.writing",
-    "BuildPlanReport": "api.building",
+    "BuildPlanReport": "api.build_plan",
     "BuildReport": "building.run",
     "BuildRequest": "api.building",
     "CoverReport": "host.cover:FleetPlan",

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from torchsmith.api.building import BuildPlanReport, PlannedJob
+from torchsmith.api.build_plan import BuildPlanReport, PlannedJob
 from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps
 from torchsmith.building.farm import Builder, require_able
 from torchsmith.building.job import Job

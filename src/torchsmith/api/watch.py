@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchsmith.api.building import BuildPlanReport
+    from torchsmith.api.build_plan import BuildPlanReport
     from torchsmith.building.events import Event, Tick
 
 

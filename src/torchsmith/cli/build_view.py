@@ -16,7 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from torchsmith.api.building import BuildPlanReport, BuildRequest
+from torchsmith.api.build_plan import BuildPlanReport
+from torchsmith.api.building import BuildRequest
 from torchsmith.building import events
 from torchsmith.building.job import Tell
 from torchsmith.building.run import BuildReport
