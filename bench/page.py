@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.measure import Row, Timing
 from tools.browser import chromium
 from torchsmith.api.writing import GenerateRequest, generate
-from torchsmith.page.collect import PageRequest, collect, pickable
+from torchsmith.page.collect import PageInput, collect, pickable
 from torchsmith.page.html import page
 from torchsmith.workspace.load import open_workspace
 
@@ -57,7 +57,7 @@ def written(folder: Path, settings: str) -> tuple[Path, int, int]:
     (folder / "torchsmith.toml").write_text(settings)
     generate(GenerateRequest(workspace=folder))
     workspace = open_workspace(folder)
-    request = PageRequest(folder, workspace, True, 0.0)
+    request = PageInput(folder, workspace, True, 0.0)
     document = collect(request)
     file = folder / "page.html"
     file.write_text(page(document, workspace.catalog, pickable(request)))

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page
 
 from tools.browser import chromium
-from torchsmith.page.collect import PageRequest, collect, pickable
+from torchsmith.page.collect import PageInput, collect, pickable
 from torchsmith.page.html import page as html
 from torchsmith.workspace.load import open_workspace
 
@@ -61,6 +61,6 @@ def open_page(browser: Browser) -> Iterator[Open]:
 def write_page(folder: Path, file: Path, profile: str | None = None, *, whole: bool = True) -> Path:
     """The page of a folder, as `torchsmith page` writes it."""
     workspace = open_workspace(folder if (folder / "torchsmith.toml").is_file() else None, profile)
-    request = PageRequest(folder, workspace, whole, made=1_700_000_000.0)
+    request = PageInput(folder, workspace, whole, made=1_700_000_000.0)
     file.write_text(html(collect(request), workspace.catalog, pickable(request)))
     return file

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Call, call
 from torchsmith.api.writing import GenerateRequest, generate
-from torchsmith.page.collect import PageRequest, collect
+from torchsmith.page.collect import PageInput, collect
 from torchsmith.page.document import PageCell, PageDocument
 from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
 from torchsmith.workspace.load import open_workspace
@@ -41,7 +41,7 @@ def builds(tmp_path: Path) -> Path:
 
 def document(folder: Path, *, whole: bool = True) -> PageDocument:
     workspace = open_workspace(folder if whole else None)
-    return collect(PageRequest(folder, workspace, whole, made=0.0))
+    return collect(PageInput(folder, workspace, whole, made=0.0))
 
 
 def cells(folder: Path) -> dict[str, PageCell]:

@@ -31,7 +31,7 @@ OWNERS: dict[str, CellState] = {"ours": "generated", "edited": "edited", "foreig
 
 
 @dataclass(frozen=True)
-class PageRequest:
+class PageInput:
     """Which folder, what rules it, and the derivations of its recipes where somebody evaluated them."""
 
     root: Path
@@ -42,7 +42,7 @@ class PageRequest:
     cover: PageCover | None = None
 
 
-def collect(request: PageRequest) -> PageDocument:
+def collect(request: PageInput) -> PageDocument:
     """Everything that is known below the folder."""
     notes: list[str] = []
     repositories = _repositories(request, notes)
@@ -65,7 +65,7 @@ def collect(request: PageRequest) -> PageDocument:
     )
 
 
-def pickable(request: PageRequest) -> list[Cell]:
+def pickable(request: PageInput) -> list[Cell]:
     """The cells that somebody may pick: those of the matrix, else those that recipes are there for."""
     if request.whole:
         return list(request.workspace.matrix.cells)
@@ -82,7 +82,7 @@ def _recipes(repositories: Iterable[Repository]) -> dict[str, RecipeFile]:
     return {recipe.name: recipe for one in repositories for recipe in one.recipes}
 
 
-def _repositories(request: PageRequest, notes: list[str]) -> list[Repository]:
+def _repositories(request: PageInput, notes: list[str]) -> list[Repository]:
     """Those below the folder; a link that leads out of it is named and not followed."""
     try:
         found = discover([request.root], request.workspace).repositories
@@ -98,7 +98,7 @@ def _repositories(request: PageRequest, notes: list[str]) -> list[Repository]:
 class _Cells:
     """The cells of the matrix and of recipes beside it, each with its state."""
 
-    request: PageRequest
+    request: PageInput
     recipes: Mapping[str, RecipeFile]
     findings: Findings
     past: PagePast
@@ -178,7 +178,7 @@ def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:
     )
 
 
-def _impossible(cells: Iterable[KnownCell], request: PageRequest) -> Iterator[PageCell]:
+def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[PageCell]:
     """Cells that the grids have room for and that cannot be, each with its reasons."""
     catalog = request.workspace.catalog
     left = {one.variant: one.reasons for one in request.workspace.matrix.left_out} if request.whole else {}

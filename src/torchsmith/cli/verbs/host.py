@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchsmith.api.host_options import MachineOptions
-from torchsmith.api.options import JsonOption, WorkspaceOption
+from torchsmith.api.describing import HostRequest, host
+from torchsmith.api.options import JsonOption
 from torchsmith.catalog import Catalog
 from torchsmith.cli.console import columns, next_step, print_json, warn
+from torchsmith.host.document import to_document
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.resolve import capability_of, known_isas
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith host --json"
 
 
-def run(*, machine: MachineOptions, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
+def run(*, request: HostRequest, json: JsonOption = False) -> None:
     """Show CPU, GPUs and driver of this machine, where each fact came from, and what was not used.
 
     The JSON can be carried to another machine and read there: torchsmith pick --from FILE.
     """
-    from torchsmith.host.document import to_document
-    from torchsmith.workspace.load import open_workspace
-
-    catalog = open_workspace(workspace).catalog
-    facts = machine.facts(catalog)
+    facts = host(request)
     if json:
         print_json(to_document(facts))
     else:
-        print_host(facts, catalog)
-        next_step("pick", *machine.words(), workspace=workspace)
+        print_host(facts, open_workspace(request.workspace).catalog)
+        next_step("pick", *request.machine.words(), workspace=request.workspace)
 
 
 def print_host(facts: HostFacts, catalog: Catalog) -> None:

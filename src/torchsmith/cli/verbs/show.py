@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from torchsmith.api.options import JsonOption, Name, WorkspaceOption
-from torchsmith.cli.console import answer, columns, write
-from torchsmith.matrix.describe import Description, describe
+from torchsmith.api.describing import CellRequest, GpuReport, show
+from torchsmith.api.options import JsonOption
+from torchsmith.cli.console import columns, print_json, write
+from torchsmith.matrix.describe import Description
 
 EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
 
 
-def run(name: Name, workspace: WorkspaceOption = None, json: JsonOption = False) -> None:
+def run(*, request: CellRequest, json: JsonOption = False) -> None:
     """Show everything known about a cell: flags, GPUs, CPUs, drivers, pins, versions, warnings.
 
     A GPU's architecture or a product's name (sm89, 'RTX 4090') shows what is known of that.
     """
-    from torchsmith.cli.gpu_view import print_gpu, report_gpu
-    from torchsmith.matrix import Variant
-    from torchsmith.workspace.load import open_workspace
+    report = show(request)
+    if json:
+        print_json(report)
+    elif isinstance(report, GpuReport):
+        print_gpu(report)
+    else:
+        _print_cell(report)
 
-    opened = open_workspace(workspace)
-    if gpu := report_gpu(name, opened.catalog):
-        answer(gpu, print_gpu, as_json=json)
-        return
-    variant = Variant.parse(name, opened.catalog)
-    description = describe(variant, opened.catalog, opened.line_of(variant))
-    answer(description, _print_cell, as_json=json)
+
+def print_gpu(gpu: GpuReport) -> None:
+    """The facts, a row each."""
+    write(f"{gpu.sm}, capability {gpu.capability}, {gpu.generation}", "bold")
+    rows = [
+        ("products", ", ".join(gpu.parts)),
+        ("found on", ", ".join(gpu.systems)),
+        ("driver", f"{gpu.driver} or newer" if gpu.driver else ""),
+        ("no builds", gpu.ended),
+        ("note", gpu.note),
+        *((f"CUDA {cuda}", text) for cuda, text in gpu.cuda.items()),
+    ]
+    columns([row for row in rows if row[1]], ("cyan",))
 
 
 def _print_cell(cell: Description) -> None:

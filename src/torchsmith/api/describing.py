@@ -1,0 +1,136 @@
+"""What is known of a machine, a cell and a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchsmith.api.host_options import MachineOptions
+from torchsmith.api.options import Name, WorkspaceOption
+from torchsmith.catalog import Catalog, Gpu
+from torchsmith.catalog.axes import BadValue, Sm
+from torchsmith.matrix import Accepted, BadName, Cuda, Variant, assess
+from torchsmith.matrix import describe as cells
+from torchsmith.matrix.describe import Description, Explanation
+from torchsmith.workspace.load import open_workspace
+
+if TYPE_CHECKING:
+    from torchsmith.host.facts import HostFacts
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRequest:
+    """Which machine: this one, or one that reports or names describe."""
+
+    machine: MachineOptions = field(default_factory=MachineOptions)
+    workspace: WorkspaceOption = None
+
+
+def host(request: HostRequest) -> HostFacts:
+    """What is known of a machine, each fact with where it came from."""
+    return request.machine.facts(open_workspace(request.workspace).catalog)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellRequest:
+    """Which cell, or which GPU."""
+
+    name: Name
+    workspace: WorkspaceOption = None
+
+
+class GpuReport(msgspec.Struct, frozen=True):
+    """An architecture: who has it, what it needs, and for which CUDA releases builds exist."""
+
+    sm: Sm
+    capability: str
+    generation: str
+    parts: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
+    driver: str = ""  # the first that knows it
+    cuda: dict[str, str] = {}  # by release: a cell, or why there is none
+    ended: str = ""  # what ended its support
+    note: str = ""
+
+    @property
+    def builds(self) -> bool:
+        """Whether there is any build for it."""
+        return any(text.startswith("torch") for text in self.cuda.values())
+
+
+def show(request: CellRequest) -> Description | GpuReport:
+    """Everything known about a cell or a GPU. Raises CannotBuild for a cell that there is none of."""
+    opened = open_workspace(request.workspace)
+    if gpu := _gpu(request.name, opened.catalog):
+        return gpu
+    variant = Variant.parse(request.name, opened.catalog)
+    return cells.describe(variant, opened.catalog, opened.line_of(variant))
+
+
+def explain(request: CellRequest) -> Explanation | GpuReport:
+    """Why a cell can be built and used or not, or for which CUDA releases a GPU has builds."""
+    from torchsmith.catalog.names import hardware_hint
+
+    opened = open_workspace(request.workspace)
+    if gpu := _gpu(request.name, opened.catalog):
+        return gpu
+    try:
+        variant = Variant.parse(request.name, opened.catalog)
+    except BadName as problem:
+        hints = (hardware_hint(word, opened.catalog) for word in (request.name, *request.name.split("-")))
+        problem.hint = next(filter(None, hints), problem.hint)
+        raise
+    return cells.explain(request.name, opened.catalog, opened.line_of(variant), opened.standing(variant))
+
+
+def _gpu(words: str, catalog: Catalog) -> GpuReport | None:
+    """What is known of the GPU that some words name; None where they name none."""
+    from torchsmith.host.products import instance_of, retired_gpus, retired_of_name, site_name
+    from torchsmith.host.resolve import gpu_of_name
+
+    try:
+        sm: Sm | None = Sm.parse(words.strip().lower())
+    except BadValue:
+        sm = None
+    rented = instance_of(words)
+    name = rented.gpu if rented else words
+    gpu = catalog.gpus.get(sm) if sm else gpu_of_name(name, catalog) or gpu_of_name(site_name(name), catalog)
+    if gpu is not None:
+        return GpuReport(
+            sm=gpu.sm,
+            capability=gpu.sm.capability,
+            generation=gpu.generation,
+            parts=gpu.parts,
+            systems=gpu.platforms,
+            driver=str(gpu.min_driver),
+            cuda=_builds(gpu, catalog),
+            note=gpu.note,
+        )
+    old = retired_gpus().get(sm) if sm else retired_of_name(name)
+    return GpuReport(old.sm, old.sm.capability, old.generation, ended=old.ended) if old else None
+
+
+def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
+    """For each CUDA release the torch that is built with it, or the first reason that there is none."""
+    isas = [isa.name for isa in catalog.isas.values() if isa.platform in gpu.platforms]
+    builds: dict[str, str] = {}
+    for cuda in catalog.cuda:
+        variants = [
+            Variant(catalog.torch, python, Cuda(cuda, gpu.sm), isa)
+            for python in catalog.pythons
+            for isa in isas
+        ]
+        lines = [None, *(name for name, line in catalog.lines.items() if line.torch and not line.flavor)]
+        decisions = [assess(variant, catalog, line) for line in lines for variant in variants]
+        able = next((one.line for one in decisions if isinstance(one, Accepted) and one.usable), None)
+        build = able.build_for(cuda) if able else None
+        if able and build and build.style != "catalog":
+            builds[str(cuda)] = f"torch {able.torch}"
+        elif build:
+            builds[str(cuda)] = "no nixpkgs here has it: an older Flox catalog may"
+        else:
+            reasons = getattr(decisions[0], "reasons", ())
+            builds[str(cuda)] = f"no: {reasons[0].text}" if reasons else "no"
+    return builds

@@ -1,0 +1,101 @@
+"""The page: the matrix and all that is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.nix_options import NixOptions, NixpkgsOption, evaluation
+from torchsmith.api.options import ProfileOption, WorkspaceOption
+from torchsmith.api.watch import SILENT, Watch
+from torchsmith.core.clock import Clock
+from torchsmith.core.files import check_own, write_atomic
+from torchsmith.core.problem import NotFound
+from torchsmith.core.words import grouped, some_of
+from torchsmith.nix.graph import Graph, graph_of
+from torchsmith.page.collect import PageInput, collect, pickable
+from torchsmith.page.document import PageDocument
+from torchsmith.page.html import GENERATOR
+from torchsmith.page.html import page as html
+from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.load import FILE, Workspace, open_workspace
+
+CURVE = 12  # plans that are drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageRequest:
+    """What the page shows, and where it is written."""
+
+    folder: Annotated[
+        Path | None, Argument("A repository of anybody; else the workspace.", metavar="[FOLDER]")
+    ] = None
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", "Where to write the page; else torchsmith.html.", metavar="FILE"),
+    ] = None
+    evaluate: Annotated[bool, Option("--eval", "Ask Nix for derivations and what they share.")] = False
+    fleet: Annotated[Path | None, Option("Draw what variants buy it; see cover.", metavar="FILE")] = None
+    nixpkgs: NixpkgsOption = ()
+    workspace: WorkspaceOption = None
+    profile: ProfileOption = None
+
+
+def page(request: PageRequest, watch: Watch = SILENT) -> PageDocument:
+    """Collect all that is known of a matrix; with `output` write it as a page that needs nothing else."""
+    if request.output is not None:
+        check_own(request.output, f'content="{GENERATOR} ')
+    source = _input(request, watch)
+    if request.fleet is not None:
+        source = _with_cover(source, request.fleet)
+    document = collect(source)
+    for note in document.notes:
+        watch.remark(note)
+    if request.output is not None:
+        write_atomic(request.output, html(document, source.workspace.catalog, pickable(source)))
+    return document
+
+
+def _input(request: PageRequest, watch: Watch) -> PageInput:
+    """A folder that is named is shown as it is; a workspace with its matrix; else the default matrix."""
+    folder, named = request.folder, request.workspace
+    if folder is not None and not folder.is_dir():
+        raise NotFound(f"there is no folder {folder}")
+    if folder is not None and named is None and (folder / FILE).is_file():
+        named = folder
+    workspace = open_workspace(named, request.profile)
+    if folder is not None and named is None:
+        root, whole = folder, False
+    elif workspace.root is not None:
+        root, whole = workspace.root, bool(workspace.lines)
+    else:
+        root = Path.cwd()
+        whole = request.profile is not None or not recipes_in(root)
+    if not whole and not recipes_in(root):
+        raise NotFound(f"there is no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
+    graph = _graph(request, root, workspace, watch) if request.evaluate else None
+    return PageInput(root, workspace, whole, Clock().now(), graph)
+
+
+def _graph(request: PageRequest, root: Path, workspace: Workspace, watch: Watch) -> Graph:
+    nix, ask = evaluation(NixOptions(request.nixpkgs), workspace=workspace, instantiate=True, watch=watch)
+    results = ask(recipes_in(root, workspace))
+    failures = grouped((result.cause.message, result.name) for result in results if result.cause)
+    for message, names in failures.items():
+        watch.remark(f"{some_of(names)}: {message}")
+    return graph_of(nix, results)
+
+
+def _with_cover(source: PageInput, fleet: Path) -> PageInput:
+    """The same with the best plans for a fleet."""
+    from torchsmith.host.cover import Cover
+    from torchsmith.host.fleet import read_fleet
+    from torchsmith.page.pictures import cover_points
+
+    catalog = source.workspace.catalog
+    machines = read_fleet(fleet, catalog)
+    workload = next(iter(catalog.workloads.values()))
+    cover = Cover(machines, pickable(source), catalog, workload)
+    return replace(source, cover=cover_points(cover.curve(CURVE), machines.machines))
