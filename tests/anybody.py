@@ -28,6 +28,13 @@ def weakened() -> tuple[str, ...]:
     return _setpriv("--bounding-set", "-dac_override,-dac_read_search")
 
 
+def shells_may_start(program: str) -> bool:
+    """Whether a shell of that user can start a program: not where it lies below root's home."""
+    return (
+        subprocess.run([*ordinary(), "sh", "-c", '"$0" -c 1', program], capture_output=True).returncode == 0
+    )
+
+
 @cache
 def ordinary() -> tuple[str, ...]:
     """A user who is not root; nobody, where root asks, and where nobody may read this clone."""

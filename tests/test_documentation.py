@@ -8,9 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.anybody import NOBODY, ordinary, shells_may_start
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
@@ -68,7 +72,7 @@ def answered(line: str) -> str:
     return f"{line} || [ $? = 1 ]" if line.startswith(ANSWERS) else line
 
 
-def typed(lines: list[str], folder: Path, **more: str) -> None:
+def typed(lines: list[str], folder: Path, prefix: Sequence[str] = (), **more: str) -> None:
     """Type lines into one shell that stops at the first failure."""
     env = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("TORCHSMITH", "NIX_"))},
@@ -78,7 +82,7 @@ def typed(lines: list[str], folder: Path, **more: str) -> None:
     }
     script = "\n".join(["set -eu", *map(answered, lines)])
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=False
+        [*prefix, "bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
 
@@ -97,9 +101,15 @@ def test_the_commands_of_the_readme_run(clone: Path) -> None:
 
 @pytest.mark.needs("nix")
 def test_the_commands_of_the_tutorial_run(clone: Path) -> None:
-    typed(commands("docs/tutorial.md"), clone)
-    results = clone / "workspace/tutorial/.torchsmith/results"
-    assert {one.name.split("-")[0] for one in results.iterdir()} == {"pytorch"}
+    prefix = ordinary() if shells_may_start(sys.executable) else ()
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+        place = Path(shutil.move(clone, f"{folder}/clone"))
+        if prefix:  # root gives the clone to the user who reads the tutorial
+            for path in (place.parent, place, *place.rglob("*")):
+                os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        typed(commands("docs/tutorial.md"), place, prefix, GIT_CONFIG_SYSTEM="/dev/null")
+        results = place / "workspace/tutorial/.torchsmith/results"
+        assert {result.name.split("-")[0] for result in results.iterdir()} == {"pytorch"}
 
 
 @pytest.mark.needs("nix")

@@ -41,7 +41,7 @@ def require_committer(folder: Path) -> None:
 
 
 def _nobody(repo: Path) -> Problem:
-    hint = 'git config --global user.name "..." and user.email "..."'
+    hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
     return Lacking(f"git does not know who commits in {repo}", hint=hint)
 
 

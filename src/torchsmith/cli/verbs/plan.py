@@ -36,5 +36,6 @@ def run(
         if report.torch_elsewhere:
             tell(f"torch is also set in {some_of(report.torch_elsewhere)}, which the plan leaves alone")
         if pending and not check:
-            next_step("apply", workspace=request.workspace)
+            adopt = () if report.pending else ("--adopt",)
+            next_step("apply", *adopt, workspace=request.workspace)
     exit_if(check and pending)
