@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
-from torchsmith.edit.line import NewLine, add_line, propose_line
+from torchsmith.edit.line import NewLine, add_line, line_rows, propose_line
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.proved import remember
 
@@ -55,8 +57,8 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
 
 
 def test_a_release_that_the_catalog_knows_brings_its_pairs(workspace: Path) -> None:
-    added = propose_line(workspace, NewLine("2.11", "2.10", "2.11.0"))
-    assert added.after.catalog.lines["2.11"].version_of("torchvision") == "0.26.0"
+    added = propose_line(workspace, NewLine("2.13", "2.10", "2.13.0"))
+    assert added.after.catalog.lines["2.13"].version_of("torchvision") == "0.28.0"
     assert not (workspace / "catalog").exists()
 
 
@@ -74,7 +76,7 @@ def test_another_nixpkgs_comes_along(workspace: Path) -> None:
         NewLine("2.29", "2.10", "newest", versions=PAIRS),
         NewLine("2.10", "2.9", "2.10.0"),  # is there
         NewLine("2.29", "2.99", "2.29.1", versions=PAIRS),  # like one that is not
-        NewLine("2.29", "2.11", "2.29.1", versions=PAIRS),  # like one without a nixpkgs
+        NewLine("2.29", "2.13", "2.29.1", versions=PAIRS),  # like one without a nixpkgs
         NewLine("2.29", "2.10", "2.29.1"),  # pairs that nobody knows
         NewLine("2.29", "2.10", "2.29.1", "master", versions=PAIRS),
     ],
@@ -126,3 +128,26 @@ def test_a_fact_written_by_hand_is_a_claim_until_an_evaluation(workspace: Path) 
     assert all("sm129" in name for name in warned)  # what is as it was is no claim of the workspace
     assert remember(workspace, opened.matrix.cells, opened.catalog, warned) == len(warned)
     assert not [cell for cell in open_workspace(workspace).matrix.cells if cell.warnings]
+
+
+def test_the_cells_of_profile_real_follow_without_an_editor(workspace: Path) -> None:
+    added = add_line(workspace, dataclasses.replace(NEW, matrix=True))
+    assert "torchsmith.toml" in [edit.path for edit in added.edits]
+    cells = Counter(cell.line for cell in open_workspace(workspace).matrix.cells)
+    real = Counter(cell.line for cell in open_workspace(None, "real").matrix.cells)
+    assert cells["2.29"] == sum(real.values()) > 0
+    assert cells["2.10"] == 6  # what was there stays, under its own names
+    generate(GenerateRequest(workspace=workspace, git=False))
+    assert list(workspace.glob("build-torchaudio/.flox/pkgs/torchaudio229-*.nix"))
+
+
+def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:
+    rows = {row.name: row for row in line_rows(open_workspace(workspace))}
+    assert rows["2.14"].next == "torchsmith line add 2.14 --rev REV --nixpkgs TREE --matrix"
+    assert rows["2.12"].next == "torchsmith fix-hashes"
+    assert any("pytorch 2.12.1" in lack for lack in rows["2.12"].lacks)
+    assert any("Triton" in lack for lack in rows["2.12"].lacks)
+    assert (rows["2.9"].lacks, rows["2.9"].next) == ([], "")
+    add_line(workspace, NewLine("2.29", "2.9", "2.9.1"))
+    rows = {row.name: row for row in line_rows(open_workspace(workspace))}
+    assert rows["2.29"].next == "torchsmith eval"

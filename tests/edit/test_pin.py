@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.recipe.conftest import MINI
+from torchsmith.api.editing import PinRequest, pin
+from torchsmith.api.watch import Watch
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
@@ -17,6 +19,7 @@ from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.core.problem import Conflict, Problem
 from torchsmith.core.process import run
 from torchsmith.edit.pin import Move, carry_out, propose
+from torchsmith.workspace.load import open_workspace
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 NEW = "1" * 40
@@ -75,11 +78,30 @@ def test_there_and_back_is_where_it_was(workspace: Path) -> None:
     assert texts(workspace) == before
 
 
-def test_a_new_pin_is_taken_to_have_the_limits_of_the_old_one(workspace: Path) -> None:
+def test_a_pin_that_nobody_asked_has_no_facts_and_its_cells_say_so(workspace: Path) -> None:
     carry_out(workspace, Move("2.10", rev=NEW))
-    pins = load_catalog(workspace / "catalog").pins
-    assert pins[OLD[:7]].limits
-    assert pins[NEW[:7]].limits == pins[OLD[:7]].limits
+    pin = load_catalog(workspace / "catalog").pins[NEW[:7]]
+    assert not pin.asked
+    assert (pin.torch, pin.versions, pin.cudas, pin.limits, pin.torch_shape) == ("", {}, (), {}, "")
+    cells = [cell for cell in open_workspace(workspace).matrix.cells if cell.line == "2.10"]
+    assert cells
+    assert {reason.code for cell in cells for reason in cell.warnings} == {"unproved"}
+
+
+def test_pin_goes_on_without_nix_and_says_what_is_not_known(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    remarks: list[str] = []
+
+    class Remarks(Watch):
+        def remark(self, text: str) -> None:
+            remarks.append(text)
+
+    report = pin(PinRequest(line="2.10", workspace=workspace, rev=NEW, nixpkgs=[str(MINI)]), Remarks())
+    assert report.written
+    assert any("not known" in text for text in remarks)
+    assert not load_catalog(workspace / "catalog").pins[NEW[:7]].asked
 
 
 def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None:

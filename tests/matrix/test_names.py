@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from torchsmith.catalog import CudaVersion, PythonVersion, Sm, builtin_catalog
-from torchsmith.catalog.load import DATA, Catalog, Layer
+from torchsmith.catalog.load import SHIPPED, Catalog, Layer
 from torchsmith.matrix import BadName, CpuOnly, Cuda, Flavor, Rejected, Variant, assess, pname, read_name
 
 CATALOG = builtin_catalog()
@@ -45,11 +45,14 @@ def test_a_variant_reads_its_own_name(variant: Variant) -> None:
     assert read_name(f"{variant.name}.nix", CATALOG).variant == variant
 
 
-def test_a_companion_of_several_lines_is_read_as_of_the_first() -> None:
+def test_a_companion_that_several_lines_have_is_called_by_torch_but_in_the_oldest() -> None:
     variant = Variant.parse("torchaudio211-python313-cuda13_0-sm90-avx2", CATALOG)
-    assert called(variant) == ["2.15", "2.14", "2.13", "2.12", "2.11"]
-    assert variant.release is not None
-    assert variant.release.line == "2.11"
+    assert called(variant) == ["2.11"]
+    names = {line: CATALOG.lines[line].release.of("torchaudio") for line in ("2.11", "2.12", "2.15")}
+    assert names == {"2.11": "211", "2.12": "212", "2.15": "215"}
+    releases = [line.release for line in CATALOG.lines.values() if line.torch]
+    for package in ("pytorch", "torchvision", "torchaudio"):
+        assert len({release.of(package) for release in releases}) == len(releases)
 
 
 @given(variants, st.sampled_from(list(CATALOG.lines.values())))
@@ -154,7 +157,7 @@ source = "a test"
 
 
 def test_a_package_of_the_catalog_in_use_is_a_name() -> None:
-    catalog = Catalog([Layer.folder(DATA), Layer({"packages": MORE})])
+    catalog = Catalog([SHIPPED, Layer({"packages": MORE})])
     for package in ("mix", "mix-attn"):
         name = f"{package}-python313-cuda12_9-sm90-avx512"
         assert Variant.parse(name, catalog).package.name == package

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI
+from tools.pins import asked
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edit.line import NewLine, propose_line
@@ -44,7 +45,7 @@ def test_a_tree_tells_its_releases_cudas_pythons_and_shape(
     assert expected.items() <= facts.items()
     assert facts["pythons"] == ["3.11", "3.12", "3.13"]
     assert facts["default_python"] == "3.13"
-    assert {"cudaSupport", "MPISupport"} <= set(facts["torch_switches"])
+    assert {"cudaSupport", "MPISupport"} <= set(facts["torch_arguments"])
     assert nix.version_text in facts["source"]
 
 
@@ -72,3 +73,55 @@ def test_a_line_is_added_from_what_a_tree_has(tmp_path: Path, nix: Nix) -> None:
     assert line.cuda["13.0"].fixes == ("cuda-package-set",)
     assert line.cpu is not None
     assert line.cpu.fixes == ()
+
+
+def test_an_entry_that_says_the_same_keeps_its_day(nix: Nix) -> None:
+    trees = {REV: MINI}
+    first = asked(nix, {}, trees)
+    entry = first[REV[:7]]
+    assert entry["rev"] == REV
+    earlier = {REV[:7]: entry | {"source": "asked with Nix 2.3, 2020-01-01"}}
+    assert asked(nix, earlier, trees) == earlier
+    assert asked(nix, {REV[:7]: entry | {"torch": "1.0"}}, trees) == first
+
+
+def test_gpus_that_a_tree_refuses_are_limits_and_what_it_lacks_on_a_system_is_named(
+    tmp_path: Path, nix: Nix
+) -> None:
+    (tmp_path / "default.nix").write_text(REFUSING.replace("MINI", str(MINI)))
+    facts = probe(nix, tmp_path, builtin_catalog())
+    assert facts["min_sm"] == "sm75"
+    (limit,) = facts["limits"].values()
+    assert (limit["cuda"], limit["sms"], limit["platforms"]) == ("==13.0", ["sm87"], ["aarch64-linux"])
+    assert "cuda_nvcc" in limit["reason"]
+    assert facts["missing"] == {"aarch64-linux": ["vllm"]}
+    pin = builtin_catalog().pin_of(REV[:7], {"rev": REV, **facts})
+    assert pin.capabilities["x86_64-linux"]["13.0"] == ("9.0",)
+
+
+# The miniature, whose cuDNN takes Turing and newer and whose CUDA 13.0 has no Orin, as nixpkgs' own.
+REFUSING = """
+{ system ? builtins.currentSystem, config ? { }, overlays ? [ ] }@args:
+let
+  pkgs = import MINI args;
+  capability = builtins.head (config.cudaCapabilities or [ "9.0" ]);
+  narrowed = name: available: { inherit name; meta = { inherit available; }; };
+  set = version: prev: prev // {
+    cudaMajorMinorVersion = version;
+    flags.cudaCapabilities = [ "9.0" ];
+    cuda_nvcc = narrowed "nvcc" (!(version == "13.0" && capability == "8.7"));
+    libcublas = narrowed "cublas" true;
+    cccl = narrowed "cccl" true;
+    cudnn = narrowed "cudnn" (!(builtins.elem capability [ "6.0" "6.1" "7.0" ]));
+  };
+in
+pkgs // {
+  cudaPackages_12_6 = set "12.6" pkgs.cudaPackages_12_6;
+  cudaPackages_12_8 = set "12.8" pkgs.cudaPackages_12_8;
+  cudaPackages_12_9 = set "12.9" pkgs.cudaPackages_12_9;
+  cudaPackages_13_0 = set "13.0" pkgs.cudaPackages_13_0;
+  python3Packages = pkgs.python3Packages // {
+    vllm = { version = "0.11.0"; meta.available = system != "aarch64-linux"; };
+  };
+}
+"""

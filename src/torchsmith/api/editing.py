@@ -28,6 +28,7 @@ from torchsmith.api.options import (
 )
 from torchsmith.api.samples import or_sample
 from torchsmith.api.watch import SILENT, Watch
+from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Incomplete, Lacking
 from torchsmith.core.words import grouped
 from torchsmith.edit import line as lines
@@ -38,8 +39,6 @@ from torchsmith.edit.line import LineRow
 from torchsmith.edit.package_entry import NewPackage, PackageRow, package_row
 from torchsmith.edit.proposal import Proposal
 from torchsmith.matrix.cells import newest_line
-from torchsmith.nix.probe import probe
-from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import held
 from torchsmith.workspace.load import open_workspace
@@ -128,14 +127,9 @@ def pin(request: PinRequest, watch: Watch = SILENT) -> EditReport:
     move = pins.Move(request.line, request.rev, request.sha256, request.torch, request.pairs.releases())
     if request.learn:
         move = pins.learnt(workspace, move, request.tarball)
-    if request.nixpkgs:
-        try:
-            move = pins.probed(move, read_trees(request.nixpkgs), opened.catalog)
-        except Lacking as problem:
-            watch.remark(f"{problem.message}: the new revision is taken to be as the old")
-    if facts := move.probed:
-        cudas, pythons = (", ".join(map(str, facts.get(name) or ())) for name in ("cudas", "pythons"))
-        watch.remark(f"{facts['source']}: torch {facts.get('torch')}, CUDA {cudas}, Python {pythons}")
+    elif request.rev:
+        trees = read_trees(request.nixpkgs or ())
+        move = _asked(move, trees.get(request.rev) or trees.get("default"), opened.catalog, watch)
     ask = None
     if request.evaluate:
         _, ask = evaluation(NixOptions(request.nixpkgs), workspace=opened, watch=watch)
@@ -151,6 +145,21 @@ def pin(request: PinRequest, watch: Watch = SILENT) -> EditReport:
     )
 
 
+def _asked(move: pins.Move, tree: Path | None, catalog: Catalog, watch: Watch) -> pins.Move:
+    """The move with what a tree of its revision has; without Nix or a tree that stays unknown."""
+    try:
+        move = pins.probed(move, tree, catalog)
+    except Lacking as problem:
+        watch.remark(problem.message)
+    pin, _ = pins.pin_at(move, catalog)
+    if move.probed:
+        cudas, pythons = (", ".join(map(str, versions)) for versions in (pin.cudas, pin.pythons))
+        watch.remark(f"{pin.source}: torch {pin.torch}, CUDA {cudas}, Python {pythons}")
+    elif not pin.asked:
+        watch.remark(f"what nixpkgs {pin.name} has is not known: --nixpkgs TREE asks a tree of it")
+    return move
+
+
 @dataclass(frozen=True, kw_only=True)
 class LineAddRequest:
     """A torch release of the workspace's own, and the line that it is built like."""
@@ -163,24 +172,38 @@ class LineAddRequest:
     rev: Annotated[str, Option("Another nixpkgs: 40 digits, or a pin's name.")] = ""
     sha256: TarballHashOption = ""
     nixpkgs: Annotated[Path | None, Option("A tree of --rev, which is asked for its releases.")] = None
+    matrix: Annotated[bool, Option("Add the cells of profile real to torchsmith.toml, in this line.")] = False
     dry_run: DryRunOption = False
     wait: WaitOption = 0.0
 
 
 def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
     """Write a line into the workspace's own catalog; a tree of its nixpkgs is asked for what it has."""
-    torch, like, releases, facts = request.torch, request.like, request.pairs.releases(), {}
-    if request.nixpkgs is not None and request.rev:
-        catalog = open_workspace(request.workspace).catalog
-        facts = probe(find_nix(), or_sample(request.nixpkgs, "nixpkgs"), catalog)
-        torch = torch or facts.get("torch", "")
-        newest = newest_line(catalog, None)
+    catalog = open_workspace(request.workspace).catalog
+    torch, like, releases = request.torch, request.like, request.pairs.releases()
+    move = pins.Move(request.name, request.rev, request.sha256)
+    if request.rev:
+        tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
+        move = _asked(move, tree, catalog, watch)
+        pin, _ = pins.pin_at(move, catalog)
+        known, newest = catalog.lines.get(request.name), newest_line(catalog, None)
+        torch = torch or pin.torch or (known.torch if known else "")
         like = like or (newest.name if newest else "")
-        own = {name: facts[name] for name in catalog.lines[like].versions if name in facts} if like else {}
-        releases = own | releases
+        if torch == pin.torch and like:
+            companions = catalog.lines[like].versions
+            releases = {name: pin.versions[name] for name in companions if name in pin.versions} | releases
     if not torch or not like:
         raise Incomplete("a new line needs its torch release and a line that it is like", hint=NEW_LINE)
-    new = lines.NewLine(request.name, like, torch, request.rev, request.sha256, releases, facts)
+    new = lines.NewLine(
+        name=request.name,
+        like=like,
+        torch=torch,
+        rev=request.rev,
+        sha256=request.sha256,
+        versions=releases,
+        probed=move.probed,
+        matrix=request.matrix,
+    )
     if request.dry_run:
         proposal = lines.propose_line(request.workspace, new)
     else:

@@ -10,14 +10,13 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion
-from torchsmith.catalog.facts import Cpu, Gpu, Line, LineBuild, Pin
+from torchsmith.catalog.facts import SOURCE, Cpu, Gpu, Line, LineBuild, Pin
 from torchsmith.catalog.load import DATA, Catalog
 from torchsmith.catalog.package import CPU, TORCH, Package
 from torchsmith.catalog.ranges import in_range
 from torchsmith.core.problem import Invalid, Problem, did_you_mean
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
-SOURCE = "torch-source"  # the fix that brings a torch which the pin has not
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
 
 
@@ -248,7 +247,7 @@ def _pin_faults(pin: Pin, catalog: Catalog) -> Iterator[Fault]:
             if sm not in catalog.gpus:
                 yield Fault("pins", at, f"{what} names an unknown GPU {sm}")
         try:
-            if not any(in_range(str(cuda), limit.cuda) for cuda in pin.cudas):
+            if pin.asked and not any(in_range(str(cuda), limit.cuda) for cuda in pin.cudas):
                 yield Fault("pins", at, f"{what} is about no CUDA of that pin")
         except BadValue as fault:
             yield Fault("pins", at, f"{what}: {fault}")
@@ -298,7 +297,7 @@ def _build_faults(
         elif pin is None:
             hint = did_you_mean(build.pin, catalog.pins)
             yield Fault("lines", (*at, "pin"), f"{what} names an unknown pin {build.pin!r}", hint)
-        elif cuda and cuda not in pin.cudas:
+        elif cuda and pin.asked and cuda not in pin.cudas:
             text, having = f"{what}: pin {pin.name} has no CUDA {cuda}", ", ".join(map(str, pin.cudas))
             yield Fault("lines", (*at, "pin"), text, f"it has {having}")
         elif pin.torch and line.torch != pin.torch and SOURCE not in build.fixes:

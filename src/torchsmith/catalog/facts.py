@@ -122,12 +122,21 @@ class Pin(Entry, frozen=True, kw_only=True):
     default_python: PythonVersion | None = None  # what python3Packages is there
     aliases: tuple[str, ...] = ()  # old attributes of its Python packages that still work there
     min_sm: Sm | None = None  # what its cuDNN accepts
-    torch_switches: tuple[str, ...] = ()  # arguments of its torch that end in Support
+    torch_arguments: tuple[str, ...] = ()  # of its torch that have a default
     # Where its torch has its variables: among its attributes, or in structured `env`; empty: not known.
     torch_shape: Literal["", "attributes", "structured"] = ""
+    triton: str = ""  # the release of its Triton
+    capabilities: Mapping[Platform, Mapping[str, tuple[str, ...]]] = {}  # by default, for each CUDA release
+    missing: Mapping[Platform, tuple[str, ...]] = {}  # packages that it has, but not for a system
     limits: Mapping[str, Limit] = {}
 
+    @property
+    def asked(self) -> bool:
+        """Whether it is known what it has; of a revision that nobody asked only its name is."""
+        return bool(self.cudas or self.pythons)
 
+
+SOURCE = "torch-source"  # the fix that brings a torch which the pin has not
 CLAIM = "only this workspace says so: torchsmith eval proves a cell"
 LineStyle = Literal["pinned", "catalog", "nightly"]
 
@@ -172,6 +181,8 @@ class Line(Entry, frozen=True, kw_only=True):
     packages: tuple[str, ...] | None = None  # that it builds; None: all that may
     flavor: Literal["", "nightly"] = ""  # of the variants that it builds
     hashes: Mapping[str, str] = {}
+    triton: str = ""  # the releases that its wheels ask for, as a range
+    torch_digits: tuple[str, ...] = ()  # packages whose names state torch's release: an older line has theirs
     cuda: Mapping[str, LineBuild] = {}
     cpu: LineBuild | None = None
 
@@ -197,7 +208,8 @@ class Line(Entry, frozen=True, kw_only=True):
     @property
     def release(self) -> StatedRelease:
         """What names say of this line."""
-        digits = {name: "".join(version.split(".")[:2]) for name, version in self.versions.items() if version}
+        stated = {name: version for name, version in self.versions.items() if name not in self.torch_digits}
+        digits = {name: "".join(version.split(".")[:2]) for name, version in stated.items() if version}
         own = self.prefix.removeprefix(TORCH)
         return StatedRelease(self.name, tuple(sorted((digits | {TORCH: own}).items())))
 

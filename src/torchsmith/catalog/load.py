@@ -12,6 +12,7 @@ import msgspec
 import torchsmith.catalog.facts as facts
 from torchsmith.catalog.axes import Axis, BadValue, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.package import TORCH, Entry, Package
+from torchsmith.catalog.ranges import version_key
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, NotKnown, Problem, Where
 from torchsmith.core.toml import read_kept, read_table
@@ -21,6 +22,7 @@ KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
     *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals"),
 )
+PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
 KEYS = {"gpus": "sm", "cuda": "version", "pythons": "version"}  # what an entry is called by; else its name
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
@@ -114,6 +116,23 @@ class Catalog:
         pin = self.pins.get(build.pin)
         return line.version_of(package.name) or (pin.versions.get(package.name, "") if pin else "")
 
+    def unknown_hashes(self, line: facts.Line, build: facts.LineBuild) -> list[str]:
+        """Packages whose source a build fetches by a hash that nobody knows yet; torch first."""
+        pin = self.pins.get(build.pin)
+        if build.style != "pinned" or pin is None:
+            return []
+        fetched = [one.name for one in self.packages.values() if self.fetches(one, line, build)]
+        return [name for name in fetched if not line.hashes.get(name)]
+
+    def fetches(self, package: Package, line: facts.Line, build: facts.LineBuild) -> bool:
+        """Whether a recipe brings the line's source of a package: its nixpkgs has another release."""
+        pin, version = self.pins.get(build.pin), line.version_of(package.name)
+        if package.is_torch:
+            return facts.SOURCE in build.fixes
+        if pin is None or not version or package.upstream is None or not line.builds(package):
+            return False
+        return not self.template_of(package.name) and pin.versions.get(package.name, "") != version
+
     def below(self, package: Package) -> list[Package]:
         """A package and everything that it needs, each after its own needs."""
         if package.needs not in self._needed:
@@ -143,6 +162,13 @@ class Catalog:
                 told = {field: table[name] for field, table in tables.items() if name in table}
                 merged = {field: {package.name: one, **getattr(line, field)} for field, one in told.items()}
                 rows[name] = msgspec.structs.replace(line, **merged) if merged else line
+        taken: set[tuple[str, str]] = set()
+        for line in sorted(rows.values(), key=lambda line: version_key(line.torch)):
+            own = {item for item in line.release.digits if item[0] != TORCH}
+            if shared := taken & own:  # two lines must not have one name
+                names = tuple(sorted(package for package, _ in shared))
+                rows[line.name] = msgspec.structs.replace(line, torch_digits=names)
+            taken |= own
         return rows
 
     def _rows(self, file: str, kind: type[E_]) -> dict[str, E_]:
@@ -150,12 +176,16 @@ class Catalog:
         origin: dict[str, Layer] = {}
         for layer in self.layers:
             for name, entry in _tables(layer, file).items():
-                merged[name] = _merge(merged.get(name, {}), entry)
+                merged[name] = merge(merged.get(name, {}), entry)
                 origin[name] = layer
         key = KEYS.get(file, "name")
         if kind in (facts.Line, facts.Pin):
             merged = {name: self._with_versions(entry) for name, entry in merged.items()}
         return {name: _convert(entry, kind, key, name, origin[name], file) for name, entry in merged.items()}
+
+    def pin_of(self, name: str, entry: dict[str, Any]) -> facts.Pin:
+        """A table of facts as the pin that it would be."""
+        return _convert(self._with_versions(entry), facts.Pin, "name", name, Layer({}), "pins")
 
     def _with_versions(self, entry: dict[str, Any]) -> dict[str, Any]:
         """A key that is a package's name says its release: torchvision = "0.25.0"."""
@@ -178,7 +208,8 @@ class Catalog:
 
 def _tables(layer: Layer, file: str) -> dict[str, Any]:
     if layer.kept is not None:
-        return read_kept(layer.kept / f"{file}.toml")
+        probed = read_kept(layer.kept / PROBED) if file == "pins" else {}
+        return probed | read_kept(layer.kept / f"{file}.toml")
     text = layer.texts.get(file)
     if text is None:
         return {}
@@ -189,13 +220,13 @@ def _tables(layer: Layer, file: str) -> dict[str, Any]:
     return tables
 
 
-def _merge(below: Any, above: Any) -> Any:
+def merge(below: Any, above: Any) -> Any:
     """`above` laid over `below`: tables field by field, lists added to by `add`, all else replaced."""
     if isinstance(above, dict) and above.keys() == {"add"} and isinstance(above["add"], list):
         held = below if isinstance(below, list) else []
         return [*held, *(one for one in above["add"] if one not in held)]
     if isinstance(below, dict) and isinstance(above, dict):
-        return below | {name: _merge(below.get(name), value) for name, value in above.items()}
+        return below | {name: merge(below.get(name), value) for name, value in above.items()}
     return above
 
 

@@ -10,28 +10,33 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from torchsmith.catalog import Catalog, Line, LineBuild, builtin_catalog
+from torchsmith.catalog import Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.facts import CLAIM
+from torchsmith.catalog.package import CPU
+from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Exists, Invalid
+from torchsmith.core.toml_write import table_text
+from torchsmith.core.words import grouped
 from torchsmith.edit.pin import (
     FactTable,
     Move,
-    bring_source,
+    builds_at,
     fixes_follow,
     laid_over,
-    needed_fixes,
-    pin_of,
+    pin_at,
     release_of,
     to_learn,
 )
 from torchsmith.edit.proposal import Proposal
 from torchsmith.matrix.cells import find_line
+from torchsmith.matrix.describe import triton_mismatch
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
-from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.load import FILE, Workspace, open_workspace
 from torchsmith.workspace.run import carry_out
 
+DEFAULT_CUDA = "13.0"  # of profile `real`
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
 
 
@@ -46,10 +51,11 @@ class NewLine:
     sha256: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
     probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of `rev` was asked
+    matrix: bool = False  # whether torchsmith.toml gets its cells
 
 
 class LineRow(msgspec.Struct, frozen=True):
-    """A torch release that is known: what goes with it, where it is built from, and what nobody proved."""
+    """A torch release that is known: what goes with it, where it is built from, and what it lacks."""
 
     name: str
     torch: str
@@ -59,19 +65,47 @@ class LineRow(msgspec.Struct, frozen=True):
     own: bool
     unproved: str
     cells: int
+    lacks: list[str]  # what stands between it and a build
+    next: str  # the command that goes on from there; empty: nothing is lacking
 
 
 def line_rows(workspace: Workspace) -> list[LineRow]:
     """Every line that a workspace knows, and how many of its cells are of it."""
     cells = Counter(cell.line for cell in workspace.matrix.cells)
-    return [_row(line, cells[line.name]) for line in workspace.catalog.lines.values()]
+    return [_row(line, cells[line.name], workspace.catalog) for line in workspace.catalog.lines.values()]
 
 
-def _row(line: Line, cells: int) -> LineRow:
-    pins = sorted({one.pin for one in line.every_build.values() if one.pin})
-    pairs = {name: version for name, version in line.versions.items() if version}
-    own = builtin_catalog().lines.get(line.name) != line
-    return LineRow(line.name, line.torch, pairs, pins, [*map(str, line.cuda)], own, line.unproved, cells)
+def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
+    pins = sorted({build.pin for build in line.every_build.values() if build.pin})
+    lacks, command = what_lacks(line, catalog)
+    return LineRow(
+        name=line.name,
+        torch=line.torch,
+        companions={name: version for name, version in line.versions.items() if version},
+        pins=pins,
+        cudas=[*map(str, line.cuda)],
+        own=builtin_catalog().lines.get(line.name) != line,
+        unproved=line.unproved,
+        cells=cells,
+        lacks=lacks,
+        next=command,
+    )
+
+
+def what_lacks(line: Line, catalog: Catalog) -> tuple[list[str], str]:
+    """What stands between a line and a build, and the command that goes on from there."""
+    builds = [build for build in line.every_build.values() if build.style == "pinned"]
+    if builds and all(build.lacks_pin for build in builds):
+        return ["a nixpkgs that has it"], f"torchsmith line add {line.name} --rev REV --nixpkgs TREE --matrix"
+    hashes = {name for build in builds for name in catalog.unknown_hashes(line, build)}
+    lacks = [f"the hash of {name} {line.version_of(name)}" for name in catalog.packages if name in hashes]
+    command = "torchsmith fix-hashes" if lacks else ""
+    tritons = dict.fromkeys(triton_mismatch(line, build, catalog) for build in builds)
+    lacks += [f"its Triton: {mismatch}" for mismatch in tritons if mismatch]
+    if claims := [build for build in builds if build.claimed]:
+        lacks.append(f"an evaluation of {len(claims)} builds")
+        command = command or "torchsmith eval"
+    return lacks, command
 
 
 def propose_line(workspace: Path | None, new: NewLine) -> Proposal:
@@ -97,10 +131,38 @@ def _added(workspace: Workspace, new: NewLine) -> Proposal:
         hint = f"torchsmith pin {new.name} moves it; torchsmith line list shows all"
         raise Exists(f"line {new.name} is there already: torch {there.torch}", hint=hint)
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in _facts(new, catalog).items()]
-    after = workspace.with_texts({one.path: one.after for one in edits if one.after is not None})
+    texts = {edit.path: edit.after for edit in edits if edit.after is not None}
+    after = workspace.with_texts(texts)
     line = after.catalog.lines[new.name]
-    unknown = to_learn(line, after.catalog, {"cpu", *map(str, line.cuda)})
+    if new.matrix:
+        before = workspace.source.text
+        text = f"{before.rstrip()}\n\n{_matrix_text(workspace, line, after.catalog)}"
+        edits.append(Change("rewrite", FILE, "the line's cells", before, text))
+        after = workspace.with_texts({**texts, FILE: text})
+    unknown = to_learn(line, after.catalog, {CPU, *map(str, line.cuda)})
     return Proposal(workspace=workspace, after=after, edits=tuple(edits), to_learn=tuple(unknown))
+
+
+def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
+    """Blocks of torchsmith.toml for the cells of profile `real`, in the Python that the nixpkgs prefers and
+    CUDA 13.0, or the newest that the line has."""
+    cells = open_workspace(None, "real").matrix.cells
+    cuda = DEFAULT_CUDA if DEFAULT_CUDA in line.cuda else max(line.cuda, key=version_key, default="")
+    pins = [catalog.pins[build.pin] for build in line.every_build.values() if build.pin]
+    pythons = [one for one in line.pythons if all(one in pin.pythons for pin in pins if pin.asked)]
+    defaults = [pin.default_python for pin in pins if pin.default_python in pythons]
+    python = defaults[0] if defaults else max(pythons or line.pythons)
+    taken = {cell.variant.name for cell in workspace.matrix.cells}
+    sms = grouped((cell.variant.isa, str(cell.variant.sm)) for cell in cells if cell.variant.sm)
+    blocks = []
+    for gpus, isas in grouped((tuple(dict.fromkeys(gpus)), isa) for isa, gpus in sms.items()).items():
+        blocks.append({"cuda": [cuda], "sm": list(gpus), "isa": isas})
+    isas = list(dict.fromkeys(cell.variant.isa for cell in cells if not cell.variant.sm))
+    blocks.append({"cuda": [CPU], "isa": isas})
+    shared: FactTable = {"line": line.name, "python": [str(python)]}
+    if any(cell.variant.changed(python=python).name in taken for cell in cells):
+        shared["prefix"] = True
+    return table_text({"matrix": [shared | block for block in blocks if block["cuda"] != [""]]})
 
 
 def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
@@ -108,10 +170,11 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
     if not like.torch or like.flavor:
         raise Invalid(f"line {like.name} is no torch release that another could be built like")
     move = Move(like.name, new.rev, new.sha256, new.torch, new.versions, probed=new.probed)
-    known = next((one for one in catalog.lines.values() if one.torch == new.torch), None)
+    known = next((line for line in catalog.lines.values() if line.torch == new.torch), None)
     entry: FactTable = {
         **release_of(like, move, catalog),
         "pythons": [str(python) for python in (known or like).pythons],
+        "triton": known.triton if known else "",
         "source": "this workspace",
         "unproved": CLAIM,
     }
@@ -119,31 +182,28 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
     builds = {name: build for name, build in like.every_build.items() if build.pin}
     if not builds:
         raise Invalid(f"line {like.name} has no nixpkgs that the new one could be built from")
-    pin = ""
+    pin: Pin | None = None
     if new.rev:
         old = Counter(build.pin for build in builds.values()).most_common(1)[0][0]
-        builds = {name: build for name, build in builds.items() if build.pin == old}
-        pin, made = pin_of(old, move, catalog)
-        facts |= {"pins": {pin: made}} if made else {}
-        if pin not in catalog.pins:
-            facts |= fixes_follow({old}, pin, catalog)
-    if new.probed:
-        has = ("cpu", *new.probed.get("cudas", ()))
-        native = new.probed.get("torch") == new.torch
-        builds = {
-            name: replace(build, fixes=tuple(needed_fixes(build, new.probed, catalog, native=native)))
-            for name, build in builds.items()
-            if name in has
-        }
-    told = {name: _build(build, pin) for name, build in builds.items()}
-    entry |= {"cpu": told.pop("cpu")} if "cpu" in told else {}
-    entry |= {"cuda": told}
-    bring_source(entry, like, move, catalog)
-    return facts
+        pin, table = pin_at(move, catalog)
+        builds = _builds_of(pin, {name: build for name, build in builds.items() if build.pin == old}, catalog)
+        facts |= {"pins": {pin.name: table}} if table else {}
+    made = builds_at(pin, builds, new.torch, catalog)
+    facts |= fixes_follow(made, pin, catalog)
+    made = {name: build | {"unproved": CLAIM, "claimed": True} for name, build in made.items()}
+    entry |= {CPU: made.pop(CPU)} if CPU in made else {}
+    return facts | {"lines": {new.name: entry | {"cuda": made}}}
 
 
-def _build(build: LineBuild, pin: str) -> FactTable:
-    """As the other line builds it, at its pin or another."""
-    stated = {"unproved": CLAIM, "claimed": True}
-    made: FactTable = {"pin": pin or build.pin, "fixes": list(build.fixes), **stated}
-    return made | ({"cuda_set": build.cuda_set} if build.cuda_set else {})
+def _builds_of(pin: Pin, builds: Mapping[str, LineBuild], catalog: Catalog) -> dict[str, LineBuild]:
+    """Builds for all CUDA releases of a pin, each as the nearest older one of its major release; at a pin
+    that nobody asked as they are."""
+    if not pin.asked:
+        return dict(builds)
+    made = {CPU: builds[CPU]} if CPU in builds else {}
+    for cuda in (str(cuda) for cuda in pin.cudas if cuda in catalog.cuda):
+        older = [name for name in builds if name != CPU and version_key(name) <= version_key(cuda)]
+        nearest = max(older, key=version_key, default="")
+        if nearest.partition(".")[0] == cuda.partition(".")[0]:
+            made[cuda] = builds[nearest]
+    return made

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
-from torchsmith.catalog.check import SOURCE
+from torchsmith.catalog.facts import SOURCE
+from torchsmith.catalog.load import merge
+from torchsmith.catalog.package import CPU
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
 from torchsmith.core.toml import nodes, parsed, place
@@ -23,7 +23,7 @@ from torchsmith.edit.impact import Effect, effects, write_recipes
 from torchsmith.edit.proposal import Proposal
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
-from torchsmith.nix.fetch import nixpkgs_address, tarball_hash
+from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_hash
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.change import Adoption, Change, ChangeKind
@@ -35,7 +35,11 @@ from torchsmith.workspace.run import carry_out as write_changes
 from torchsmith.workspace.wanted import wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
-FROM_SOURCE = (SOURCE, "torch-version")
+FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
+NOT_ASKED = {
+    "source": "this workspace",
+    "unproved": "nobody asked it what it has: --nixpkgs TREE or --learn does",
+}
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 REVISION = re.compile(r"[0-9a-f]{40}")
 HASH = re.compile(r"[0-9a-z]{52}|[0-9a-f]{64}|sha256-[0-9A-Za-z+/]{43}=")  # as Nix spells it
@@ -88,7 +92,8 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
 
 
 def learnt(workspace: Path | None, move: Move, tarball: str = "") -> Move:
-    """The move with the hashes of its tarballs, as a download has them; `tarball`: of a mirror."""
+    """The move with the hashes of its tarballs, as a download has them, and what a new one has; `tarball`: of
+    a mirror."""
     if move.sha256:
         raise Conflict("--learn and --sha256 say the same thing twice", hint="give one of them")
     if move.rev and not REVISION.fullmatch(move.rev):
@@ -100,15 +105,17 @@ def learnt(workspace: Path | None, move: Move, tarball: str = "") -> Move:
         count = len(revisions)
         raise Conflict(f"line {move.line} has {count} nixpkgs, and --tarball is one", hint="leave it out")
     nix = find_nix()
-    told = {name: tarball_hash(nix, tarball or nixpkgs_address(rev)) for name, rev in revisions.items()}
-    return replace(move, sha256=told[""]) if move.rev else replace(move, hashes=told)
+    trees = {name: fetch_tree(nix, tarball or nixpkgs_address(rev)) for name, rev in revisions.items()}
+    hashes = {name: tree_hash(nix, tree) for name, tree in trees.items()}
+    if not move.rev:
+        return replace(move, hashes=hashes)
+    return replace(probed(move, trees[""], open_workspace(workspace).catalog), sha256=hashes[""])
 
 
-def probed(move: Move, trees: Mapping[str, Path], catalog: Catalog) -> Move:
-    """The move with what a tree of its revision has, where one is given and the catalog does not know it."""
-    known = any(move.rev in (pin.rev, pin.name) for pin in catalog.pins.values())
-    tree = trees.get(move.rev) or trees.get("default")
-    if not move.rev or known or tree is None:
+def probed(move: Move, tree: Path | None, catalog: Catalog) -> Move:
+    """The move with what a tree of its revision has, where there is one and the catalog does not know it."""
+    known = next((pin for pin in catalog.pins.values() if move.rev in (pin.rev, pin.name)), None)
+    if not move.rev or tree is None or (known and known.torch_shape):
         return move
     return replace(move, probed=probe(find_nix(), tree, catalog))
 
@@ -124,108 +131,109 @@ def _without_hash(workspace: Path | None, line: str) -> dict[str, str]:
 
 def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, FactTable]:
     """The entries of the catalog that say the move."""
+    if not (move.rev or move.torch or move.hashes):
+        raise Empty("nothing to move", hint="give --rev, --torch, --learn, or several")
     entry: FactTable = {}
     facts: dict[str, FactTable] = {"lines": {line.name: entry}}
     if move.hashes:
         facts["pins"] = {pin: {"sha256": sha256} for pin, sha256 in move.hashes.items()}
+    builds = line.every_build
+    pin: Pin | None = None
     if move.rev:
-        every = line.every_build
-        old = {build.pin for name, build in every.items() if name in used and build.pin}
+        old = {build.pin for name, build in builds.items() if name in used and build.pin}
         if not old:
             raise Empty(f"line {line.name} imports no nixpkgs that could be moved")
-        pin, made = pin_of(min(old), move, catalog)
-        ours = builtin_catalog().lines.get(line.name)
-        shipped = ours.every_build if ours else {}
-        moved = {name: build for name, build in every.items() if build.pin in old}
-        builds = {name: _build(build, pin, catalog, shipped.get(name)) for name, build in moved.items()}
-        if made:
-            facts["pins"] = {pin: made}
-        if pin not in catalog.pins and move.probed:
-            native = move.probed.get("torch") == (move.torch or line.torch)
-            builds = {
-                name: one | {"fixes": needed_fixes(moved[name], move.probed, catalog, native=native)}
-                for name, one in builds.items()
-                if name == "cpu" or name in move.probed.get("cudas", ())
-            }
-            if lacking := sorted(used - builds.keys()):
-                raise CannotBuild(f"nixpkgs {pin} has no CUDA {', '.join(lacking)}")
-        if pin not in catalog.pins:
-            facts |= fixes_follow(old, pin, catalog)
-        elif lacking := [name for name in builds if name in used and not _has(catalog.pins[pin], name)]:
-            raise CannotBuild(f"nixpkgs {pin} has no CUDA {', '.join(lacking)}")
-        if pin in catalog.pins:
-            builds = {name: one for name, one in builds.items() if _has(catalog.pins[pin], name)}
-        entry |= {"cpu": builds.pop("cpu")} if "cpu" in builds else {}
-        entry |= {"cuda": builds} if builds else {}
+        pin, table = pin_at(move, catalog)
+        builds = {name: build for name, build in builds.items() if build.pin in old and has_cuda(pin, name)}
+        if lacking := sorted(used - builds.keys()):
+            raise CannotBuild(f"nixpkgs {pin.name} has no CUDA {', '.join(lacking)}")
+        facts |= {"pins": {pin.name: table}} if table else {}
     if move.torch:
         entry |= release_of(line, move, catalog)
-        bring_source(entry, line, move, catalog)
-    if not entry and not move.hashes:
-        raise Empty("nothing to move", hint="give --rev, --torch, --learn, or several")
+    if move.rev or move.torch:
+        moved = builds_at(pin, builds, move.torch or line.torch, catalog)
+        facts |= fixes_follow(moved, pin, catalog)
+        _add_builds(entry, moved, builds)
     return {name: table for name, table in facts.items() if table and any(table.values())}
 
 
-def _has(pin: Pin, cuda: str) -> bool:
-    return cuda == "cpu" or cuda in map(str, pin.cudas)
+def has_cuda(pin: Pin, cuda: str) -> bool:
+    """Whether a pin may have a CUDA release; of one that nobody asked that is not known."""
+    return cuda == CPU or not pin.asked or cuda in map(str, pin.cudas)
 
 
-def _build(build: LineBuild, pin: str, catalog: Catalog, shipped: LineBuild | None) -> FactTable:
-    """A build at another pin; fixes that a known pin does not need stay behind, those that it needs as
-    torchsmith ships the line come back."""
-    if pin not in catalog.pins:
-        return {"pin": pin}
-    bound = {name: catalog.fixes[name].pins for name in (*(shipped.fixes if shipped else ()), *build.fixes)}
-    kept = {*build.fixes} | {name for name, pins in bound.items() if pin in pins}
-    fixes = [name for name, pins in bound.items() if name in kept and (not pins or pin in pins)]
-    return {"pin": pin, "fixes": fixes} if fixes != list(build.fixes) else {"pin": pin}
+def builds_at(
+    pin: Pin | None, builds: Mapping[str, LineBuild], torch: str, catalog: Catalog
+) -> dict[str, FactTable]:
+    """How a torch release is built at a nixpkgs, or each at its own: the pin, and the fixes needed there."""
+    shipped = next((line for line in builtin_catalog().lines.values() if line.torch == torch), None)
+    models = shipped.every_build if shipped else {}
+    pins = {name: pin or catalog.pins.get(build.pin) for name, build in builds.items()}
+    return {
+        name: {"pin": at.name, "fixes": _fixes_at(at, builds[name], torch, catalog, models.get(name))}
+        for name, at in pins.items()
+        if at is not None
+    }
 
 
-def needed_fixes(build: LineBuild, probed: Mapping[str, Any], catalog: Catalog, *, native: bool) -> list[str]:
-    """Fixes at a nixpkgs that was asked: where its own torch is the release, none that replace its source,
-    and in its present shape none of torch's at all."""
-    gone = {*FROM_SOURCE, "find-cuda-toolkit-stub"} if native else set()
-    if native and probed.get("torch_shape") == "structured":
-        gone |= {name for name in build.fixes if catalog.fixes[name].packages}
-    return [name for name in build.fixes if name not in gone]
+def _fixes_at(pin: Pin, build: LineBuild, torch: str, catalog: Catalog, model: LineBuild | None) -> list[str]:
+    """The fixes of a build at a pin: those bound to other pins stay behind, those that it needs as torchsmith
+    ships the build (`model`) come back, and what replaces torch's source is there where the pin's own is
+    another release."""
+    names = dict.fromkeys((*(model.fixes if model else ()), *build.fixes))
+    bound = {name: catalog.fixes[name].pins for name in names}
+    elsewhere = {name for name, pins in bound.items() if pins and pin.name not in pins}
+    if pin.name not in catalog.pins:  # nobody bound a fix to it yet
+        elsewhere = set()
+    fixes = [
+        name for name in names if name not in elsewhere and (name in build.fixes or pin.name in bound[name])
+    ]
+    if pin.torch == torch:
+        mended = pin.torch_shape == "structured"  # its torch of today needs none of torch's fixes
+        gone = {name for name in fixes if catalog.fixes[name].packages} if mended else {*FROM_SOURCE, STUB}
+        return [name for name in fixes if name not in gone]
+    if pin.torch and SOURCE not in fixes:
+        return list(model.fixes) if model and model.pin == pin.name else [*fixes, *FROM_SOURCE]
+    return fixes
 
 
-def fixes_follow(old: set[str], pin: str, catalog: Catalog) -> dict[str, FactTable]:
-    """A pin that nobody looked at is taken to need what the old one needs."""
-    bound = {fix.name: fix for fix in catalog.fixes.values() if old & set(fix.pins)}
-    return {"fixes": {name: {"pins": [*fix.pins, pin]} for name, fix in bound.items()}} if bound else {}
+def _add_builds(entry: FactTable, builds: Mapping[str, FactTable], before: Mapping[str, LineBuild]) -> None:
+    """Put builds into a line's entry, with what differs from before."""
+    for name, table in builds.items():
+        build = before[name]
+        changed = {key: value for key, value in table.items() if value != _plain(getattr(build, key))}
+        if changed:
+            place = entry if name == CPU else entry.setdefault("cuda", {})
+            place[name] = changed
 
 
-def pin_of(old: str, move: Move, catalog: Catalog) -> tuple[str, FactTable]:
-    """The pin's name, and its entry where the catalog has none or lacks the hash."""
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def fixes_follow(builds: Mapping[str, FactTable], pin: Pin | None, catalog: Catalog) -> dict[str, FactTable]:
+    """Fixes of builds that are bound to other pins may be used at a new one too."""
+    if pin is None or pin.name in catalog.pins:
+        return {}
+    fixes = {name: catalog.fixes[name] for build in builds.values() for name in build["fixes"]}
+    bound = {name: {"pins": [*fix.pins, pin.name]} for name, fix in fixes.items() if fix.pins}
+    return {"fixes": bound} if bound else {}
+
+
+def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
+    """The pin of a revision, and its entry as far as the catalog lacks it."""
     if move.sha256 and not HASH.fullmatch(move.sha256):
         raise Invalid(f"{move.sha256!r} is no sha256", hint="as nix-prefetch-url --unpack prints it")
+    stated = {"sha256": move.sha256} if move.sha256 else {}
     known = next((pin for pin in catalog.pins.values() if move.rev in (pin.rev, pin.name)), None)
-    if known is not None:
-        return known.name, {"sha256": move.sha256} if move.sha256 else {}
-    if not REVISION.fullmatch(move.rev):
+    if known is not None and not move.probed:
+        return known, stated
+    if known is None and not REVISION.fullmatch(move.rev):
         hint = f"give 40 digits, or one of {', '.join(catalog.pins)}"
         raise Invalid(f"{move.rev!r} is no revision", hint=hint)
-    if move.probed:
-        return move.rev[:7], {"rev": move.rev, "sha256": move.sha256, **move.probed}
-    return move.rev[:7], _new_pin(catalog.pins[old], move)
-
-
-def _new_pin(old: Pin, move: Move) -> FactTable:
-    """A revision that nobody looked at: taken to have what the old one has, and marked so."""
-    made: FactTable = {
-        "rev": move.rev,
-        "sha256": move.sha256,
-        "torch": old.torch,
-        **old.versions,
-        "cudas": [*map(str, old.cudas)],
-        "pythons": [*map(str, old.pythons)],
-        "source": f"taken to be as {old.name}",
-        "unproved": "nobody evaluated it: --eval does",
-    }
-    optional = {"default_cuda": old.default_cuda, "default_python": old.default_python, "min_sm": old.min_sm}
-    if old.limits:
-        made["limits"] = msgspec.to_builtins(old.limits, enc_hook=str)
-    return made | {name: str(value) for name, value in optional.items() if value is not None}
+    rev = known.rev if known else move.rev
+    entry = {"rev": rev, **stated, **(move.probed or NOT_ASKED)} | ({"unproved": ""} if known else {})
+    return catalog.pin_of(rev[:7], entry), entry
 
 
 def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
@@ -251,37 +259,13 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
     }
 
 
-def bring_source(entry: FactTable, line: Line, move: Move, catalog: Catalog) -> None:
-    """Builds at a nixpkgs with another torch take the new one from its source, as its own line does."""
-    known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
-    for name, build in line.every_build.items():
-        told = entry.get("cpu", {}) if name == "cpu" else entry.get("cuda", {}).get(name, {})
-        pin = catalog.pins.get(told.get("pin", build.pin))
-        if pin is None or pin.torch == move.torch:
-            continue
-        like = known.every_build.get(name) if known else None
-        fixes = told.get("fixes", list(build.fixes))
-        if SOURCE in fixes:
-            continue
-        fixes = list(like.fixes) if like and like.pin == pin.name else [*fixes, *FROM_SOURCE]
-        place = entry if name == "cpu" else entry.setdefault("cuda", {})
-        place[name] = told | {"fixes": fixes}
-
-
 def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
     """Hashes that nobody knows yet; the first build tells them, and hash repair writes them."""
-    builds = line.every_build
-    pins = {build.pin for name, build in builds.items() if build.pin and name in used}
-    found = [f"nixpkgs {name}" for name in sorted(pins) if not catalog.pins[name].sha256]
-    own = any(SOURCE in build.fixes for build in builds.values())
-    return found + [
-        f"{one} {line.version_of(one.name)}"
-        for one in catalog.packages.values()
-        if own
-        and one.upstream
-        and line.builds(one)
-        and line.version_of(one.name)
-        and not line.hashes.get(one.name)
+    builds = [build for name, build in line.every_build.items() if build.pin and name in used]
+    pins = sorted({build.pin for build in builds})
+    packages = {name for build in builds for name in catalog.unknown_hashes(line, build)}
+    return [f"nixpkgs {name}" for name in pins if not catalog.pins[name].sha256] + [
+        f"{name} {line.version_of(name)}" for name in catalog.packages if name in packages
     ]
 
 
@@ -291,7 +275,7 @@ def laid_over(root: Path, name: str, table: FactTable) -> Change:
     text = read_text(path) if path.exists() else None
     before, begin, rest = (text or "").partition(BEGIN)
     block, _, after = rest.partition(END)
-    merged = _merged(tomllib.loads(block) if begin else {}, table)
+    merged = merge(tomllib.loads(block) if begin else {}, table)
     head = before if before.strip() else f"# Facts of this workspace, laid over torchsmith's own.\n\n{before}"
     made = f"{head.rstrip()}\n\n{BEGIN}\n{table_text(merged)}\n{END}\n{after.lstrip()}"
     try:
@@ -309,15 +293,6 @@ def _twice(by_hand: str, file: str, block: str) -> Conflict:
     path = next((one for one in theirs if one in ours), ours[0][:1])
     words = f"{'.'.join(map(str, path))} has an entry of its own here, and is to move"
     return Conflict(words, hint="take it out, then move again", where=place(by_hand, file, path))
-
-
-def _merged(below: FactTable, above: FactTable) -> FactTable:
-    both = {
-        name: _merged(below[name], above[name])
-        for name in below.keys() & above.keys()
-        if isinstance(above[name], dict)
-    }
-    return {**below, **above, **both}
 
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:

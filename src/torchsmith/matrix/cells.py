@@ -82,7 +82,10 @@ def why_not_generated(variant: Variant, catalog: Catalog, line: str | None = Non
 def claim(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> str:
     """What nobody proved of a build, in words: what its line says, or that only a workspace has its facts."""
     of = {"lines": line.name, "pins": build.pin, "cuda": str(variant.cuda), "gpus": str(variant.sm)}
-    return build.unproved or (CLAIM if catalog.own and not catalog.own.isdisjoint(of.items()) else "")
+    if build.unproved or not catalog.own or catalog.own.isdisjoint(of.items()):
+        return build.unproved
+    pin = catalog.pins.get(build.pin)
+    return CLAIM if pin is None or pin.asked else f"what nixpkgs {pin.name} has is not known; {CLAIM}"
 
 
 def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
@@ -124,13 +127,18 @@ def find_line(catalog: Catalog, name: str) -> Line:
 @lru_cache(256)  # every cell of a block asks the same
 def newest_line(catalog: Catalog, cuda: CudaVersion | None, flavor: str = "") -> Line | None:
     """The newest line of a flavor that can be built for a CUDA release (None: for the CPU): of those that
-    were proved for it, else of all that have a pin."""
-    having = [
-        (not build.unproved, version_key(line.torch), line)
+    were evaluated for it and whose source hashes are known, else of all that have a pin."""
+    builds = {
+        line.name: build
         for line in catalog.lines.values()
         if line.flavor == flavor and (build := line.build_for(cuda)) and not build.lacks_pin
-    ]
-    return max(having, key=lambda one: one[:2])[2] if having else None
+    }
+
+    def rank(name: str) -> tuple[bool, bool, tuple[int, ...]]:
+        known = not catalog.unknown_hashes(catalog.lines[name], builds[name])
+        return known and not builds[name].unproved, known, version_key(catalog.lines[name].torch)
+
+    return catalog.lines[max(builds, key=rank)] if builds else None
 
 
 def newest_pin(catalog: Catalog, cuda: CudaVersion) -> Pin | None:
@@ -269,11 +277,11 @@ def _no_build(line: Line, cuda: CudaVersion | None) -> Reason:
 
 
 def _no_pin(line: Line, cuda: CudaVersion | None) -> Reason:
-    table = f'["{line.name}".cuda."{cuda}"]' if cuda else f'["{line.name}".cpu]'
+    what = f"CUDA {cuda}" if cuda else "the CPU"
     return Reason(
         "no-pin",
-        f"torch {line.torch} is released, but the catalog knows no nixpkgs that builds it",
-        f"name one in catalog/lines.toml: {table} pin = ..., and the pin in catalog/pins.toml",
+        f"torch {line.torch} is released, but the catalog knows no nixpkgs that builds it for {what}",
+        f"torchsmith line add {line.name} --rev REV --nixpkgs TREE --matrix",
     )
 
 
@@ -286,9 +294,13 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
     pin = catalog.pins.get(build.pin)
     if pin is None:
         return
-    if variant.python not in pin.pythons:
+    if pin.asked and variant.python not in pin.pythons:
         words = f"nixpkgs {pin.name} has no Python {variant.python}"
         yield Reason("pin-no-python", words, f"it has {', '.join(map(str, pin.pythons))}")
+    platform = catalog.isas[variant.isa].platform
+    for package in catalog.below(variant.package):
+        if package.name in pin.missing.get(platform, ()):
+            yield Reason("pin-no-package", f"nixpkgs {pin.name} has no {package} for {platform}")
     if not isinstance(variant.target, Cuda):
         return
     cuda, sm = variant.target.version, variant.target.sm
@@ -296,7 +308,7 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
         words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer; this is {sm}"
         yield Reason("cudnn-too-new", words)
     for limit in pin.limits.values():
-        if limit.holds(cuda, sm, catalog.isas[variant.isa].platform):
+        if limit.holds(cuda, sm, platform):
             yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
 
 

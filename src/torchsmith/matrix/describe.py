@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
+from torchsmith.catalog.ranges import in_range
 from torchsmith.core.problem import CannotBuild
 from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed
 from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
@@ -111,10 +112,21 @@ def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) 
         entries.append((f"CUDA {variant.target.version}", catalog.cuda[variant.target.version].unproved))
         entries.append((str(variant.target.sm), catalog.gpus[variant.target.sm].unproved))
     entries += [(f"fix {name}", catalog.fixes[name].unproved) for name in build.fixes]
-    package = variant.package.name
-    if build.style == "pinned" and not line.hashes.get(package) and "torch-source" in build.fixes:
-        entries.append(("source", f"the hash of {package} {line.version_of(package)}: not known"))
+    entries.append(("Triton", triton_mismatch(line, build, catalog)))
+    own = {one.name for one in catalog.below(variant.package)}
+    for name in catalog.unknown_hashes(line, build):
+        if name in own:
+            entries.append(("source", f"the hash of {name} {line.version_of(name)}: not known"))
     return [f"{what}: {text}" for what, text in entries if text]
+
+
+def triton_mismatch(line: Line, build: LineBuild, catalog: Catalog) -> str:
+    """That the Triton of a build's nixpkgs is none that the line's torch asks for; empty where it is, or
+    neither is known."""
+    pin = catalog.pins.get(build.pin)
+    if pin is None or not pin.triton or in_range(pin.triton, line.triton):
+        return ""
+    return f"torch {line.torch} asks for {line.triton}, nixpkgs {pin.name} has {pin.triton}"
 
 
 CellVerdict = Literal["accepted", "accepted with a warning", "rejected"]

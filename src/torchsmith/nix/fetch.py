@@ -87,13 +87,13 @@ def _fetch(nix: Nix, tarball: Tarball) -> Download:
     return Download(failure=_why(done.stderr))
 
 
-def tarball_hash(nix: Nix, url: str) -> str:
-    """What `sha256` of a `fetchTarball` is to say; a Problem where the tarball cannot be had."""
+def fetch_tree(nix: Nix, url: str) -> Path:
+    """The files of a tarball, in the store; a Problem where it cannot be had."""
     done = _fetch(nix, Tarball(url))
     if done.failure:
         hint = "--tarball URL takes it from a mirror; --sha256 states it"
         raise Failed(f"cannot learn the hash of {url}: {done.failure}", hint=hint)
-    return tree_hash(nix, nix.store_file(done.path))
+    return nix.store_file(done.path)
 
 
 def tree_hash(nix: Nix, tree: Path) -> str:

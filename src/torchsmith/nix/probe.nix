@@ -1,35 +1,64 @@
-# What a nixpkgs tree has, asked for all that a pin states: releases, CUDA sets, Pythons, default GPUs, torch's shape.
+# What a nixpkgs tree has, asked for all that a pin states: releases, CUDA sets, Pythons, GPUs, torch's shape.
 {
   nixpkgs,
   packages, # attributes of Python's package sets, by the name of the package
   pythons, # attributes of interpreters, by version
   cudas, # attributes of CUDA's package sets, by version
+  gpus, # by system: the GPUs that it can have, each with its capability and the CUDA releases that know it
 }:
 
 let
-  set = system: config: import nixpkgs { inherit system config; overlays = [ ]; };
-  cuda = set "x86_64-linux" { allowUnfree = true; cudaSupport = true; };
-  plain = set "x86_64-linux" { allowUnfree = true; };
+  set = system: config: import nixpkgs { inherit system; config = { allowUnfree = true; } // config; overlays = [ ]; };
+  plain = set "x86_64-linux" { };
+  cuda = builtins.mapAttrs (system: _: set system { cudaSupport = true; }) gpus;
 
   # null where it is not there, or throws.
-  try = value: let found = builtins.tryEval value; in if found.success then found.value else null;
-  present = builtins.filter (name: name != null);
-  named = attrs: have: present (map (name: if try (have attrs.${name}) == true then name else null) (builtins.attrNames attrs));
+  try = value: let result = builtins.tryEval (builtins.deepSeq value value); in if result.success then result.value else null;
+  having = names: has: builtins.filter (name: try (has name) == true) names;
+  available = package: package.meta.available or true;
 
   torch = plain.python3Packages.torch;
-  arguments = builtins.attrNames (torch.override.__functionArgs or { });
-  capabilities = attr: try (builtins.deepSeq cuda.${attr}.flags.cudaCapabilities cuda.${attr}.flags.cudaCapabilities);
-  exists = attr: cuda ? ${attr} && try (builtins.isString cuda.${attr}.cudaMajorMinorVersion) == true;
+  arguments = torch.override.__functionArgs or { };
+  versionOf = pkgs: attr: pkgs.python3Packages.${attr}.version or null;
+
+  sets = having (builtins.attrNames cudas) (
+    name: cuda.x86_64-linux ? ${cudas.${name}} && builtins.isString cuda.x86_64-linux.${cudas.${name}}.cudaMajorMinorVersion
+  );
+
+  # What every build of torch takes from CUDA, by the name of whichever the tree has.
+  libraries = pkgs: {
+    cuda_nvcc = pkgs.cuda_nvcc or { };
+    libcublas = pkgs.libcublas or { };
+    cudnn = pkgs.cudnn or { };
+    cccl = pkgs.cccl or pkgs.cuda_cccl or { };
+  };
+  refusing = pkgs: let offered = libraries pkgs; in builtins.filter (name: try (available offered.${name}) != true) (builtins.attrNames offered);
+  # An import of nixpkgs that names the GPU, as recipes do; what the tree builds by default it does not refuse.
+  refusals = system: gpu:
+    let
+      pkgs = set system { cudaSupport = true; cudaCapabilities = [ gpu.capability ]; };
+      asked = name: builtins.elem name sets && !builtins.elem gpu.capability (capabilities.${system}.${name} or [ ]);
+    in
+    byName (name: refusing pkgs.${cudas.${name}}) (builtins.filter asked gpu.cudas);
+
+  byName = value: names: builtins.listToAttrs (map (name: { inherit name; value = value name; }) names);
+  capabilities = builtins.mapAttrs (
+    _: pkgs: byName (name: try (pkgs.${cudas.${name}}.flags.cudaCapabilities or pkgs.${cudas.${name}}.cudaFlags.cudaCapabilities)) sets
+  ) cuda;
 in
 {
-  versions = builtins.mapAttrs (_: attr: try (plain.python3Packages.${attr}.version or null)) packages;
-  cudas = named cudas exists;
-  default_cuda = try cuda.cudaPackages.cudaMajorMinorVersion;
-  pythons = named pythons (attr: plain ? ${attr} && builtins.isString plain.${attr}.pythonVersion);
+  versions = builtins.mapAttrs (_: attr: try (versionOf plain attr)) packages;
+  missing = builtins.mapAttrs (
+    _: pkgs: builtins.filter (name: try (versionOf plain packages.${name}) != null && try (available pkgs.python3Packages.${packages.${name}}) != true) (builtins.attrNames packages)
+  ) cuda;
+  cudas = sets;
+  default_cuda = try cuda.x86_64-linux.cudaPackages.cudaMajorMinorVersion;
+  pythons = having (builtins.attrNames pythons) (name: plain ? ${pythons.${name}} && builtins.isString plain.${pythons.${name}}.pythonVersion);
   default_python = try plain.python3Packages.python.pythonVersion;
-  aliases = if try (builtins.isString (plain.python3Packages.pytorch.drvPath or null)) == true then [ "pytorch" ] else [ ];
-  torch_switches = builtins.filter (name: builtins.match ".*Support" name != null) arguments;
+  aliases = having [ "pytorch" ] (name: builtins.isString (plain.python3Packages.${name}.drvPath or null));
+  torch_arguments = builtins.filter (name: arguments.${name}) (builtins.attrNames arguments);
   torch_shape = if torch.drvAttrs.__structuredAttrs or false then "structured" else "attributes";
-  capabilities = builtins.mapAttrs (_: attr: if exists attr then capabilities attr else null) cudas;
-  cccl = if cuda.cudaPackages ? cccl then "cccl" else "cuda_cccl";
+  triton = try (versionOf plain "triton");
+  inherit capabilities;
+  refused = builtins.mapAttrs (system: builtins.mapAttrs (_: refusals system)) gpus;
 }

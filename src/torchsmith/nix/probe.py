@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from torchsmith.catalog import TORCH, Catalog
+from torchsmith.catalog.axes import Platform
 from torchsmith.core.clock import Clock
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Failed
+from torchsmith.core.words import grouped
 from torchsmith.nix.tool import Nix
 
 PinFacts = dict[str, Any]  # as pins.toml has them
+CUDNN = "cudnn"
+Refusals = Mapping[str, Mapping[str, Mapping[str, list[str]]]]  # libraries, by system, GPU and CUDA release
 
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What probe.nix tells; null where the tree lacks a thing or throws at it."""
+    """The attributes of probe.nix; null where the tree lacks a thing or throws at it."""
 
     versions: dict[str, str | None]
+    missing: dict[str, list[str]]
     cudas: list[str]
     default_cuda: str | None
     pythons: list[str]
     default_python: str | None
     aliases: list[str]
-    torch_switches: list[str]
+    torch_arguments: list[str]
     torch_shape: Literal["attributes", "structured"]
+    triton: str | None
+    capabilities: dict[str, dict[str, list[str] | None]]
+    refused: Refusals
 
 
 def probe(nix: Nix, tree: Path, catalog: Catalog, clock: Clock | None = None) -> PinFacts:
-    """The facts of a tree, with the day and the version of Nix that told them; it takes seconds."""
-    questions = {
-        "packages": {name: one.attr for name, one in catalog.packages.items()},
-        "pythons": {str(one): made.attr.removesuffix("Packages") for one, made in catalog.pythons.items()},
-        "cudas": {str(one): made.attr for one, made in catalog.cuda.items()},
+    """The facts of a tree, with the day and the version of Nix that gave them; it takes seconds."""
+    questions: dict[str, dict[str, Any]] = {
+        "packages": {name: package.attr for name, package in catalog.packages.items()},
+        "pythons": {str(version): p.attr.removesuffix("Packages") for version, p in catalog.pythons.items()},
+        "cudas": {str(version): toolkit.attr for version, toolkit in catalog.cuda.items()},
+        "gpus": {platform: _gpus(platform, catalog) for platform in get_args(Platform)},
     }
-    told = "".join(f" {name} = {nix_value(value)};" for name, value in questions.items())
+    arguments = "".join(f" {name} = {nix_value(value)};" for name, value in questions.items())
     text = files("torchsmith.nix").joinpath("probe.nix").read_text()
-    expression = f"({text}) {{ nixpkgs = {tree.resolve()};{told} }}"
+    expression = f"({text}) {{ nixpkgs = {tree.resolve()};{arguments} }}"
     options = ("--eval", "--strict", "--json", "--read-write-mode")
     done = nix.ask(
         nix.command("nix-instantiate", *options, "-E", expression), f"{tree} cannot be asked what it has"
@@ -50,20 +60,74 @@ def probe(nix: Nix, tree: Path, catalog: Catalog, clock: Clock | None = None) ->
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise Failed(f"{tree} is no nixpkgs that torchsmith understands: {error}") from error
     day = datetime.fromtimestamp((clock or Clock()).now(), UTC).date()
-    return _facts(answer, f"asked with Nix {nix.version_text}, {day}")
+    return _facts(answer, catalog) | {"source": f"asked with Nix {nix.version_text}, {day}"}
 
 
-def _facts(answer: _Answer, source: str) -> PinFacts:
-    versions = {name: version for name, version in answer.versions.items() if version}
+def _gpus(platform: str, catalog: Catalog) -> dict[str, Any]:
+    """The GPUs that machines of a platform have, and the CUDA releases that compile for each."""
+    return {
+        str(sm): {
+            "capability": sm.capability,
+            "cudas": [str(version) for version, toolkit in catalog.cuda.items() if toolkit.compiles(sm)],
+        }
+        for sm, gpu in catalog.gpus.items()
+        if platform in gpu.platforms
+    }
+
+
+def _facts(answer: _Answer, catalog: Catalog) -> PinFacts:
+    versions = {name: version for name in catalog.packages if (version := answer.versions[name])}
+    oldest = _oldest_gpu(answer.refused, catalog)
     facts = {
         "torch": versions.pop(TORCH, ""),
         **versions,
+        "triton": answer.triton,
         "default_cuda": answer.default_cuda,
         "cudas": answer.cudas,
         "pythons": answer.pythons,
         "default_python": answer.default_python,
         "aliases": answer.aliases,
-        "torch_switches": answer.torch_switches,
+        "torch_arguments": answer.torch_arguments,
         "torch_shape": answer.torch_shape,
+        "min_sm": oldest,
+        "missing": {system: names for system, names in answer.missing.items() if names},
+        "capabilities": {
+            system: {cuda: sms for cuda, sms in cudas.items() if sms}
+            for system, cudas in answer.capabilities.items()
+        },
+        "limits": _limits(answer.refused, oldest, catalog),
     }
-    return {name: value for name, value in facts.items() if value} | {"source": source}
+    return {name: value for name, value in facts.items() if value}
+
+
+def _oldest_gpu(refused: Refusals, catalog: Catalog) -> str:
+    """The oldest GPU that the tree's cuDNN accepts, where it refuses older ones."""
+    refusing = {
+        gpu
+        for gpus in refused.values()
+        for gpu, cudas in gpus.items()
+        if cudas and all(CUDNN in libraries for libraries in cudas.values())
+    }
+    oldest, *_ = (str(sm) for sm in catalog.gpus if str(sm) not in refusing)
+    return oldest if str(min(catalog.gpus)) in refusing else ""
+
+
+def _limits(refused: Refusals, oldest: str, catalog: Catalog) -> dict[str, dict[str, Any]]:
+    """GPUs whose libraries the tree refuses though their CUDA release knows them."""
+    known = [str(sm) for sm in catalog.gpus]
+    rows = [
+        ((cuda, system, ", ".join(libraries)), gpu)
+        for system, gpus in refused.items()
+        for gpu, cudas in gpus.items()
+        for cuda, libraries in cudas.items()
+        if libraries and (not oldest or known.index(gpu) >= known.index(oldest))
+    ]
+    return {
+        f"cuda{cuda}-{system.removesuffix('-linux')}": {
+            "cuda": f"=={cuda}",
+            "sms": gpus,
+            "platforms": [system],
+            "reason": f"{libraries} of its CUDA {cuda} not available for {', '.join(gpus)} on {system}",
+        }
+        for (cuda, system, libraries), gpus in grouped(rows).items()
+    }

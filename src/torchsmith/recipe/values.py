@@ -183,7 +183,7 @@ class CellFacts:
             "gpuVariables": told["variable"],
             "gpuFlags": told["cmake"],
             "gpuFlagNames": "|".join(way.name for way in ways if way.by == "cmake"),
-            "ownSource": upstream is not None and self._own_source(package, version),
+            "ownSource": not package.is_torch and self.catalog.fetches(package, line, self.build),
             "sameVersion": version == line.torch,
             "sourceOwner": upstream.owner if upstream else "",
             "sourceRepo": upstream.repo if upstream else "",
@@ -220,13 +220,6 @@ class CellFacts:
         call = "pfinal.callPackage" if scope == "pprev" else f"{scope}.callPackage"
         beside = {Path(one).name: text for one, text in self.catalog.templates.items()}
         return Nested(path, f"({call} (", self.catalog.templates[path], ") { })", beside)
-
-    def _own_source(self, package: Package, version: str) -> bool:
-        """Whether a package that is not torch is of another release than the pin's own."""
-        pin = self.pin
-        if package.is_torch or pin is None or not version or self.catalog.template_of(package.name):
-            return False
-        return pin.versions.get(package.name, "") != version
 
     def _fixes(self, package: Package) -> list[str]:
         return [name for name in self.build.fixes if self.catalog.fixes[name].serves(package)]

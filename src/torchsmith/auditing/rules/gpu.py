@@ -286,7 +286,7 @@ def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
     """An override passes arguments that the package takes; another one, such as `cudnnSupport`, stops the
     evaluation: cuDNN is left out with USE_CUDNN=0."""
     pins = [subject.said_pin] if subject.said_pin else list(subject.catalog.pins.values())
-    known = {name for pin in pins for name in pin.torch_switches}
+    known = {name for pin in pins for name in pin.torch_arguments if name.endswith("Support")}
     sure = None if subject.said_pin else LIKELY
     used = {name for name in subject.body.syntax.identifiers if name.endswith("Support")} - known
     for told in subject.passed_to("torch", "pytorch") if known and used else ():

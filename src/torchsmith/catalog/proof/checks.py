@@ -165,7 +165,7 @@ def not_looked_at(catalog: Catalog) -> dict[str, int]:
 
 
 def _tables_of(pin: Pin) -> tuple[Sized, ...]:
-    return pin.versions, pin.cudas, pin.pythons, pin.limits, pin.torch_switches, pin.aliases
+    return pin.versions, pin.cudas, pin.pythons, pin.limits, pin.torch_arguments, pin.aliases
 
 
 def _compare(fact: str, tool: str, ours: Iterable[str], theirs: Iterable[str]) -> FactCheck:

@@ -41,8 +41,9 @@ def _print_lines(report: LinesReport) -> None:
     out().print(table)
     if any(row.own for row in report.lines):
         write("* this workspace's own")
-    if any(row.torch and not row.pins for row in report.lines):
-        write("without a nixpkgs: torchsmith line add NAME --torch VERSION --from LINE builds it as another")
+    for row in report.lines:
+        if row.lacks:
+            write(f"{row.name} lacks {'; '.join(row.lacks)}" + (f": {row.next}" if row.next else ""))
 
 
 @app.command("add", NEW_LINE)
@@ -52,17 +53,20 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
     It is built as another line is, at its nixpkgs or at --rev, with torch and companions from their own
     sources. Hashes that are not known are left empty, for [bold]fix-hashes[/bold] to learn, and every cell
     carries a warning until an evaluation has proved it. A tree of the revision tells its own torch and
-    companions, CUDA sets and Pythons; a release that is its own needs no source and no fix.
+    companions, CUDA sets and Pythons; a release that is its own needs no source and no fix. With
+    [bold]--matrix[/bold] torchsmith.toml asks for the cells of profile real in this line.
     """
     report = add_line(request, Terminal())
     answer(report, print_edit, as_json=json)
     if not report.written or json:
         return
-    write(
-        f'line = "{request.name}" in a [[matrix]] of torchsmith.toml asks for it, with prefix = true'
-        " where another line has the same cell; then:"
-    )
+    if not request.matrix:
+        write(
+            f'line = "{request.name}" in a [[matrix]] of torchsmith.toml asks for it, with prefix = true'
+            " where another line has the same cell; then:"
+        )
+    tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else None
     next_step("generate", workspace=request.workspace)
+    next_step("eval", workspace=request.workspace, nixpkgs=tree, why="proves it")
     if report.to_learn:
-        next_step("fix-hashes", workspace=request.workspace, why="learns the hashes")
-    next_step("eval", workspace=request.workspace, why="proves it")
+        next_step("fix-hashes", workspace=request.workspace, why="learns the hashes before a build")

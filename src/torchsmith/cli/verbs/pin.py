@@ -19,7 +19,7 @@ def run(*, request: PinRequest, json: JsonOption = False) -> None:
     hash of the nixpkgs tarball is learnt from a download, of the new revision or of those that the line has;
     with [bold]--eval[/bold] Nix says what changes, derivation by derivation. A tree given with
     [bold]--nixpkgs[/bold] is asked for its releases, CUDA sets, Pythons and the shape of its torch; without
-    one a new revision is taken to be as the old, and marked so.
+    one they stay unknown, and every cell says so until it was evaluated.
     """
     report = pin(request, Terminal())
     answer(report, print_edit, as_json=json)
