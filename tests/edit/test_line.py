@@ -47,7 +47,7 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
     cells = open_workspace(workspace).matrix.cells
     assert {cell.line for cell in cells} == {"2.29"}
     assert all(cell.warnings for cell in cells)
-    generate(GenerateRequest(workspace=workspace, git=False))
+    generate(GenerateRequest(workspace=workspace, git=False, yes=True))
     name = "pytorch-python313-cuda13_0-sm120-avx2"
     text = (workspace / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
     assert '"2.29.1"' in text
