@@ -13,7 +13,7 @@ from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import overview, verb_pages
-from torchsmith.api import build_plan, editing, proving, recording, rehearsing, repairing
+from torchsmith.api import build_plan, derivations, editing, health, proving, recording, rehearsing, repairing
 from torchsmith.api.aligning import AlignReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.listing import CellDocument, LeftOutDocument
@@ -24,20 +24,8 @@ from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli import (
-    artifact_view,
-    cover_view,
-    eval_view,
-)
-from torchsmith.cli.verbs import (
-    diff_drv,
-    farm,
-    graph,
-    impact,
-    pick,
-    publish,
-)
-from torchsmith.cli.verbs.doctor import DoctorDocument
+from torchsmith.cli import artifact_view, cover_view, eval_view
+from torchsmith.cli.verbs import pick, publish
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageDocument
@@ -88,17 +76,17 @@ DOCUMENTS: dict[str, Any] = {
     "package add, package remove": editing.EditReport,
     "eval": eval_view.EvalDocument,
     "eval --values": eval_view.ValuesDocument,
-    "graph": graph.GraphDocument,
+    "graph": derivations.GraphReport,
     "page": PageDocument,
-    "diff-drv": diff_drv.DiffDocument,
-    "impact": impact.ImpactDocument,
+    "diff-drv": derivations.DiffReport,
+    "impact": derivations.ImpactReport,
     "build --dry-run": build_plan.BuildPlanReport,
     "build": Event,
     "status": recording.StatusDocument,
     "history": recording.HistoryDocument,
     "diagnose": Diagnosis,
     "fix-hashes": repairing.HashReport,
-    "farm check": farm.FarmDocument,
+    "farm check": health.FarmReport,
     "verify": artifact_view.VerifyDocument,
     "test": Trial,
     "compare": BuildComparison,
@@ -106,7 +94,7 @@ DOCUMENTS: dict[str, Any] = {
     "sbom": Bom,
     "publish": publish.PublishDocument,
     "facts": proving.FactsDocument,
-    "doctor": DoctorDocument,
+    "doctor": health.DoctorReport,
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.test_host_verbs import with_tools
-from torchsmith.cli.verbs.doctor import examine
+from torchsmith.api.health import examine
 from torchsmith.workspace.load import open_workspace
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchsmith.api import nix_options
@@ -38,3 +38,12 @@ def print_failures(results: Sequence[EvalResult]) -> Exit:
         words = cause.message + paint(f" ({names})", "dim", sys.stderr)
         print_problem(Problem(words, where=cause.where or Where(str(failed[0].path))))
     return exit_of([cause.message for cause in causes])
+
+
+def print_failed(failed: Mapping[str, str]) -> Exit:
+    """The same of a report: recipes that do not evaluate, by cause."""
+    from torchsmith.nix.evaluate import exit_of
+
+    for cause, names in grouped((cause, name) for name, cause in failed.items()).items():
+        print_problem(Problem(cause + paint(f" ({some_of(names, NAMED)})", "dim", sys.stderr)))
+    return exit_of(failed.values())

@@ -1,4 +1,4 @@
-"""What each picture is drawn from: a graph, a schedule, a cover, a verified build, a document."""
+"""What each picture is drawn from: a graph, a run, a cover, a verified build, a document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.core.words import counted, grouped
 from torchsmith.host.cover import FleetPlan
-from torchsmith.nix.graph import Graph
 from torchsmith.page import draw
 from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
 from torchsmith.page.stories import duration
@@ -25,15 +24,8 @@ MOST_ROWS = 60
 DATE = 120  # pixels that a date below an axis needs
 
 
-def graph_picture(graph: Graph) -> draw.Picture:
-    """Recipes and the long builds below them."""
-    return shared_picture(
-        [SharedBuild(one.kind, one.derivation.name, one.users, True) for one in graph.heavy]
-    )
-
-
 def shared_picture(shared: Sequence[SharedBuild]) -> draw.Picture:
-    """The same from a document; builds of one name are told apart by number."""
+    """Recipes and the long builds below them; builds of one name are told apart by number."""
     links, seen = [], Counter[str]()
     for one in shared:
         seen[one.name] += 1

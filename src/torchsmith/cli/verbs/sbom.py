@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from torchsmith.api.nix_options import NixOptions, Recipes, open_recipes
-from torchsmith.api.options import JsonOption, WorkspaceOption
+from torchsmith.api.derivations import GraphRequest, SbomReport, sbom
+from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import exit_if, paint, print_json, tell, warn, write
-from torchsmith.cli.evaluation import evaluation, print_failures
+from torchsmith.cli.evaluation import print_failed
+from torchsmith.cli.progress import Terminal
 from torchsmith.core.words import counted, some_of
-from torchsmith.nix.graph import Inventory, take_stock
-from torchsmith.publishing.sbom import CUDA_TERMS, Terms, cyclonedx, holds_cuda, terms
+from torchsmith.publishing.sbom import CUDA_TERMS, Terms, holds_cuda
 
 NAMED = 6  # packages under a free licence that are named; the rest is counted
 EXAMPLE = (
@@ -16,13 +16,7 @@ EXAMPLE = (
 )
 
 
-def run(
-    recipes: Recipes = None,
-    workspace: WorkspaceOption = None,
-    *,
-    nix: NixOptions,
-    json: JsonOption = False,
-) -> None:
+def run(*, request: GraphRequest, json: JsonOption = False) -> None:
     """List the packages that go into recipes, with versions and licences; --json prints CycloneDX.
 
     Nix evaluates the recipes and tells name, version and licence of every input for the host, and of theirs.
@@ -30,29 +24,24 @@ def run(
     them, come first. The exit code is 1 where a recipe does not evaluate, 3 where all that failed are
     downloads; there is no document then, which would lack packages.
     """
-    opened, chosen = open_recipes(recipes, workspace)
-    tool, evaluate = evaluation(nix, workspace=opened, inventory=True)
-    results = evaluate(chosen)
-    code = print_failures(results)
-    inventory = take_stock(tool, results)
-    title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"
+    report = sbom(request, Terminal())
+    code = print_failed(report.failed)
     if json and not code:
-        print_json(cyclonedx(inventory, title), format=None)
-    elif inventory.components and not json:
-        _print_terms(inventory, title)
+        print_json(report.bom, format=None)
+    elif report.packages and not json:
+        _print_terms(report)
     exit_if(code)
 
 
-def _print_terms(inventory: Inventory, title: str) -> None:
+def _print_terms(report: SbomReport) -> None:
     """Licences, those that are not free first and with all of their packages."""
-    listed = terms(inventory)
-    for one in listed:
-        _print_license(one)
-    packages, bound = len(inventory.components) + len(inventory.strangers), sum(one.bound for one in listed)
-    basis = "what the results in the store hold" if inventory.built else "inputs by evaluation, nothing built"
-    sums = f"{counted(packages, 'package')}, {counted(len(listed), 'licence')}"
-    tell(f"{title}: {sums}, {bound} of them not free ({basis})")
-    if holds_cuda(listed):
+    for licence in report.terms:
+        _print_license(licence)
+    bound = sum(licence.bound for licence in report.terms)
+    basis = "what the results in the store hold" if report.built else "inputs by evaluation, nothing built"
+    sums = f"{counted(report.packages, 'package')}, {counted(len(report.terms), 'licence')}"
+    tell(f"{report.title}: {sums}, {bound} of them not free ({basis})")
+    if holds_cuda(report.terms):
         warn(CUDA_TERMS)
     if bound:
         warn("read terms that are not free before you hand on a result or an image; --json has every package")

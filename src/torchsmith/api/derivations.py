@@ -1,0 +1,218 @@
+"""What Nix makes of recipes, compared and counted: graphs, differences, what a change does, what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.nix_options import NixOptions, Recipes, evaluation, open_recipes
+from torchsmith.api.options import ProfileOption, WorkspaceOption
+from torchsmith.api.watch import SILENT, Watch
+from torchsmith.building.rehearsal import PREFIX, phases_of
+from torchsmith.core.problem import CannotBuild, Conflict, Exit, Where
+from torchsmith.core.words import grouped
+from torchsmith.edit import impact as changes
+from torchsmith.edit.impact import Effect
+from torchsmith.nix.derivation import Difference, compare, show_derivations
+from torchsmith.nix.evaluate import EvalResult, exit_of
+from torchsmith.nix.graph import graph_of, take_stock
+from torchsmith.nix.targets import strangers
+from torchsmith.publishing.sbom import Bom, Terms, cyclonedx, terms
+from torchsmith.workspace.load import open_workspace
+
+
+def failures_of(results: Sequence[EvalResult]) -> dict[str, str]:
+    """Recipes that do not evaluate, each with its place and cause."""
+    return {
+        result.name: str(
+            CannotBuild(result.cause.message, where=result.cause.where or Where(str(result.path)))
+        )
+        for result in results
+        if result.cause is not None
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphRequest:
+    """The recipes whose derivations are looked at."""
+
+    recipes: Recipes = ()
+    workspace: WorkspaceOption = None
+    nix: NixOptions = field(default_factory=NixOptions)
+
+
+class HeavyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A long build and the recipes above it."""
+
+    kind: str
+    name: str
+    drvPath: str
+    shared: bool
+    recipes: tuple[str, ...]
+
+
+class OtherTargets(msgspec.Struct, frozen=True, kw_only=True):
+    """A derivation that compiles for GPUs besides the own one of recipes above it."""
+
+    name: str
+    gpus: tuple[int, ...]
+    recipes: tuple[str, ...]
+
+
+class GraphReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies below recipes."""
+
+    recipes: Mapping[str, str]  # the derivation of each
+    derivations: int
+    downloads: int
+    heavy: list[HeavyRow]
+    gpu_recipes: int  # recipes for one GPU
+    other_gpus: list[OtherTargets]  # code for other GPUs than the recipe's own
+    failed: Mapping[str, str]  # recipes that do not evaluate, and why
+
+
+def graph(request: GraphRequest, watch: Watch = SILENT) -> GraphReport:
+    """Count the builds below recipes, and find which of the long ones they share."""
+    opened, chosen = open_recipes(request.recipes, request.workspace)
+    nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, watch=watch)
+    results = ask(chosen)
+    below = graph_of(nix, results)
+    own = {recipe.name: recipe.variant.sm for recipe in chosen if recipe.variant and recipe.variant.sm}
+    others = grouped(((one.derivation, one.others), one.recipe) for one in strangers(below, own))
+    return GraphReport(
+        recipes=below.recipes,
+        derivations=len(below.users),
+        downloads=below.downloads,
+        heavy=[
+            HeavyRow(
+                kind=build.kind,
+                name=build.derivation.name,
+                drvPath=build.derivation.path,
+                shared=build.shared,
+                recipes=build.users,
+            )
+            for build in below.heavy
+        ],
+        gpu_recipes=len(own.keys() & below.recipes.keys()),
+        other_gpus=[
+            OtherTargets(name=name, gpus=gpus, recipes=tuple(recipes))
+            for (name, gpus), recipes in others.items()
+        ],
+        failed=failures_of(results),
+    )
+
+
+DerivationArgument = Annotated[
+    str, Argument("A recipe's name or path, rehearsal-of-NAME, or a derivation in the store (.drv).")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffRequest:
+    """Two recipes or derivations to compare."""
+
+    a: DerivationArgument
+    b: DerivationArgument
+    workspace: WorkspaceOption = None
+    nix: NixOptions = field(default_factory=NixOptions)
+
+
+class DiffReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Two derivations and what differs between them."""
+
+    a: str
+    b: str
+    differences: Sequence[Difference]
+
+
+def diff_derivations(request: DiffRequest, watch: Watch = SILENT) -> DiffReport:
+    """The causes of a difference, not the hashes that follow from them."""
+    opened = open_workspace(request.workspace)
+    phases: dict[str, str] = {}
+    nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, phases=phases, watch=watch)
+    paths: list[str] = []
+    for name in (request.a, request.b):
+        if name.endswith(".drv"):
+            paths.append(name)
+            continue
+        _, chosen = open_recipes([name.removeprefix(PREFIX)], request.workspace)
+        if len(chosen) != 1:
+            raise Conflict(f"{name} is {len(chosen)} recipes", hint="name one recipe on each side")
+        phases.clear()
+        if name.startswith(PREFIX):
+            phases |= phases_of(chosen, opened.catalog)
+        [result] = ask(chosen)
+        if result.evaluated is None:
+            cause = result.cause
+            raise CannotBuild(cause.message if cause else "it fails", where=cause.where if cause else None)
+        paths.append(result.evaluated.drv_path)
+    known = show_derivations(nix, sorted(set(paths)), recursive=True)
+    differences = compare(known[paths[0]], known[paths[1]], known)
+    return DiffReport(a=paths[0], b=paths[1], differences=differences)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpactRequest:
+    """A workspace, and the revision of it to compare with."""
+
+    workspace: WorkspaceOption = None
+    profile: ProfileOption = None
+    against: Annotated[str, Option("The git revision to compare with.", metavar="REV")] = "HEAD"
+    as_is: Annotated[bool, Option("Compare the files as they lie there, not what would be generated.")] = (
+        False
+    )
+    nix: NixOptions = field(default_factory=NixOptions)
+
+
+class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a change does to each recipe."""
+
+    summary: str
+    effects: Sequence[Effect]
+
+    @property
+    def exit(self) -> Exit:
+        return exit_of([effect.after for effect in self.effects if effect.kind == "broken"])
+
+
+def impact(request: ImpactRequest, watch: Watch = SILENT) -> ImpactReport:
+    """Which recipes a change of torchsmith.toml or of the catalog turns into other builds."""
+    opened = open_workspace(request.workspace, request.profile)
+    _, ask = evaluation(request.nix, workspace=opened, watch=watch)
+    folder = opened.root or Path.cwd()
+    effects = changes.impact(opened, folder, request.against, ask, as_is=request.as_is)
+    return ImpactReport(summary=changes.summary(effects), effects=effects)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SbomReport:
+    """The packages that go into recipes: `bom` is what --json prints, where every recipe evaluates."""
+
+    title: str
+    bom: Bom
+    terms: Sequence[Terms]  # those that are not free come first
+    packages: int
+    built: bool  # what the results in the store hold, not what recipes name
+    failed: Mapping[str, str]
+
+
+def sbom(request: GraphRequest, watch: Watch = SILENT) -> SbomReport:
+    """Name, version and licence of every package that goes into recipes."""
+    opened, chosen = open_recipes(request.recipes, request.workspace)
+    nix, ask = evaluation(request.nix, workspace=opened, inventory=True, watch=watch)
+    results = ask(chosen)
+    inventory = take_stock(nix, results)
+    title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"
+    return SbomReport(
+        title=title,
+        bom=cyclonedx(inventory, title),
+        terms=terms(inventory),
+        packages=len(inventory.components) + len(inventory.strangers),
+        built=inventory.built,
+        failed=failures_of(results),
+    )

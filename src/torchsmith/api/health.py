@@ -1,0 +1,261 @@
+"""What works on this machine, and what to do about the rest; the machines that build for it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from torchsmith.api.fields import Option
+from torchsmith.api.options import WorkspaceOption
+from torchsmith.building.farm import MACHINES, BuilderRow, check_builder, configured
+from torchsmith.core import process
+from torchsmith.core.git import git as run_git
+from torchsmith.core.problem import NotFound, Problem
+from torchsmith.core.process import Finished, find
+from torchsmith.core.words import counted
+from torchsmith.workspace.load import Workspace, open_workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class FarmCheckRequest:
+    """The builders of a workspace, or of another list."""
+
+    workspace: WorkspaceOption = None
+    machines: Annotated[Path | None, Option("Another list of machines, in Nix' format.")] = None
+
+
+class FarmReport(msgspec.Struct, frozen=True):
+    """The builders that were tried."""
+
+    builders: Sequence[BuilderRow]
+
+
+def check_farm(request: FarmCheckRequest) -> FarmReport:
+    """Try each builder: reachable, its system, features, free disk, the instruction sets that it runs."""
+    opened = open_workspace(request.workspace)
+    if request.machines and not request.machines.is_file():
+        raise NotFound(f"there is no {request.machines}")
+    named = () if request.machines else opened.settings.builder
+    builders = configured(named, request.machines or MACHINES)
+    with ThreadPoolExecutor(8) as pool:
+        return FarmReport(list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorRequest:
+    """The workspace whose needs count."""
+
+    workspace: WorkspaceOption = None
+
+
+Health = Literal["works", "could be better", "does not work", "not here"]
+SECONDS = 10.0
+CUDA_CACHES = ("cache.nixos-cuda.org", "cache.flox.dev")
+NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
+
+
+class HealthCheck(msgspec.Struct, frozen=True):
+    """One thing, how it stands, what was found, and what to do about it."""
+
+    name: str
+    health: Health
+    found: str
+    todo: str = ""
+
+
+class DoctorReport(msgspec.Struct, frozen=True):
+    """Every check, in the order in which things are needed."""
+
+    checks: list[HealthCheck]
+
+
+def doctor(request: DoctorRequest) -> DoctorReport:
+    """Everything that torchsmith uses, asked in turn; nothing is changed."""
+    return DoctorReport(list(examine(open_workspace(request.workspace))))
+
+
+def examine(workspace: Workspace, seconds: float = SECONDS) -> Iterator[HealthCheck]:
+    """All checks; one that fails in itself is a finding, not an end."""
+    checks: tuple[tuple[str, Callable[[float], Iterator[HealthCheck]]], ...] = (
+        ("Python", _python),
+        ("git", _git),
+        ("Nix", lambda limit: _nix(workspace, limit)),
+        ("Flox", _flox),
+        ("disk and memory", lambda _: _room(workspace)),
+        ("builders", lambda _: _builders(workspace)),
+        ("GPU", lambda limit: _gpu(workspace, limit)),
+        ("workspace", lambda _: _workspace(workspace)),
+    )
+    for name, check in checks:
+        try:
+            yield from check(seconds)
+        except Problem as problem:
+            yield HealthCheck(name, "does not work", problem.message, problem.hint)
+        except OSError as error:
+            yield HealthCheck(name, "does not work", error.strerror or str(error))
+
+
+def _ask(seconds: float, *words: str) -> Finished:
+    return process.run(words, timeout=seconds)
+
+
+def _said(done: Finished) -> str:
+    if done.timed_out:
+        return "it did not answer in time"
+    return (done.stdout or done.stderr).strip().split("\n")[0] or f"exit code {done.code}"
+
+
+def _good(name: str, good: bool, found: str, todo: str, otherwise: Health = "could be better") -> HealthCheck:
+    """A check that holds, or else what to do."""
+    return HealthCheck(name, "works", found) if good else HealthCheck(name, otherwise, found, todo)
+
+
+def _python(_: float) -> Iterator[HealthCheck]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
+
+
+def _program(word: str, title: str, seconds: float, absent: Health, todo: str) -> HealthCheck:
+    """Whether a program is there and tells its version."""
+    if find(word) is None:
+        return HealthCheck(title, absent, "not installed", todo)
+    done = _ask(seconds, word, "--version")
+    return HealthCheck(title, "works" if done.ok else "does not work", _said(done))
+
+
+def _git(seconds: float) -> Iterator[HealthCheck]:
+    todo = "install git: Flox sees only what git knows"
+    git = _program("git", "git", seconds, "does not work", todo)
+    yield git
+    if git.health != "works":
+        return
+    author = os.environ.get("GIT_AUTHOR_NAME")
+    here = Path.cwd()
+    name = author or _said(run_git(here, "config", "user.name", timeout=seconds))
+    known = bool(author) or run_git(here, "config", "user.email", timeout=seconds).ok
+    todo = "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
+    yield _good("git identity", known, name if known else "none is set", todo)
+
+
+def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.nix.tool import find_nix
+
+    if find("nix-instantiate") is None:
+        todo = f"{NIX_HINT}; without it list, show, pick, generate, audit and plan still work"
+        yield HealthCheck("Nix", "not here", "not installed", todo)
+        return
+    nix = find_nix()
+    yield HealthCheck("Nix", "works", f"{nix.version_text}, {nix.program}")
+    done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=seconds)
+    if not done.ok:
+        yield HealthCheck("Nix evaluation", "does not work", _said(done), "torchsmith eval needs it")
+    socket = Path("/nix/var/nix/daemon-socket/socket")
+    if nix.store:
+        todo = "add yourself to the group nix-users, or start nix-daemon, to share the machine's store"
+        yield HealthCheck("Nix store", "could be better", f"one of our own, {nix.store}", todo)
+    else:
+        daemon = socket.exists() and os.access(socket, os.W_OK)
+        yield HealthCheck("Nix store", "works", f"/nix/store, {'by its' if daemon else 'without a'} daemon")
+    yield from _nix_settings(workspace, nix.show_config(seconds))
+
+
+def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]:
+    try:
+        told = msgspec.json.decode(done.stdout)
+    except msgspec.DecodeError:
+        yield HealthCheck("Nix settings", "does not work", _said(done))
+        return
+    value = {name: entry.get("value") for name, entry in told.items() if isinstance(entry, dict)}
+    todo = "sandbox = true in nix.conf: a build that sees the whole machine is not the same elsewhere"
+    yield _good("Nix sandbox", bool(value.get("sandbox")), "on" if value.get("sandbox") else "off", todo)
+    features = [str(one) for one in value.get("system-features") or ()]
+    todo = "system-features = big-parallel ... in nix.conf: torch asks for it"
+    told = ", ".join(features) or "none"
+    yield _good("Nix features", "big-parallel" in features, told, todo, "does not work")
+    trusted = [str(one) for one in value.get("trusted-users") or ()]
+    me = _user()
+    good = os.getuid() == 0 or me in trusted or "*" in trusted
+    todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
+    yield _good("Nix trust", good, f"{me} is trusted" if good else f"{me} is not trusted", todo)
+    yield from _cuda_caches(workspace, [str(one) for one in value.get("substituters") or ()])
+
+
+def _cuda_caches(workspace: Workspace, substituters: Sequence[str]) -> Iterator[HealthCheck]:
+    """The public caches of nixpkgs with CUDA hold builds for its default GPUs, and serve where recipes take
+    those."""
+    if workspace.settings.narrow == "all":
+        return
+    there = [host for host in CUDA_CACHES if any(host in one for one in substituters)]
+    todo = f"extra-substituters = https://{CUDA_CACHES[0]} in nix.conf, with the key that its page states"
+    yield _good("CUDA cache", bool(there), ", ".join(there) or "none is set up", todo)
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _flox(seconds: float) -> Iterator[HealthCheck]:
+    todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
+    yield _program("flox", "Flox", seconds, "not here", todo)
+
+
+def _room(workspace: Workspace) -> Iterator[HealthCheck]:
+    from torchsmith.building.plan import this_machine
+
+    machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
+    catalog = workspace.catalog
+    torch = [one for one in catalog.estimates.values() if one.package == catalog.torch.name]
+    memory = max((one.memory_gb for one in torch), default=0.0)
+    disk = max((one.build_gb + one.store_gb for one in torch), default=0.0)
+    found = f"{machine.memory_gb:.0f} GiB, {machine.cores} cores"
+    todo = f"a torch build takes {memory:.0f} GiB or so: fewer jobs, or a builder"
+    yield _good("memory", machine.memory_gb >= memory, found, todo)
+    free = min(machine.store_gb, machine.scratch_gb)
+    todo = f"a torch build takes {disk:.0f} GiB or so"
+    yield _good("disk", free >= disk, f"{free:.0f} GiB free for the store and builds", todo)
+
+
+def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
+    builders = configured(workspace.settings.builder)
+    found = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine alone"
+    todo = "torchsmith farm check tries each" if builders else ""
+    yield HealthCheck("builders", "works", found, todo)
+
+
+def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.host.given import Given, gather
+    from torchsmith.host.resolve import capability_of, known_isas
+
+    facts = gather((), Given(), workspace.catalog, seconds)
+    host = capability_of(facts)
+    isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
+    todo = "builds of this matrix do not run here"
+    yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
+    if facts.gpus is None or not facts.gpus.value:
+        todo = "none is needed to generate, build or verify; test tries GPUs where there are any"
+        yield HealthCheck("GPU", "not here", "no NVIDIA GPU", todo)
+        return
+    names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))
+    if host.driver is None:
+        yield HealthCheck("GPU", "does not work", f"{names}, no driver", "install NVIDIA's driver")
+    else:
+        yield HealthCheck("GPU", "works", f"{names}, driver {host.driver}", "torchsmith pick names its build")
+
+
+def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
+    if workspace.root is None:
+        yield HealthCheck("workspace", "not here", "no torchsmith.toml here or above", "torchsmith init")
+        return
+    found = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
+    yield HealthCheck("workspace", "works", found)

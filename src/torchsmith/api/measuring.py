@@ -1,0 +1,52 @@
+"""Two builds measured side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from torchsmith.api.by_name import build_named
+from torchsmith.api.fields import Argument, Option
+from torchsmith.api.options import WorkspaceOption
+from torchsmith.api.samples import or_sample
+from torchsmith.benchmark.compare import BuildComparison, compare_builds
+from torchsmith.benchmark.cores import busy_shares, choose
+from torchsmith.benchmark.measure import MeasuringPlan
+from torchsmith.benchmark.subject import subject, variables
+from torchsmith.workspace.load import open_workspace
+
+BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
+Rounds = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # where, then done and total
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareRequest:
+    """Two builds, and how they are measured."""
+
+    a: Annotated[Path, Argument(f"{BUILD}.", metavar="A")]
+    b: Annotated[Path, Argument("What to compare it with, in the same forms.", metavar="B")]
+    runs: Annotated[int, Option("Rounds, each with a fresh process of both.", min=2, max=60)] = 16
+    cores: Annotated[int, Option("Cores, and threads, to measure with.", min=1)] = 1
+    env_a: Annotated[tuple[str, ...], Option("A variable for A alone.", metavar="NAME=VALUE")] = ()
+    env_b: Annotated[tuple[str, ...], Option("A variable for B alone.", metavar="NAME=VALUE")] = ()
+    timeout: Annotated[float, Option("Seconds that one step may take.", min=1)] = 120
+    workspace: WorkspaceOption = None
+
+
+def compare(
+    request: CompareRequest, rounds: Rounds = lambda where: nullcontext(lambda done, total: None)
+) -> BuildComparison:
+    """Size, import, memory, first CUDA call and operations of builds that take turns on the same cores."""
+    opened = open_workspace(request.workspace)
+    sides = (("A", request.a, request.env_a), ("B", request.b, request.env_b))
+    subjects = [
+        subject(label, build_named(or_sample(path, "build"), opened), opened.catalog, variables(given))
+        for label, path, given in sides
+    ]
+    shares = busy_shares()
+    plan = MeasuringPlan(request.runs, tuple(choose(shares, request.cores)), request.timeout)
+    with rounds(f"on core {', '.join(map(str, plan.cores))}") as progress:
+        return compare_builds(subjects, plan, shares, opened.catalog, progress)
