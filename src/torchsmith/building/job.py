@@ -38,6 +38,7 @@ class Job:
     repo: str = ""  # the folder of its recipe
     stability: str = ""  # what `flox build --stability` needs
     size: int = 1  # derivations in it
+    gpus: int = 1  # that it compiles for
 
     @property
     def derivation(self) -> str:
@@ -50,7 +51,7 @@ class Job:
 
     @property
     def work(self) -> Work:
-        return Work(self.name, self.package, self.gpu, self.system)
+        return Work(self.name, self.package, self.gpu, self.system, self.gpus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from torchsmith.core.words import grouped, some_of
 from torchsmith.matrix import Variant
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, Members, kind_of
+from torchsmith.nix.targets import gpu_targets
 from torchsmith.record.estimate import OTHER
 from torchsmith.workspace.checkout import RecipeFile
 
@@ -88,6 +89,7 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
         outputs=outputs_of(derivation),
         features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
         size=len(paths),
+        gpus=len(gpu_targets(derivation)) or 1,
     )
     named = (Variant.try_parse(name.rpartition("/")[2], catalog) for name in recipes)
     variant = next(filter(None, named), None)

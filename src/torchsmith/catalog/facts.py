@@ -333,6 +333,7 @@ class Estimate(Entry, frozen=True, kw_only=True):
     package: str
     gpu: bool
     hours: float  # on `cores` cores
+    gpu_hours: float = 0.0  # besides, for each GPU that it compiles for
     cores: int
     memory_gb: float  # while it builds
     build_gb: float  # disk while it builds

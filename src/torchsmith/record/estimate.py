@@ -43,6 +43,7 @@ class Work:
     package: str
     gpu: bool
     system: str
+    gpus: int = 1  # that it compiles for
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
     for found, basis in known:
         if found:
             return Expected(_median(found, cores), *figures, basis, guesses, row.steps)
-    seconds = row.hours * 3600 / share
+    seconds = (row.hours + row.gpu_hours * work.gpus) * 3600 / share
     if "hours" in row.measured:
         return Expected(seconds, *figures, "a measured build elsewhere", guesses, row.steps)
     return Expected(seconds, *figures, "a guess", ("seconds", *guesses), row.steps)
