@@ -62,6 +62,43 @@ def test_eval_as_json_holds_what_a_program_needs(workspace: Path, call: Call) ->
 
 
 @pytest.mark.needs("nix")
+@pytest.mark.parametrize(("narrow", "code"), [("all", 0), ("torch", 1)])
+def test_eval_can_fail_where_a_library_is_compiled_for_other_gpus(
+    narrow: str, code: int, workspace: Path, call: Call
+) -> None:
+    cells = CELLS.replace('"cpu"', '"13.0"').replace('"avx2", "avx512"]', '"avx2"]\nsm = ["sm90"]')
+    (workspace / "torchsmith.toml").write_text(
+        cells.replace("format = 1", f'format = 1\nnarrow = "{narrow}"')
+    )
+    generate(GenerateRequest(workspace=workspace, yes=True))
+    assert call("eval", "sm90").code == 0
+    assert call("eval", "sm90", "--other-gpus").code == code
+
+
+@pytest.mark.needs("nix")
+def test_impact_says_what_a_change_costs(workspace: Path, call: Call) -> None:
+    generate(GenerateRequest(workspace=workspace, commit=True))
+    same = json.loads(call("impact", "--json").out)
+    assert same["hours"] == 0
+    toml = workspace / "torchsmith.toml"
+    toml.write_text(toml.read_text().replace("format = 1", "format = 1\nmax_jobs = 7"))
+    changed = json.loads(call("impact", "--json").out)
+    row = builtin_catalog().estimates["pytorch-cpu"]
+    assert changed["hours"] >= 2 * row.hours
+
+
+def test_a_build_is_proposed_after_fix_hashes_where_a_source_has_no_hash(workspace: Path, call: Call) -> None:
+    def proposed() -> list[str]:
+        steps = [line for line in call("generate", "--yes").err.splitlines() if line.startswith("next: ")]
+        return [step.split()[2] for step in steps if step.split()[2] in ("fix-hashes", "build")]
+
+    assert proposed() == ["build"]
+    toml = workspace / "torchsmith.toml"
+    toml.write_text(toml.read_text().replace("[[matrix]]", '[[matrix]]\nline = "2.12"'))
+    assert proposed() == ["fix-hashes", "build"]
+
+
+@pytest.mark.needs("nix")
 def test_what_is_ended_from_outside_leaves_nothing_behind(workspace: Path, tmp_path: Path) -> None:
     """As by `timeout`, or by CI that has waited long enough."""
     places = tmp_path / "places"

@@ -11,7 +11,8 @@ from tests.nix.conftest import MINI
 from tests.nix.test_graph import drv
 from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
 from torchsmith.api.writing import ChangeReport
-from torchsmith.catalog import Sm
+from torchsmith.building.jobs import jobs_of
+from torchsmith.catalog import Sm, builtin_catalog
 from torchsmith.cli.console import tell
 from torchsmith.cli.plan_view import print_changes
 from torchsmith.nix.derivation import read_derivation
@@ -19,6 +20,7 @@ from torchsmith.nix.evaluate import EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.targets import gpu_targets, strangers
 from torchsmith.nix.tool import Nix
+from torchsmith.record.estimate import expect
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.run import narrowed_gpus
@@ -70,6 +72,18 @@ def test_a_stranger_is_what_is_compiled_for_another_gpu_below_a_recipe_for_one()
     graph = Graph({one.path: one for one in (magma, torch)}, {"torch-sm90": torch.path, "cpu": torch.path})
     [found] = strangers(graph, {"torch-sm90": Sm.parse("sm90")})
     assert (found.recipe, found.derivation, found.others) == ("torch-sm90", "magma", (75,))
+
+
+def test_magma_costs_less_for_one_gpu_and_more_in_nine_builds_than_in_one_for_nine() -> None:
+    def hours(architectures: str) -> float:
+        magma = drv("magma", cmakeFlags=f"-DCMAKE_CUDA_ARCHITECTURES={architectures}", pname="magma")
+        graph = Graph({magma.path: magma}, {})
+        [job] = jobs_of(graph, {magma.path}, builtin_catalog())
+        assert job.gpus == len(architectures.split(";"))
+        return expect(job.work, (), builtin_catalog(), 16).seconds / 3600
+
+    one, nine = hours("90"), hours("75;80;86;89;90;100;103;120;121")
+    assert one < nine < 9 * one
 
 
 @pytest.mark.needs("nix")

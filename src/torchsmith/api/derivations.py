@@ -14,15 +14,18 @@ from torchsmith.api.nix_options import NixOptions, Recipes, evaluation, open_rec
 from torchsmith.api.options import ProfileOption, WorkspaceOption
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.building.rehearsal import PREFIX, phases_of
+from torchsmith.catalog import Catalog
 from torchsmith.core.problem import CannotBuild, Conflict, Exit, Where
 from torchsmith.core.words import grouped
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
+from torchsmith.matrix import Variant
 from torchsmith.nix.derivation import Difference, compare, show_derivations
 from torchsmith.nix.evaluate import EvalResult, exit_of
 from torchsmith.nix.graph import graph_of, take_stock
 from torchsmith.nix.targets import strangers
 from torchsmith.publishing.sbom import Bom, Terms, cyclonedx, terms
+from torchsmith.record.estimate import Work, estimate_row, expect
 from torchsmith.workspace.load import open_workspace
 
 
@@ -174,6 +177,7 @@ class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
 
     summary: str
     effects: Sequence[Effect]
+    hours: float  # that the recipes which change take on 16 cores, without what lies below them
 
     @property
     def exit(self) -> Exit:
@@ -186,7 +190,18 @@ def impact(request: ImpactRequest, watch: Watch = SILENT) -> ImpactReport:
     _, ask = evaluation(request.nix, workspace=opened, watch=watch)
     folder = opened.root or Path.cwd()
     effects = changes.impact(opened, folder, request.against, ask, as_is=request.as_is)
-    return ImpactReport(summary=changes.summary(effects), effects=effects)
+    changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "mended")]
+    hours = sum(_hours(name.rpartition("/")[2], opened.catalog) for name in changed)
+    return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
+
+
+def _hours(name: str, catalog: Catalog) -> float:
+    """What the catalog estimates for a recipe by its name."""
+    variant = Variant.try_parse(name, catalog)
+    if variant is None:
+        return 0.0
+    work = Work(name, variant.package.name, variant.cuda is not None, catalog.isas[variant.isa].platform)
+    return expect(work, (), catalog, estimate_row(catalog, work.package, work.gpu).cores).seconds / 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

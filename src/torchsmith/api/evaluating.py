@@ -22,6 +22,9 @@ class EvaluateRequest:
     workspace: WorkspaceOption = None
     nix: NixOptions = field(default_factory=NixOptions)
     separate: Annotated[bool, Option("Share nothing: a process of its own for each recipe.")] = False
+    other_gpus: Annotated[
+        bool, Option("Fail where something below a recipe is compiled for other GPUs than its own.")
+    ] = False
 
 
 def evaluate(request: EvaluateRequest, watch: Watch = SILENT) -> list[EvalResult]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from torchsmith.core.problem import Exit, Problem
-from torchsmith.core.words import printable, shell_word
+from torchsmith.core.words import printable, shell_word, some_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -249,12 +249,34 @@ def command(*words: str, workspace: Path | None = None, nixpkgs: Sequence[str] |
     return " ".join(map(shell_word, ("torchsmith", *words, *trees, *where)))
 
 
+def unknown_hashes(workspace: Path | None) -> list[str]:
+    """Sources of a workspace's cells whose hash nobody knows: a build stops there."""
+    from torchsmith.workspace.load import open_workspace
+
+    try:
+        opened = open_workspace(workspace)
+    except Problem:
+        return []
+    catalog = opened.catalog
+    builds = {(cell.line, cell.variant.cuda, cell.variant.package): None for cell in opened.matrix.cells}
+    unknown: dict[str, None] = {}
+    for name, cuda, package in builds:
+        line = catalog.lines[name]
+        if (build := line.build_for(cuda)) is not None:
+            names = {one.name for one in catalog.below(package)} & {*catalog.unknown_hashes(line, build)}
+            unknown |= dict.fromkeys(f"{one} {line.version_of(one)}" for one in sorted(names))
+    return list(unknown)
+
+
 def next_step(
     *words: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None, why: str = ""
 ) -> None:
     """`next: torchsmith WORDS -w WORKSPACE`, on stderr, with the nixpkgs that was named; not to a program."""
     if ANSWERED.get():
         return
+    if words[0] == "build" and (unknown := unknown_hashes(workspace)):
+        learns = f"the hash of {some_of(unknown)} is not known"
+        next_step("fix-hashes", workspace=workspace, nixpkgs=nixpkgs, why=f"first: {learns}")
     said = command(*words, workspace=workspace, nixpkgs=nixpkgs)
     sys.stdout.flush()  # what it follows comes first, also where both go into one file
     aside = f"   # {why}" if why else ""

@@ -27,7 +27,9 @@ def run(
 
     A recipe that fails costs no other: its error is shortened to the cause, with file and line. Evaluation
     reads only what git tracks there and nixpkgs, downloads only pinned tarballs, and builds nothing. The exit
-    code is 1 when a recipe fails, 3 when all that failed are downloads.
+    code is 1 when a recipe fails, 3 when all that failed are downloads. With [bold]--other-gpus[/bold] the
+    derivations are put into the store, and 1 also says that MAGMA, NCCL or another library below a recipe is
+    compiled for more GPUs than its own.
     """
     from torchsmith.cli import eval_view as view
     from torchsmith.nix.evaluate import exit_of
@@ -51,7 +53,14 @@ def run(
             settled = remember(opened.root, opened.matrix.cells, opened.catalog, good)
             if settled:
                 tell(f"{settled} cells that only this workspace claimed are proved to evaluate")
-        code = exit_of([one.cause.message for one in results if one.cause])
+        code = exit_of([result.cause.message for result in results if result.cause])
+        if request.other_gpus:
+            from torchsmith.api.derivations import GraphRequest, graph
+            from torchsmith.cli.verbs.graph import print_other_gpus
+
+            below = graph(GraphRequest(recipes=request.recipes, workspace=request.workspace, nix=request.nix))
+            print_other_gpus(below)
+            code = code or (Exit.NOT_RIGHT if below.other_gpus else Exit.FINE)
         if not code:
             words = ("build", "--dry-run", *(request.recipes or ()))
             next_step(*words, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)

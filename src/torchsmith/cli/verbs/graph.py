@@ -67,6 +67,11 @@ def _print_graph(report: GraphReport) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     below = f"{counted(report.derivations, 'derivation')} below {counted(len(report.recipes), 'recipe')}"
     tell(f"{below}, {counted(report.downloads, 'download')}; long builds: {kinds or 'none'}")
+    print_other_gpus(report)
+
+
+def print_other_gpus(report: GraphReport) -> None:
+    """What below recipes for a GPU is compiled for others, and how many recipes have nothing of it."""
     for row in report.other_gpus:
         gpus = ", ".join(f"sm{number}" for number in row.gpus)
         tell(f"{row.name} is compiled for {gpus} too, below {counted(len(row.recipes), 'recipe')}")

@@ -28,4 +28,5 @@ def _print_effects(report: ImpactReport) -> None:
     for effect in report.effects:
         if effect.kind != "identical":
             write(f"{effect.kind:12} {effect.name}  {effect.after or effect.before}")
-    tell(report.summary)
+    hours = f"; about {report.hours:.0f} hours on 16 cores by the estimates" if report.hours >= 1 else ""
+    tell(report.summary + hours)
