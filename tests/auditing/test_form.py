@@ -10,10 +10,12 @@ import pytest
 
 from torchsmith.auditing import run
 from torchsmith.auditing.context import Context
+from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.rule import Defect, Rule, find_rule, rules_of
 from torchsmith.auditing.subject import Subject
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Gpu, Isa, builtin_catalog
+from torchsmith.recipe.read import read_text_as_recipe
 from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
 from torchsmith.workspace.wanted import wanted_repos
 
@@ -152,3 +154,29 @@ def test_a_rule_that_reads_what_the_forms_leave_out_would_be_noticed(
     differ = any(value != values[0] for value in values)
     assert bool(differences(tmp_path, right)) == (differ and field not in IN_KEY)
     assert differ or field in IN_KEY | ALIKE
+
+
+EVERYTHING = """format = 1
+packages = ["pytorch", "xformers", "flash-attn", "bitsandbytes", "torchsde", "vllm", "onnxruntime"]
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["12.8"]
+sm = ["sm89", "sm90"]
+isa = ["avx", "avx512"]
+"""
+
+
+def test_recipes_of_every_package_have_a_form_and_no_error() -> None:
+    source = SettingsFile("form", EVERYTHING)
+    workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
+    texts = {one.cell: one.text for repo in wanted_repos(workspace) for one in repo.files if one.cell}
+    assert len(texts) > 20
+    context = Context(CATALOG, RuleSelection(), workspace.lines)
+    forms = {name: context.forms.of(name, text, workspace.lines[name]) for name, text in texts.items()}
+    assert [name for name, form in forms.items() if form is None] == []
+    assert len(set(forms.values())) <= 2 * 7  # of each package one for avx, which switches parts of torch off
+    for name, text in texts.items():
+        recipe = read_text_as_recipe(text.encode(), Path(f"{name}.nix"))
+        findings = run.judge_recipe(recipe, name, context).findings
+        assert [one for one in findings if one.severity is not Severity.NOTE] == []

@@ -42,6 +42,7 @@ class AuditRequest:
     write_baseline: Annotated[bool, Option("Write today's findings into --baseline.")] = False
     line: Annotated[str | None, Option("The torch release of recipes that do not say theirs: 2.9.")] = None
     jobs: Annotated[int, Option("--jobs", "-j", "Processes; 0 is one a processor.", min=0)] = 0
+    cache: Annotated[bool, Option("--cache/--no-cache", "Use judgements that are kept.")] = True
 
 
 def audit(request: AuditRequest) -> AuditReport:
@@ -61,6 +62,7 @@ def audit(request: AuditRequest) -> AuditReport:
         trees=read_trees(request.nixpkgs or ()),
         jobs=request.jobs,
         selectors=selectors,
+        cached=request.cache,
     )
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from torchsmith.auditing.finding import Finding, Sure
 from torchsmith.auditing.form import NormalizedText, Normalizer
@@ -18,6 +20,15 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
 from torchsmith.recipe.read import PackageSet, Recipe, Span
 from torchsmith.workspace.search import CUDA, concerned_names, mentioned
+
+
+class JudgeTask(NamedTuple):
+    """A file to judge, and the name that findings show it by."""
+
+    path: Path
+    shown: str
+    kind: Literal["recipe", "page", "expression"]
+
 
 OF_THE_CELL = ("gpu", "cpu", "names")  # groups of rules that hold a recipe against its name
 
@@ -31,6 +42,7 @@ class Judged:
     silenced: int = 0
     form: NormalizedText | None = None  # where all recipes of its form are judged alike
     concerns: bool = False  # whether torch or CUDA is spoken of
+    lasting: bool = True  # whether it holds as long as no file changes: neither Nix nor a clock had a say
 
     @classmethod
     def of(
@@ -40,11 +52,12 @@ class Judged:
         facts: RecipeFacts | None = None,
         *,
         concerns: bool = False,
+        lasting: bool = True,
     ) -> Judged:
         """What was found in a text, less what its comments silence, which is counted."""
         found = list(findings)
         kept = unmuted(found, text)
-        return cls(tuple(kept), facts, len(found) - len(kept), concerns=concerns)
+        return cls(tuple(kept), facts, len(found) - len(kept), concerns=concerns, lasting=lasting)
 
     def again(
         self, form: NormalizedText, name: str, shown: str, found: Sequence[Finding], catalog: Catalog

@@ -129,8 +129,8 @@ class Normalizer:
         words: tuple[str, ...] = (variant.cell, cpu_words(isa), isa.title)
         if gpu and toolkit:
             driver = f"version {max(gpu.min_driver, toolkit.min_driver)} or newer"
-            number, capability = f"SM{gpu.sm.number}", f'"{gpu.sm.capability}"'
-            words += (capability, number, driver, gpu.title, gpu.generation)
+            quoted = f'"{gpu.sm.capability}"', f'"{gpu.sm.number}"'
+            words += (*quoted, f"SM{gpu.sm.number}", driver, gpu.title, gpu.generation)
         decision = assess(variant, self.catalog)
         usable = isinstance(decision, Accepted) and decision.usable
         if not reading.canonical or variant.flavor or not usable:

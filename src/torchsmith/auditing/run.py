@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from torchsmith.auditing.context import Context, Judged
+from torchsmith.auditing.context import Context, Judged, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
-from torchsmith.auditing.form import MOST, NormalizedText
+from torchsmith.auditing.form import MOST
 from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
 from torchsmith.auditing.rule import LARGEST
 from torchsmith.auditing.suppress import RuleSelection
@@ -73,12 +73,14 @@ def audit(
     trees: Mapping[str, Path] | None = None,
     jobs: int = 0,
     selectors: Sequence[str] = (),
+    cached: bool = False,
 ) -> AuditReport:
     """Judge everything below the paths, or of the recipes there those that selectors pick, by the workspace
     `ruled_by`, else by that above them.
 
     `values`: evaluate recipes without Nix; None is where the evaluator is installed. `evaluate`: ask Nix for
     derivations, with local nixpkgs `trees` by revision. `jobs`: processes; 0 is one for each processor.
+    `cached`: files that are as they were are not judged again.
     """
     try:
         workspace = workspace_of(paths, ruled_by)
@@ -97,41 +99,51 @@ def audit(
     if choice.line is not None:
         find_line(catalog, choice.line)
     context = Context(catalog, choice, lines)
-    findings: list[Finding] = []
-    silenced = files = concerned = 0
+    cache = None
+    if cached:
+        from torchsmith.auditing.cache import JudgementCache
+
+        cache = JudgementCache(folders, context, workspace.root if workspace else None)
+    work = [(folder, task) for folder in folders for task in _tasks(folder, context)]
+    judged = {task: one for _, task in work if cache and (one := cache.judged(task))}
+    todo = [task for _, task in work if task not in judged]
+    judged |= zip(todo, _judge_all(todo, context, jobs or os.cpu_count() or 1), strict=True)
+    findings = [finding for _, task in work for finding in judged[task].findings]
     facts: dict[Path, list[RecipeFacts]] = {}
-    forms: dict[str, NormalizedText] = {}
-    for folder, judged in _judge_all(folders, context, jobs or os.cpu_count() or 1):
-        files += 1
-        findings += judged.findings
-        silenced += judged.silenced
-        concerned += judged.concerns
-        if judged.facts:
-            facts.setdefault(folder.root, []).append(judged.facts)
-            if judged.form:
-                forms[judged.facts.file] = judged.form
+    for folder, task in work:
+        if known := judged[task].facts:
+            facts.setdefault(folder.root, []).append(known)
     deeper: list[Judged] = []
+    evaluated: dict[JudgeTask, Judged] = {}
     if values is not False:
         from torchsmith.auditing.values import counted_once, judge_all_evaluated
 
         broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
-        evaluated = list(judge_all_evaluated(folders, context, broken, forms, needed=values is True))
-        told = counted_once([one for judged in evaluated for one in judged.findings], folders)
-        deeper.append(Judged(tuple(told), silenced=sum(judged.silenced for judged in evaluated)))
+        sound = [task for _, task in work if task.kind == "recipe" and task.shown not in broken]
+        evaluated = {task: one for task in sound if cache and (one := cache.evaluated(task))}
+        todo = [task for task in sound if task not in evaluated]
+        forms = {task: form for task in todo if (form := judged[task].form)}
+        evaluated |= judge_all_evaluated(todo, context, forms, needed=values is True)
+        told = [one for result in evaluated.values() for one in result.findings]
+        silent = sum(result.silenced for result in evaluated.values())
+        deeper.append(Judged(tuple(counted_once(told, folders)), silenced=silent))
+    if cache and all(folder.whole for folder in folders):
+        cache.keep(judged, evaluated)
     if evaluate:
         from torchsmith.auditing.derivations import judge_derivations
 
         addresses = workspace.addresses if workspace else ()
         deeper += judge_derivations(folders, context, trees or {}, addresses)
-    findings += [one for judged in deeper for one in judged.findings]
-    silenced += sum(judged.silenced for judged in deeper)
+    findings += [one for result in deeper for one in result.findings]
+    silenced = sum(result.silenced for result in (*judged.values(), *deeper))
+    concerned = sum(result.concerns for result in judged.values())
     findings += _repo_findings(folders, facts, context)
-    kept, baseline = choice.keep(_unique(findings))
+    counted, baseline = choice.keep(_unique(findings))
     recipes = [recipe for folder in folders for recipe in folder.recipes]
     named = sum(recipe.variant is not None for recipe in recipes)
     searched = len(recipes) + sum(len(folder.elsewhere) for folder in folders)
     return AuditReport(
-        tuple(kept), len(recipes), files, silenced + baseline, searched, concerned + named, named
+        tuple(counted), len(recipes), len(work), silenced + baseline, searched, concerned + named, named
     )
 
 
@@ -143,30 +155,23 @@ def _unique(findings: Iterable[Finding]) -> list[Finding]:
     return [seen[key] for key in sorted(seen)]
 
 
-FileKind = Literal["recipe", "page", "expression"]
-JudgeTask = tuple[Path, str, FileKind]
+def _tasks(folder: Repository, context: Context) -> Iterator[JudgeTask]:
+    yield from (JudgeTask(one.path, folder.show(one.path), "recipe") for one in folder.recipes)
+    yield from (JudgeTask(path, folder.show(path), "page") for path in (*folder.others, *folder.pages))
+    named = (path for path in folder.elsewhere if _mentions(path, context))
+    yield from (JudgeTask(path, folder.show(path), "expression") for path in named)
 
 
-def _judge_all(
-    folders: Sequence[Repository], context: Context, jobs: int
-) -> Iterator[tuple[Repository, Judged]]:
-    work: list[tuple[Repository, JudgeTask]] = []
-    for folder in folders:
-        work += [(folder, (one.path, folder.show(one.path), "recipe")) for one in folder.recipes]
-        work += [(folder, (path, folder.show(path), "page")) for path in (*folder.others, *folder.pages)]
-        named = [path for path in folder.elsewhere if _mentions(path, context)]
-        work += [(folder, (path, folder.show(path), "expression")) for path in named]
-    if jobs == 1 or len(work) < WORTH_A_PROCESS:
-        yield from ((folder, _judge(one, context)) for folder, one in work)
+def _judge_all(todo: Sequence[JudgeTask], context: Context, jobs: int) -> Iterator[Judged]:
+    if jobs == 1 or len(todo) < WORTH_A_PROCESS:
+        yield from (_judge(task, context) for task in todo)
         return
     with worker_pool(jobs, _prepare, context) as pool:
-        todo = [one for _, one in work]
         # Neighbours are alike: a process that judges many of them finds most of them judged already.
         size = min(MOST_CHUNK, max(CHUNK, len(todo) // (jobs * 2) + 1))
         chunks = [todo[at : at + size] for at in range(0, len(todo), size)]
-        homes = iter(folder for folder, _ in work)
         for judged in pool.map(_judge_chunk, chunks):
-            yield from ((next(homes), one) for one in judged)
+            yield from judged
 
 
 _context: list[Context] = []  # of a process that judges for another
@@ -181,10 +186,9 @@ def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[Judged]:
 
 
 def _judge(task: JudgeTask, context: Context) -> Judged:
-    path, shown, kind = task
-    if kind == "expression":
-        return judge_expressions(path, shown, context)
-    return judge_file(path, shown, kind == "recipe", context)
+    if task.kind == "expression":
+        return judge_expressions(task.path, task.shown, context)
+    return judge_file(task.path, task.shown, task.kind == "recipe", context)
 
 
 def _mentions(path: Path, context: Context) -> bool:
@@ -203,12 +207,12 @@ def judge_expressions(path: Path, shown: str, context: Context) -> Judged:
     except Problem as problem:
         sure = Sure.GUESS if PIPES in read_text(path) else None if find("nix-instantiate") else Sure.LIKELY
         unread = _unread(problem, shown, context)
-        return Judged(tuple(_less_sure(one, sure) for one in unread), concerns=True)
+        return Judged(tuple(_less_sure(one, sure) for one in unread), concerns=True, lasting=False)
     if not context.concerns(recipe):
         return Judged(())
     subject = context.subject(shown, recipe)
     found = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
-    return Judged.of(found, recipe.text, concerns=True)
+    return Judged.of(found, recipe.text, concerns=True, lasting=_exact(recipe))
 
 
 def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Judged:
@@ -216,7 +220,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
     try:
         text = read_text(path)
     except Problem as problem:
-        return Judged(tuple(_unread(problem, shown, context)))
+        return Judged(tuple(_unread(problem, shown, context)), lasting=False)
     found = list(context.findings("file", Where(shown), path, text))
     if not is_recipe or len(text) > LARGEST:
         return Judged(tuple(found))
@@ -229,7 +233,8 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
-        return Judged(tuple(found + list(_unread(problem, shown, context))), concerns=concerns)
+        unread = _unread(problem, shown, context)
+        return Judged((*found, *unread), concerns=concerns, lasting=False)
     judged = replace(judge_recipe(recipe, shown, context, found), concerns=concerns)
     if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
         if len(context.judged) > MOST:
@@ -244,7 +249,12 @@ def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[F
     facts = facts_of(subject, context.forms)
     told = [*found, *context.of_recipe(subject)]
     told += context.of_expressions(subject) if subject.variant is None and context.concerns(recipe) else ()
-    return Judged.of(told, recipe.text, facts)
+    return Judged.of(told, recipe.text, facts, lasting=_exact(recipe))
+
+
+def _exact(recipe: Recipe) -> bool:
+    """Whether nobody had to ask Nix what its text means."""
+    return all(file.syntax.exact for file in recipe.files)
 
 
 def _less_sure(finding: Finding, sure: Sure | None) -> Finding:

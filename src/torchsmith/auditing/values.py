@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.auditing.context import Context, Judged
+from torchsmith.auditing.context import Context, Judged, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.form import NormalizedText
-from torchsmith.auditing.rule import LARGEST, Over
+from torchsmith.auditing.rule import LARGEST
 from torchsmith.auditing.subject import Subject
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem, Where
@@ -25,33 +25,30 @@ BATCH = 64  # recipes in memory at a time
 
 
 def judge_all_evaluated(
-    folders: Sequence[Repository],
+    wanted: Sequence[JudgeTask],
     context: Context,
-    broken: Collection[str],
-    forms: Mapping[str, NormalizedText],
+    forms: Mapping[JudgeTask, NormalizedText],
     *,
     needed: bool,
-) -> Iterator[Judged]:
-    """What evaluation finds in recipes that their text gave no reason to doubt; some forms are known.
+) -> dict[JudgeTask, Judged]:
+    """What evaluation finds in recipes; some forms are known.
 
     Without the evaluator nothing is found, or a Problem says so where it is `needed`.
     """
-    if not available() and not needed:
-        return
-    wanted = [
-        (shown, recipe.path)
-        for folder in folders
-        for recipe in folder.recipes
-        if (shown := folder.show(recipe.path)) not in broken
-    ]
+    if not wanted or (not available() and not needed):
+        return {}
     with Evaluator() as evaluator:
-        first, rest = _one_of_each(wanted, context, forms)
-        found = list(judge_evaluated(first, context, evaluator))
-        yield from found
-        told = (one for judged in found for one in judged.findings)
-        doubtful = {one.where.file for one in told if one.severity is not Severity.NOTE}
-        again = [one for shown, _ in first if shown in doubtful for one in rest[shown]]
-        yield from judge_evaluated(again, context, evaluator)
+        alike = _one_of_each(wanted, context, forms)
+        judged = dict(judge_evaluated(list(alike), context, evaluator))
+        doubtful = [task for task, one in judged.items() if any(map(_worse_than_note, one.findings))]
+        again = [task for first in doubtful for task in alike[first]]
+        for first, one in list(judged.items()):
+            judged |= {task: Judged((), lasting=one.lasting) for task in alike[first]}
+        return judged | dict(judge_evaluated(again, context, evaluator))
+
+
+def _worse_than_note(finding: Finding) -> bool:
+    return finding.severity is not Severity.NOTE
 
 
 def counted_once(findings: Sequence[Finding], folders: Sequence[Repository]) -> list[Finding]:
@@ -70,23 +67,18 @@ def counted_once(findings: Sequence[Finding], folders: Sequence[Repository]) -> 
 
 
 def _one_of_each(
-    wanted: Sequence[tuple[str, Path]], context: Context, forms: Mapping[str, NormalizedText]
-) -> tuple[list[tuple[str, Path]], dict[str, list[tuple[str, Path]]]]:
-    """One recipe of each form, and the others by it: they are asked only where the first gives reason to."""
-    first: list[tuple[str, Path]] = []
-    others: dict[str, list[tuple[str, Path]]] = {}
-    seen: dict[NormalizedText, str] = {}
-    for shown, path in wanted:
-        if path.stat().st_size > LARGEST:
+    wanted: Sequence[JudgeTask], context: Context, forms: Mapping[JudgeTask, NormalizedText]
+) -> dict[JudgeTask, list[JudgeTask]]:
+    """One recipe of each form, with its others: those are asked only where the first gives reason to."""
+    alike: dict[JudgeTask, list[JudgeTask]] = {}
+    seen: dict[NormalizedText, JudgeTask] = {}
+    for task in wanted:
+        if task.path.stat().st_size > LARGEST:
             continue  # said already
-        form = forms.get(shown) or form_of(path, context)
-        known = seen.setdefault(form, shown) if form else shown
-        if known == shown:
-            first.append((shown, path))
-            others[shown] = []
-        else:
-            others[known].append((shown, path))
-    return first, others
+        form = forms.get(task) or form_of(task.path, context)
+        first = seen.setdefault(form, task) if form else task
+        alike.setdefault(first, []).extend([task] if task != first else [])
+    return alike
 
 
 def form_of(path: Path, context: Context) -> NormalizedText | None:
@@ -96,22 +88,23 @@ def form_of(path: Path, context: Context) -> NormalizedText | None:
 
 
 def judge_evaluated(
-    wanted: Sequence[tuple[str, Path]], context: Context, evaluator: Evaluator
-) -> Iterator[Judged]:
-    """What evaluation finds in recipes, each with the name that it is shown by."""
+    wanted: Sequence[JudgeTask], context: Context, evaluator: Evaluator
+) -> Iterator[tuple[JudgeTask, Judged]]:
+    """What evaluation finds in recipes."""
     for start in range(0, len(wanted), BATCH):
         subjects = list(_subjects(wanted[start : start + BATCH], context))
         questions = [
             Question(one.recipe.path, one.recipe.syntax.data, one.isa.platform if one.isa else "x86_64-linux")
-            for one in subjects
+            for _, one in subjects
         ]
-        for subject, values in zip(subjects, evaluator.values_of(questions), strict=True):
-            over: Over = "unread" if isinstance(values, NoValues) else "recipe"
-            found = context.of_recipe(subject, "values", over, values)
-            yield Judged.of(found, subject.recipe.text)
+        for (task, subject), values in zip(subjects, evaluator.values_of(questions), strict=True):
+            unread = isinstance(values, NoValues)
+            findings = context.of_recipe(subject, "values", "unread" if unread else "recipe", values)
+            lasting = not isinstance(values, NoValues) or values.lasting
+            yield task, Judged.of(findings, subject.recipe.text, lasting=lasting)
 
 
-def _subjects(wanted: Sequence[tuple[str, Path]], context: Context) -> Iterator[Subject]:
-    for shown, path in wanted:
+def _subjects(wanted: Sequence[JudgeTask], context: Context) -> Iterator[tuple[JudgeTask, Subject]]:
+    for task in wanted:
         with suppress(Problem):  # said already
-            yield context.subject(shown, read_recipe(path))
+            yield task, context.subject(task.shown, read_recipe(task.path))

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.auditing.context import Context
+from torchsmith.auditing.context import Context, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.form import NormalizedText
 from torchsmith.auditing.rule import LARGEST
@@ -90,8 +90,8 @@ def auditor(workspace: Workspace) -> Iterator[Judge]:
         if not words and evaluator and recipe.path.stat().st_size <= LARGEST:
             form = form_of(recipe.path, context)
             if form not in right:
-                evaluated = judge_evaluated([(shown, recipe.path)], context, evaluator)
-                words = told(one for judged in evaluated for one in judged.findings)
+                evaluated = judge_evaluated([JudgeTask(recipe.path, shown, "recipe")], context, evaluator)
+                words = told(one for _, judged in evaluated for one in judged.findings)
                 right.update([form] if form and not words else ())
         more = f", and {len(words) - REASONS} more" if len(words) > REASONS else ""
         return "; ".join(words[:REASONS]) + more

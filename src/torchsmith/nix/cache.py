@@ -60,7 +60,7 @@ def _stats(root: str) -> Iterator[tuple[str, int, int]]:
         folder = folders.pop()
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name == ".git":
+                if entry.name in (".git", "__pycache__"):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)

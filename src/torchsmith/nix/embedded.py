@@ -58,14 +58,15 @@ class NoValues:
     """Why a recipe's values are not known."""
 
     reason: str
+    lasting: bool = True  # whether asking again gives the same answer, however busy the machine is
 
 
 def available() -> bool:
     """Whether the evaluator is installed."""
-    return bool(_home())
+    return bool(evaluator_home())
 
 
-def _home() -> str:
+def evaluator_home() -> str:
     """Where the evaluator lies: an isolated child does not look into PYTHONPATH."""
     found = importlib.util.find_spec("nixeval")
     return str(Path(found.origin).parents[1]) if found and found.origin else ""
@@ -153,13 +154,17 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         told = self._ask(expression_for(batch))
         if isinstance(told, str) and len(batch) > 1:
             return [answer for one in batch for answer in self._told([one])]
-        return [NoValues(told)] if isinstance(told, str) else [_values(one) for one in told]
+        return (
+            [NoValues(told, self._child is not None)]
+            if isinstance(told, str)
+            else [_values(one) for one in told]
+        )
 
     def _ask(self, expression: str) -> list[Any] | str:
         """The values, or in words why there are none."""
         if self._child is None:
             code = files("torchsmith.nix").joinpath("embedded_child.py")
-            argv = [sys.executable, "-I", str(code), str(self.memory), _home()]
+            argv = [sys.executable, "-I", str(code), str(self.memory), evaluator_home()]
             self._child = Dialogue(argv, stderr=subprocess.DEVNULL, env={}, cwd="/")
         try:
             if line := self._child.ask(msgspec.json.encode(expression), self.seconds):

@@ -128,6 +128,8 @@ def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
 def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """Some libraries inside PyTorch run AVX2 code without asking the CPU. A build for less switches them
     off; any other keeps them, because torch is slower without."""
+    if subject.variant and not (subject.variant.package.is_torch or subject.variant.package.needs_torch):
+        return
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
     off = {said[1]: said for said in SWITCHED_OFF.finditer(subject.code) if said[1] in known}
     for name, said in sorted(off.items()):

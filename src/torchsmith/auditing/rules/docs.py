@@ -119,9 +119,12 @@ def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
     """A sentence that names one GPU architecture and a part names a part that has it."""
     words = vocabulary(repo.catalog)
     for file, text in _pages(repo):
+        true: set[str] = set()  # rows of a table claim the same of one variant after the other
         for match in SENTENCE.finditer(text):
-            if not ARCHITECTURE.search(match[0]):
+            prose = NAME.sub("", match[0])
+            if prose in true or not ARCHITECTURE.search(prose):
                 continue
+            true.add(prose)
             said = [(one.lastgroup, one["sm"]) for one in words.pattern.finditer(match[0])]
             if len({sm for _, sm in said if sm}) != 1 or "part" not in [kind for kind, _ in said]:
                 continue  # how it is meant takes longer to find out
@@ -134,4 +137,5 @@ def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
                 if one.kind == "part" and sm not in words.parts[one.value] and one.value not in words.cpus:
                     is_ = " or ".join(sorted(words.parts[one.value]))
                     at = _line(text, match.start() + one.start)
+                    true.discard(prose)
                     yield Defect(f"says {one.word} is {sm}; it is {is_}", file=file, at=at)

@@ -1,0 +1,153 @@
+"""Judgements kept by content: a file is judged again only where it, or something that its judgement rests on,
+has changed. They lie in the user's cache folder, so that a checkout cannot bring its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+import torchsmith
+from torchsmith.auditing.context import Context, Judged, JudgeTask
+from torchsmith.auditing.finding import Finding
+from torchsmith.auditing.repo import RecipeFacts
+from torchsmith.core.files import cache_dir
+from torchsmith.core.process import find
+from torchsmith.matrix.variant import package_name, try_read
+from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
+from torchsmith.nix.embedded import evaluator_home
+from torchsmith.workspace.checkout import Repository
+from torchsmith.workspace.lock import locked_nixpkgs
+
+FEWEST = 50  # files; fewer are judged again as quickly
+RELATIVE = re.compile(rb"\.{1,2}/[\w./+~-]*")
+
+
+class KeptFacts(msgspec.Struct, frozen=True, array_like=True):
+    """What a repository's rules know of a recipe, but for what its name says."""
+
+    line: str
+    pin: str
+    fingerprint: str
+    torch: str
+    by_hand: bool
+    uses: frozenset[str]
+
+
+class KeptJudgement(msgspec.Struct, frozen=True, array_like=True):
+    """What a file's text gave away, or its evaluation."""
+
+    digest: str
+    findings: tuple[Finding, ...]
+    silenced: int
+    concerns: bool
+    facts: KeptFacts | None = None
+
+
+class KeptAudit(msgspec.Struct, frozen=True):
+    """The judgements of an audit, and what all of them rest on."""
+
+    grounds: str
+    files: dict[str, KeptJudgement]
+
+
+class JudgementCache:
+    """The judgements of repositories by one choice of rules and the facts of one workspace."""
+
+    def __init__(self, folders: Sequence[Repository], context: Context, workspace: Path | None) -> None:
+        self.context = context
+        choice, fingerprints = context.choice, Fingerprints()
+        home = Path(torchsmith.__file__).parent
+        rules = repr((choice.select, choice.ignore, choice.line, choice.strict))
+        places = repr([(folder.shown, str(folder.root.absolute())) for folder in folders])
+        self._key = key_of({"folders": places, "rules": rules})
+        self._grounds = key_of(
+            {
+                "torchsmith": f"{torchsmith.__version__} {fingerprints.tree(home)}",
+                "catalog": fingerprints.of(workspace / "catalog") if workspace else "",
+                "nix": str(find("nix-instantiate")),
+                "evaluator": evaluator_home(),
+            }
+        )
+        self._store = ResultCache(cache_dir() / "audits")
+        kept = self._store.load(self._key, KeptAudit)
+        self._kept = kept.files if kept and kept.grounds == self._grounds else {}
+        self._digests: dict[JudgeTask, str] = {}
+        self._contents: dict[str, tuple[bytes, Sequence[str]]] = {}
+
+    def judged(self, task: JudgeTask) -> Judged | None:
+        """What the text of a file gave away, where nothing has changed since."""
+        return self._find(task, task.kind)
+
+    def evaluated(self, task: JudgeTask) -> Judged | None:
+        """What the evaluation of a recipe gave away, where nothing has changed since."""
+        return self._find(task, "values")
+
+    def keep(self, judged: Mapping[JudgeTask, Judged], evaluated: Mapping[JudgeTask, Judged]) -> None:
+        """Keep what holds as long as no file changes."""
+        kept: dict[str, KeptJudgement] = {}
+        for kind, results in ((None, judged), ("values", evaluated)):
+            for task, one in results.items():
+                if one.lasting:
+                    facts = msgspec.convert(one.facts, KeptFacts, from_attributes=True) if one.facts else None
+                    kept[f"{kind or task.kind} {task.shown}"] = KeptJudgement(
+                        self._digest(task), one.findings, one.silenced, one.concerns, facts
+                    )
+        if len(kept) >= FEWEST and kept != self._kept:
+            self._store.keep(self._key, KeptAudit(self._grounds, kept))
+
+    def _find(self, task: JudgeTask, kind: str) -> Judged | None:
+        kept = self._kept.get(f"{kind} {task.shown}")
+        if kept is None or kept.digest != self._digest(task):
+            return None
+        facts = None
+        if kept.facts:
+            name = package_name(task.path)
+            reading = try_read(name, self.context.catalog)
+            known = msgspec.structs.asdict(kept.facts)
+            facts = RecipeFacts(task.shown, name, reading.variant if reading else None, **known)
+        return Judged(kept.findings, facts, kept.silenced, concerns=kept.concerns)
+
+    def _digest(self, task: JudgeTask) -> str:
+        """All that the judgement of a file rests on besides the rules and the catalog."""
+        if task not in self._digests:
+            digest = hashlib.sha256(f"{self.context.lines.get(package_name(task.path))}\0".encode())
+            if task.kind == "expression":
+                locked = sorted(locked_nixpkgs(task.path).items())
+                digest.update(f"{locked}{(task.path.parent / 'flake.lock').is_file()}".encode())
+            for content in self._reached(os.path.realpath(task.path)):
+                digest.update(content)
+            self._digests[task] = digest.hexdigest()
+        return self._digests[task]
+
+    def _reached(self, file: str) -> Iterator[bytes]:
+        """The content of a file, and of what paths in it lead to, and in those."""
+        waiting, seen = [file], set[str]()
+        while waiting:
+            place = waiting.pop()
+            if place not in seen:
+                seen.add(place)
+                if place not in self._contents:
+                    self._contents[place] = _content(place)
+                content, targets = self._contents[place]
+                waiting += targets
+                yield content
+
+
+def _content(place: str) -> tuple[bytes, Sequence[str]]:
+    """A file's digest and the places that paths in it lead to; of a folder, what lies in it."""
+    try:
+        if os.path.isdir(place):
+            names = "\0".join(sorted(os.listdir(place)))
+            return hashlib.sha256(os.fsencode(names)).digest(), [os.path.join(place, "default.nix")]
+        with open(place, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        return repr(error).encode(), ()
+    folder, named = os.path.dirname(place), RELATIVE.findall(data) if b"./" in data else ()
+    paths = {os.path.realpath(os.path.join(folder, os.fsdecode(path))) for path in named}
+    return hashlib.sha256(data).digest(), sorted(paths)
