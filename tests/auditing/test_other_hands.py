@@ -13,6 +13,7 @@ from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import AuditReport, audit
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.core.process import run
+from torchsmith.workspace.start import derive_workspace, write_derived
 
 MANNERS = sorted(path for path in (Path(__file__).parent / "other-hands").iterdir() if path.is_dir())
 
@@ -81,6 +82,51 @@ def test_a_release_that_nothing_tells_is_said_once_and_can_be_told() -> None:
     assert [one.severity for one in told] == [Severity.NOTE]
     known = judged(folder, choice=RuleSelection(line="2.9"))
     assert "TS210" not in {one.rule for one in known.findings}
+
+
+LATER = ("6a030d535719c5190187c4cec156f335e95e3211", "0182a361324364ae3f436a63005877674cf45efb")
+
+
+def _repository(manner: str, folder: Path) -> Path:
+    """A repository in a manner of public ones."""
+    package = "onnxruntime" if manner == "onnxruntime" else "pytorch"
+    pkgs = folder / f"build-{package}/.flox/pkgs"
+    if manner in BY_NAME:
+        shutil.copytree(BY_NAME[manner], pkgs)
+        return Path("build-pytorch")
+    pkgs.mkdir(parents=True)
+    text = PLAIN.read_text().replace("torch.override", f"{package.removeprefix('py')}.override")
+    if "later" in manner:
+        source = 'version = "2.10.0"; src = pinned.fetchFromGitHub { owner = "pytorch"; }; patches = [ ];'
+        text = text.replace(*LATER).replace("pname =", f"{source} pname =")
+    (pkgs / PLAIN.name.replace("pytorch", package)).write_text(text.replace("pytorch-", f"{package}-"))
+    return Path(f"build-{package}")
+
+
+@pytest.mark.parametrize(
+    "manner",
+    [
+        "parametric",
+        "other-ways-to-configure",
+        "defects",
+        "torch of the pin",
+        "torch from its own source at a later pin",
+        "onnxruntime",
+    ],
+)
+def test_the_findings_are_the_same_before_and_after_init(
+    manner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = _repository(manner, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = judged(repository)
+    derived = derive_workspace([repository])
+    write_derived(derived)
+    assert bool(derived.pins) is ("later" in manner)  # the workspace then moves the line to that nixpkgs
+    after = judged(repository)
+    assert [(one.rule, one.where, one.message) for one in after.findings] == [
+        (one.rule, one.where, one.message) for one in before.findings
+    ]
 
 
 def test_only_what_is_certain_is_an_error() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.catalog import load_catalog
 from torchsmith.core.problem import Empty
 from torchsmith.core.process import run
+from torchsmith.workspace.derive import torch_elsewhere
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import derive_workspace, write_derived
 
@@ -74,7 +76,29 @@ def test_a_flake_without_a_target_is_told_what_is_missing(checkout: Path) -> Non
     (checkout / "flake.nix").write_text(FLAKE.replace('cudaCapabilities = [ "8.9" ]; ', ""))
     with pytest.raises(Empty) as refused:
         derive_workspace([checkout])
-    assert "cudaCapabilities" in refused.value.hint
+    assert "cudaCapabilities" in refused.value.message
+    assert "flake.nix:5" in refused.value.hint  # where it asks for CUDA
+    assert "12.9" in refused.value.hint
+
+
+def test_facts_of_several_files_are_joined_where_they_agree(checkout: Path) -> None:
+    (checkout / "gpu.nix").write_text('{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; }')
+    (checkout / "cuda.nix").write_text("final: prev: { cudaPackages = final.cudaPackages_12_9; }")
+    (checkout / "shell.nix").write_text("{ pkgs }: pkgs.python312.withPackages (ps: [ ps.torch ])")
+    derived = derive_workspace([checkout], line="2.10")
+    assert [cell.name for cell in derived.cells] == ["pytorch-python312-cuda12_9-sm86-avx2"]
+    (checkout / "other.nix").write_text("final: prev: { cudaPackages = final.cudaPackages_13_0; }")
+    derived = derive_workspace([checkout], line="2.10")
+    assert any("CUDA" in assumed for assumed in derived.assumed)  # two files disagree: none is believed
+
+
+def test_templates_of_a_workspace_are_no_overlays(checkout: Path) -> None:
+    (checkout / "flake.nix").write_text(FLAKE)
+    (checkout / "templates").mkdir()
+    (checkout / "templates/own.nix").write_text(FLAKE.replace("8.9", "9.0"))
+    derived = derive_workspace([checkout])
+    assert {str(cell.variant.sm) for cell in derived.cells} == {"sm89"}
+    assert torch_elsewhere(checkout, load_catalog(checkout / "catalog")) == [f"{checkout}/flake.nix:5"]
 
 
 def test_plan_names_what_sets_torch_beside_the_recipes(checkout: Path) -> None:

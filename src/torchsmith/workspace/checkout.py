@@ -259,20 +259,17 @@ class _Reader:
         name = printable(package_name(path))
         return RecipeFile(name, path, root, self.catalog, self.lines.get(name, ""), known)
 
-    def found(self, root: Path) -> list[Path]:
-        """The Nix files of a folder but the workspace's templates: those are judged in the recipes that they
-        make, for their holes are no Nix."""
-        files = nix_files(root)
-        templates = {Path(one).resolve() for one in self.catalog.templates}
-        return [one for one in files if one.resolve() not in templates] if templates else files
-
     def below(self, path: Path) -> Iterator[Repository]:
         """A repository, those of a workspace, or a plain folder of recipes."""
         inner = sorted(child for child in path.iterdir() if (child / PKGS).is_dir())
         roots = [root for root in (path, *inner) if (root / PKGS).is_dir()]
         yield from map(self.repository, roots)
         if self.search and path not in roots:
-            files = [one for one in self.found(path) if not any(one.is_relative_to(root) for root in roots)]
+            files = [
+                one
+                for one in nix_files(path, self.catalog.templates)
+                if not any(one.is_relative_to(root) for root in roots)
+            ]
             recipes, others = self.recipes(files, path)
             if recipes or others:
                 yield Repository(path, recipes, elsewhere=others)
@@ -291,7 +288,7 @@ class _Reader:
             inner = file.relative_to(root).as_posix()
             if seen is None or inner in seen:
                 recipes.append(self.recipe(file, root, seen is None or seen[inner]))
-        files = self.found(root) if self.search else ()
+        files = nix_files(root, self.catalog.templates) if self.search else []
         elsewhere = [path for path in files if PKGS not in path.as_posix()]
         return Repository(root, tuple(recipes), tuple(others), tuple(pages), elsewhere=tuple(elsewhere))
 

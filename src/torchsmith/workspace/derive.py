@@ -1,21 +1,25 @@
-"""Cells that a flake, an overlay or a module is about: read off its targets, CUDA, Python and flags. What it
-does not tell is taken from the catalog, and said; what recipes of ours would not hold is said too."""
+"""Cells that flakes, overlays and modules of a repository are about: read off their targets, CUDA, Python and
+flags. What they do not tell is taken from the catalog, and said; what recipes of ours would not hold is
+said too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion
+from torchsmith.catalog import Catalog, CudaVersion, Package, Pin, PythonVersion
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Problem
-from torchsmith.matrix import Accepted, Cell, Reason, Variant, assess
-from torchsmith.matrix.cells import newest_line
+from torchsmith.core.problem import Empty, Problem
+from torchsmith.matrix import Accepted, Cell, Variant, assess
+from torchsmith.matrix.cells import newest_line, why_not_generated
 from torchsmith.matrix.variant import Cuda
 from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import ChangedPackage, PackageSet, Recipe, expressions, read_recipe
+from torchsmith.recipe.read.expressions import CudaSet
 from torchsmith.workspace.lock import locked_nixpkgs
 from torchsmith.workspace.search import mentioned, nix_files
 
@@ -25,120 +29,96 @@ OF_A_CELL = {"cudaSupport", "cudaPackages", "gpuTargets", "rocmSupport", "magma"
 
 
 @dataclass(frozen=True, slots=True)
-class ExpressionCells:
-    """What a file is about: its cells, what was taken because nothing tells it, what would be lost, and cells
-    that cannot be."""
+class LeftBehind:
+    """A recipe that the derived matrix does not hold, and why."""
 
+    name: str
+    path: str
+    why: str
+    impossible: bool = False  # its name is a cell, but torchsmith makes none such
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionCells:
+    """What the files of a repository are about: their cells, what was taken because nothing tells it, what
+    would be lost, and cells that cannot be."""
+
+    files: int
     cells: tuple[Cell, ...]
     assumed: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    refused: tuple[LeftBehind, ...] = ()
 
 
-def cells_of_file(path: Path, catalog: Catalog, line: str | None) -> ExpressionCells | None:
-    """The cells that a file is about; None where it asks for no GPU."""
+def cells_of_files(paths: Sequence[Path], catalog: Catalog, line: str | None) -> ExpressionCells:
+    """The cells that the files of one repository are about. What the file with the target does not say is
+    taken from the others where they agree. A Problem says which fact is missing."""
+    concerned = [file for path in paths if (file := _read(path, catalog))]
+    return _RepositoryCells(concerned, catalog, line).found()
+
+
+def _read(path: Path, catalog: Catalog) -> _ExpressionFile | None:
     try:
+        if not mentioned(tuple(catalog.packages.values())).search(read_text(path)):
+            return None
         recipe = read_recipe(path)
     except Problem:
         return None
-    if not mentioned(tuple(catalog.packages.values())).search(recipe.text):
-        return None
-    return _FileCells(path, recipe, catalog, line).found()
+    return _ExpressionFile(path, recipe, expressions(recipe), catalog)
 
 
-class _FileCells:
-    def __init__(self, path: Path, recipe: Recipe, catalog: Catalog, line: str | None) -> None:
-        self.path, self.recipe, self.catalog, self.line = path, recipe, catalog, line
-        self.sets = expressions(recipe)
-        self.assumed: list[str] = []
-        rev = locked_nixpkgs(path).get("nixpkgs", "")
-        revs = {pin.rev.value for pin in recipe.pins if pin.rev} or {rev}
-        self.pin = next((one for one in catalog.pins.values() if one.rev in revs), None)
+@dataclass(frozen=True)
+class _ExpressionFile:
+    """A file and what it says of torch and CUDA."""
 
-    def found(self) -> ExpressionCells | None:
-        targets = sorted({sm for one in self.sets for sm in _targets(one)})
-        if not targets:
-            return None
-        cells: dict[str, Cell] = {}
-        refused: list[str] = []
-        cuda, pythons, packages = self._cuda(), self._pythons(), self._packages()
-        named = self._line()
-        for sm in targets:
-            isa = self._isa(sm)
-            for python in pythons:
-                for package in packages:
-                    variant = Variant(package, python, Cuda(cuda, sm), isa)
-                    decision = assess(variant, self.catalog, named)
-                    if isinstance(decision, Accepted):
-                        cells[variant.name] = Cell(variant, decision.line.name, decision.warnings)
-                    else:
-                        refused.append(f"{variant}: {_words(decision.reasons)}")
-        if cells and named is None:
-            lines = sorted({cell.line for cell in cells.values()})
-            self.assumed.append(f"no torch release is told: line {', '.join(lines)}")
-        assumed = tuple(dict.fromkeys(self.assumed))
-        return ExpressionCells(tuple(cells.values()), assumed, tuple(self._lost()), tuple(refused))
+    path: Path
+    recipe: Recipe
+    sets: tuple[PackageSet, ...]
+    catalog: Catalog
 
-    def _cuda(self) -> CudaVersion:
-        """The CUDA that is named, or that the locked nixpkgs prefers, or else the catalog's newest pin."""
-        named = [one.cuda for one in self.sets if one.cuda]
-        named += [change.cuda for one in self.sets for change in one.changes if change.cuda]
-        for cuda in named:
-            able = [version for version in self.catalog.cuda if cuda.has(version)]
-            built = [version for version in able if newest_line(self.catalog, version)]
-            if built:
-                if cuda.minor is None:
-                    self.assumed.append(f"CUDA {cuda} names no minor release: {built[-1]}")
-                return built[-1]
-        if self.pin and self.pin.default_cuda:
-            return self.pin.default_cuda
-        defaults = [pin.default_cuda for pin in self.catalog.pins.values() if pin.default_cuda]
-        self.assumed.append(f"no CUDA release is named: {defaults[-1]}")
-        return defaults[-1]
+    @cached_property
+    def targets(self) -> list[Sm]:
+        return sorted({sm for one in self.sets for sm in _targets(one)})
 
-    def _pythons(self) -> list[PythonVersion]:
-        used = self.recipe.syntax.identifiers
-        found = [
+    @cached_property
+    def cudas(self) -> list[CudaSet]:
+        named = [one.cuda for one in self.sets]
+        named += [change.cuda for one in self.sets for change in one.changes]
+        return list(dict.fromkeys(filter(None, named)))
+
+    @cached_property
+    def pythons(self) -> list[PythonVersion]:
+        used = self.recipe.syntax.identifiers.keys()
+        return [
             version
             for version, python in self.catalog.pythons.items()
-            if {python.attr, python.attr.removesuffix("Packages")} & used.keys()
+            if {python.attr, python.attr.removesuffix("Packages")} & used
         ]
-        if found:
-            return found
-        default = self.pin.default_python if self.pin else None
-        defaults = [pin.default_python for pin in self.catalog.pins.values() if pin.default_python]
-        if default is None:
-            self.assumed.append(f"no Python is named: {defaults[-1]}")
-        return [default or defaults[-1]]
 
-    def _packages(self) -> list[Package]:
+    @cached_property
+    def packages(self) -> list[Package]:
         used = self.recipe.syntax.identifiers
-        named = [one for one in self.catalog.packages.values() if one.attr in used and one.needs_torch]
-        return [self.catalog.torch, *named]
+        return [one for one in self.catalog.packages.values() if one.attr in used and one.needs_torch]
 
-    def _isa(self, sm: Sm) -> str:
-        """The instruction set whose flags stand there, else a usual one of the machines that have the GPU."""
-        for flags in (one for package_set in self.sets for one in package_set.flags):
-            for isa in self.catalog.isas.values():
-                if set(isa.flags) == set(flags.values):
-                    return isa.name
-        gpu = self.catalog.gpus.get(sm)
-        systems = {one.system.value for one in self.sets if one.system}
-        arm = systems == {"aarch64-linux"} or (gpu is not None and gpu.platforms == ("aarch64-linux",))
-        isa_name = "armv8_2" if arm else "avx2"
-        self.assumed.append(f"no CPU flags are set: {isa_name}, which older CPUs lack")
-        return isa_name
-
-    def _line(self) -> str | None:
-        if self.line:
-            return self.line
+    @cached_property
+    def torch(self) -> list[str]:
         changes = [one for package_set in self.sets for one in package_set.of("torch")]
-        stated = [one.arguments["version"].value for one in changes if "version" in one.arguments]
-        torch = str(stated[0]) if stated else self.pin.torch if self.pin else ""
-        lines: list[Line] = [one for one in self.catalog.lines.values() if torch and one.torch == torch]
-        return lines[0].name if lines else None
+        return [str(one.arguments["version"].value) for one in changes if "version" in one.arguments]
 
-    def _lost(self) -> Iterator[str]:
+    @cached_property
+    def pin(self) -> Pin | None:
+        """The nixpkgs that it imports or is locked to, where the catalog knows it."""
+        revs = {pin.rev.value for pin in self.recipe.pins if pin.rev}
+        revs = revs or {locked_nixpkgs(self.path).get("nixpkgs", "")}
+        return next((one for one in self.catalog.pins.values() if one.rev in revs), None)
+
+    @cached_property
+    def cuda_support(self) -> str:
+        """Where it asks for CUDA."""
+        asked = [said for one in self.sets if (said := one.config.get("cudaSupport")) and said.value is True]
+        return f"cudaSupport ({self.path}:{asked[0].span.line})" if asked else ""
+
+    def lost(self) -> Iterator[str]:
         """What the file says of torch and its companions that a generated recipe would not."""
         attrs = {one.attr for one in self.catalog.packages.values()}
         for package_set in self.sets:
@@ -157,11 +137,108 @@ class _FileCells:
             other = [name for name in change.arguments if name not in OF_A_CELL]
             if other:
                 yield f"{self._at(change.span.line)}: {', '.join(other)} of {change.package}"
-        else:
+        elif self.targets:
             yield f"{self._at(change.span.line)}: the override of {change.package}"
 
     def _at(self, line: int) -> str:
         return f"{self.path}:{line}"
+
+
+class _RepositoryCells:
+    def __init__(self, files: Sequence[_ExpressionFile], catalog: Catalog, line: str | None) -> None:
+        self.files, self.catalog, self.line = files, catalog, line
+        self.assumed: dict[str, None] = {}
+
+    def found(self) -> ExpressionCells:
+        aimed = [file for file in self.files if file.targets]
+        if not aimed:
+            raise Empty(
+                "the GPU target is missing: no Nix file here sets cudaCapabilities, gpuTargets or"
+                " TORCH_CUDA_ARCH_LIST to values that can be read",
+                hint=f"{self._told()}; set the target there, or name cells: torchsmith init --cell",
+            )
+        cells: dict[str, Cell] = {}
+        refused: dict[str, LeftBehind] = {}
+        for file in aimed:
+            for variant, line in self._variants(file):
+                decision = assess(variant, self.catalog, line)
+                if isinstance(decision, Accepted):
+                    cells[variant.name] = Cell(variant, decision.line.name, decision.warnings)
+                    if line is None:
+                        self._assume(f"no torch release is told: line {decision.line.name}")
+                else:
+                    why = why_not_generated(variant, self.catalog, line)
+                    refused[variant.name] = LeftBehind(variant.name, str(file.path), why, True)
+        lost = [loss for file in self.files for loss in file.lost()]
+        left = tuple(refused.values())
+        return ExpressionCells(len(aimed), tuple(cells.values()), tuple(self.assumed), tuple(lost), left)
+
+    def _variants(self, file: _ExpressionFile) -> Iterator[tuple[Variant, str | None]]:
+        cuda, pythons, line = self._cuda(file), self._pythons(file), self._line(file)
+        for sm in file.targets:
+            isa = self._isa(file, sm)
+            for python in pythons:
+                for package in (self.catalog.torch, *file.packages):
+                    yield Variant(package, python, Cuda(cuda, sm), isa), line
+
+    def _told(self) -> str:
+        """What the files do say."""
+        told = [file.cuda_support for file in self.files if file.cuda_support][:1]
+        told += [f"CUDA {cuda} ({file.path})" for file in self.files for cuda in file.cudas][:1]
+        told += [f"Python {python} ({file.path})" for file in self.files for python in file.pythons][:1]
+        return f"found {', '.join(told)}" if told else "no file sets CUDA for nixpkgs either"
+
+    def _assume(self, words: str) -> None:
+        self.assumed[words] = None
+
+    def _joined(self, file: _ExpressionFile, fact: str) -> list[Any]:
+        """What a file says, else what all others that say something agree on."""
+        own: list[Any] = getattr(file, fact)
+        others = [told for other in self.files if (told := getattr(other, fact))]
+        return own or (others[0] if others and all(one == others[0] for one in others) else [])
+
+    def _cuda(self, file: _ExpressionFile) -> CudaVersion:
+        """The CUDA that is named, or that the locked nixpkgs prefers, or else the catalog's newest pin."""
+        for cuda in self._joined(file, "cudas"):
+            able = [version for version in self.catalog.cuda if cuda.has(version)]
+            built = [version for version in able if newest_line(self.catalog, version)]
+            if built:
+                if cuda.minor is None:
+                    self._assume(f"CUDA {cuda} names no minor release: {built[-1]}")
+                return built[-1]
+        if file.pin and file.pin.default_cuda:
+            return file.pin.default_cuda
+        default = [pin.default_cuda for pin in self.catalog.pins.values() if pin.default_cuda][-1]
+        self._assume(f"no CUDA release is named: {default}")
+        return default
+
+    def _pythons(self, file: _ExpressionFile) -> list[PythonVersion]:
+        if named := self._joined(file, "pythons"):
+            return named
+        if file.pin and file.pin.default_python:
+            return [file.pin.default_python]
+        default = [pin.default_python for pin in self.catalog.pins.values() if pin.default_python][-1]
+        self._assume(f"no Python is named: {default}")
+        return [default]
+
+    def _isa(self, file: _ExpressionFile, sm: Sm) -> str:
+        """The instruction set whose flags stand there, else a usual one of the machines that have the GPU."""
+        for flags in (one for package_set in file.sets for one in package_set.flags):
+            for isa in self.catalog.isas.values():
+                if set(isa.flags) == set(flags.values):
+                    return isa.name
+        gpu = self.catalog.gpus.get(sm)
+        systems = {one.system.value for one in file.sets if one.system}
+        arm = systems == {"aarch64-linux"} or (gpu is not None and gpu.platforms == ("aarch64-linux",))
+        isa_name = "armv8_2" if arm else "avx2"
+        self._assume(f"no CPU flags are set: {isa_name}, which older CPUs lack")
+        return isa_name
+
+    def _line(self, file: _ExpressionFile) -> str | None:
+        stated = self._joined(file, "torch")
+        torch = stated[0] if stated else file.pin.torch if file.pin else ""
+        lines = [one.name for one in self.catalog.lines.values() if torch and one.torch == torch]
+        return self.line or (lines[0] if lines else None)
 
 
 def _targets(package_set: PackageSet) -> Iterator[Sm]:
@@ -173,15 +250,11 @@ def _targets(package_set: PackageSet) -> Iterator[Sm]:
                 continue
 
 
-def _words(reasons: Iterable[Reason]) -> str:
-    return "; ".join(map(str, reasons))
-
-
 def torch_elsewhere(root: Path, catalog: Catalog) -> list[str]:
     """Where other files of a checkout than its recipes set what torch is built for."""
     words = mentioned(tuple(catalog.packages.values()))
     found = []
-    for path in nix_files(root):
+    for path in nix_files(root, catalog.templates):
         try:
             text = read_text(path)
             if PKGS in path.as_posix() or owner_of(text) != "foreign" or not words.search(text):
@@ -195,14 +268,3 @@ def torch_elsewhere(root: Path, catalog: Catalog) -> list[str]:
         ]
         found += [f"{path}:{min(spans).line}"] if spans else []
     return found
-
-
-def merged(found: Sequence[ExpressionCells]) -> ExpressionCells:
-    """What several files are about together; a cell counts once."""
-    cells = {cell.name: cell for one in found for cell in one.cells}
-    return ExpressionCells(
-        tuple(cells.values()),
-        tuple(dict.fromkeys(words for one in found for words in one.assumed)),
-        tuple(words for one in found for words in one.lost),
-        tuple(dict.fromkeys(words for one in found for words in one.refused)),
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,9 +25,15 @@ CUDA = r"cuda[A-Z]\w*|enableCuda\w*"  # package sets and settings, rightly spell
 SKIPPED = ("node_modules", "result")
 
 
-def nix_files(root: Path) -> list[Path]:
+def nix_files(root: Path, templates: Iterable[str] = ()) -> list[Path]:
     """Every .nix file at or below a folder that git does not ignore; without git, none in hidden folders.
-    Links are left out."""
+    Links are left out, and so are a workspace's templates: their holes are no Nix, and they are judged in
+    the recipes that they make."""
+    holes = {Path(template).resolve() for template in templates}
+    return [path for path in _nix_files(root) if not holes or path.resolve() not in holes]
+
+
+def _nix_files(root: Path) -> list[Path]:
     seen = seen_files(root, ".")
     if seen is not None:
         found = [root / name for name in sorted(seen) if name.endswith(".nix")]

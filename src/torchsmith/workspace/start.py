@@ -30,7 +30,7 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, discover
-from torchsmith.workspace.derive import cells_of_file, merged
+from torchsmith.workspace.derive import LeftBehind, cells_of_files
 from torchsmith.workspace.load import FILE, default_profiles, read_as
 
 OLD = "plan"  # the name of a profile that still works and is no longer offered
@@ -110,16 +110,6 @@ def _with_companions(names: Sequence[str]) -> list[Cell]:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftBehind:
-    """A recipe that the derived matrix does not hold, and why."""
-
-    name: str
-    path: str
-    why: str
-    impossible: bool = False  # its name is a cell, but torchsmith makes none such
-
-
-@dataclass(frozen=True, slots=True)
 class Derived:
     """What recipes say a workspace is."""
 
@@ -142,9 +132,11 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     repos = [repo for repo in repos if repo.is_file() or repo.resolve() != repos[0].resolve().parent]
     found = discover(repos, search=True) if all(repo.exists() for repo in repos) else None
     if found and not any(recipe.variant for recipe in found.recipes):
-        derived = _from_expressions(found, repos, line)
-        if derived is not None:
-            return derived
+        try:
+            return _from_expressions(found, repos, line)
+        except Empty:
+            if not found.recipes:
+                raise
     root = _root(repos)
     catalog = load_catalog(root / "catalog")
     repositories = discover(repos).repositories
@@ -167,24 +159,20 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
 
 
-def _from_expressions(found: Checkout, repos: Sequence[Path], line: str | None) -> Derived | None:
-    """The workspace that flakes, overlays and modules describe; None where none names a GPU target."""
+def _from_expressions(found: Checkout, repos: Sequence[Path], line: str | None) -> Derived:
+    """The workspace that flakes, overlays and modules describe."""
     root = repos[0] if repos[0].is_dir() else repos[0].parent
     catalog = load_catalog(root / "catalog")
-    files = [path for one in found.repositories for path in one.elsewhere]
-    read = [told for path in files if (told := cells_of_file(path, catalog, line))]
-    told = merged(read)
-    if not read or not told.cells:
-        if told.refused:
-            raise Empty(f"no cell of {', '.join(map(str, repos))} can be", hint=told.refused[0])
-        if not found.recipes:
-            words = f"no Nix file in {', '.join(map(str, repos))} names a GPU target"
-            raise Empty(words, hint="set cudaCapabilities or gpuTargets, or use torchsmith init --cell")
-        return None
-    ordered = tuple(sorted(told.cells, key=lambda cell: cell.variant.sort_key))
-    left = [LeftBehind(words.partition(":")[0], "", words.partition(": ")[2], True) for words in told.refused]
+    templates = {Path(one).resolve() for one in catalog.templates}
+    paths = [path for one in found.repositories for path in one.elsewhere]
+    paths += [recipe.path for recipe in found.recipes]
+    files = [path for path in paths if path.resolve() not in templates]
+    read = cells_of_files(files, catalog, line)
+    if not read.cells:
+        raise Empty(f"no cell of {', '.join(map(str, repos))} can be generated", hint=read.refused[0].why)
+    ordered = tuple(sorted(read.cells, key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, found.repositories)
-    return Derived(root / FILE, text, len(read), ordered, tuple(left), assumed=told.assumed, lost=told.lost)
+    return Derived(root / FILE, text, read.files, ordered, read.refused, assumed=read.assumed, lost=read.lost)
 
 
 def _cells(
