@@ -130,8 +130,10 @@ def audit(
     if cache and all(folder.whole for folder in folders):
         cache.keep(judged, evaluated)
     if evaluate:
+        from torchsmith.auditing.decide import decided
         from torchsmith.auditing.derivations import judge_derivations
 
+        findings = decided(findings, trees or {})
         addresses = workspace.addresses if workspace else ()
         deeper += judge_derivations(folders, context, trees or {}, addresses)
     findings += [one for result in deeper for one in result.findings]

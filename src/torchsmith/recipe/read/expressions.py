@@ -136,8 +136,7 @@ class _ExpressionReader:
         while at is not None:
             if at.type == "apply_expression" and self.syntax.span(at) in self.imports:
                 return at
-            inner = at.child_by_field_name("body") if _one_argument(at) else None
-            if inner is not None and _one_argument(inner):
+            if is_overlay(at):
                 overlay = at
             at = at.parent
         return overlay
@@ -313,6 +312,11 @@ class _ExpressionReader:
             words = FLAG.findall(bound.value)
             if words:
                 yield FlagList("CFLAGS", tuple(Said(word, bound.span) for word in words), bound.span)
+
+
+def is_overlay(node: Node) -> bool:
+    """`final: prev: ...`"""
+    return _one_argument(node) and _one_argument(part(node, "body"))
 
 
 def _one_argument(node: Node) -> bool:

@@ -1,0 +1,136 @@
+"""What Nix and a nixpkgs at hand decide of expressions: findings that a rule is not sure of are confirmed, or
+dropped. What cannot be evaluated by itself stays as it is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torchsmith.auditing.finding import Finding, Sure
+from torchsmith.auditing.rule import find_rule
+from torchsmith.core.git import git
+from torchsmith.core.process import run
+from torchsmith.nix.cache import ResultCache
+from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.readable import root_of
+from torchsmith.nix.tool import find_nix
+from torchsmith.recipe.read import read_recipe
+from torchsmith.recipe.read.expressions import is_overlay
+from torchsmith.workspace.lock import locked_nixpkgs
+from torchsmith.workspace.search import nix_files
+
+# Rules that say that torch does not evaluate, and what Nix says where they are right.
+EVALUATED = {"TS310": "broken", "TS311": "broken", "TS851": "env"}
+SETTINGS = "TS811"  # says that nixpkgs does not read a setting
+READ = (".patch", ".diff", ".json", ".lock")
+SYSTEM = "x86_64-linux"
+CALLS = {
+    "overlay": """(import nixpkgs {{
+  system = "{system}";
+  config = {{ allowUnfree = true; cudaSupport = true; }};
+  overlays = [ (import {path}) ];
+}}).{attr}""",
+    # All packages and shells of a flake that has nixpkgs alone as its input.
+    "flake": """let
+  pkgs = import nixpkgs {{ system = "{system}"; }};
+  as_input = {{ outPath = nixpkgs; inherit (pkgs) lib; legacyPackages."{system}" = pkgs; }};
+  self = (import {path}).outputs {{ inherit self; nixpkgs = as_input; }};
+  built = builtins.concatMap (kind: builtins.attrValues (self.${{kind}}."{system}" or {{ }}))
+    [ "packages" "devShells" ];
+in builtins.foldl' (_: package: builtins.seq package.drvPath package) null built""",
+}
+PROBE = """{{ }}:
+let nixpkgs = builtins.fetchTarball "https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz";
+in {call}
+"""
+
+
+Question = tuple[str, str]  # a file, and the attribute of its package set that a finding is about
+
+
+def decided(findings: Sequence[Finding], trees: Mapping[str, Path]) -> list[Finding]:
+    """The findings as Nix leaves them."""
+    unsure = [one for one in findings if one.sure is not Sure.CERTAIN]
+    questions = {one: _question(one) for one in unsure if one.rule in EVALUATED}
+    answers = _answers(sorted(set(questions.values())), trees)
+    left = []
+    for one in findings:
+        right = None
+        if one in questions:
+            cause = answers.get(questions[one])
+            right = False if cause == "" else (cause is not None and EVALUATED[one.rule] in cause) or None
+        elif one.rule == SETTINGS and one in unsure:
+            right = _nobody_reads(one, trees)
+        if right:
+            left.append(replace(one, sure=Sure.CERTAIN, severity=find_rule(one.rule).severity))
+        elif right is None:
+            left.append(one)
+    return left
+
+
+def _question(finding: Finding) -> Question:
+    recipe = read_recipe(Path(finding.where.file))
+    at = finding.where.line - 1, max(finding.where.column - 1, 0)
+    node = recipe.syntax.tree.root_node.descendant_for_point_range(at, at)
+    first = recipe.owner_of(node).partition(".")[0] if node is not None else ""
+    of_python = first.startswith("python") or not first
+    return finding.where.file, "python3Packages.torch" if of_python else first
+
+
+def _nobody_reads(finding: Finding, trees: Mapping[str, Path]) -> bool | None:
+    """Whether nothing in a nixpkgs reads a setting; None without one."""
+    tree = trees.get(locked_nixpkgs(Path(finding.where.file)).get("nixpkgs", "")) or trees.get("default")
+    name = re.search(r"config\.(\w+)", finding.message)
+    if tree is None or name is None:
+        return None
+    return not run(["grep", "-rqw", f"config\\.{name[1]}", "--include=*.nix", tree / "pkgs"]).ok
+
+
+def _answers(questions: Sequence[Question], trees: Mapping[str, Path]) -> dict[Question, str]:
+    """Why Nix does not evaluate what is asked about; empty where it does, and no entry for files that do not
+    evaluate by themselves. They are evaluated in a copy, so that nothing is written beside them."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies: dict[Path, Path] = {}
+        requests: dict[str, Question] = {}
+        for file, attr in questions:
+            path = Path(file).resolve()
+            root = root_of(path)
+            if root not in copies:
+                copies[root] = Path(folder, f"repository{len(copies)}")
+                _copy(root, copies[root])
+            text = _probe(path, f"./{path.relative_to(root)}", attr, trees)
+            if text is not None:
+                probe = copies[root] / f"question{len(requests)}.nix"
+                probe.write_text(text)
+                requests[str(probe)] = file, attr
+        for copy in copies.values():  # an evaluation reads what git tracks
+            git(copy, "init", "-q")
+            git(copy, "add", "-A")
+        asked = [EvaluationRequest(probe, Path(probe), SYSTEM) for probe in requests]
+        results = evaluate(asked, find_nix(), trees=trees, cache=ResultCache()) if asked else []
+    return {requests[one.name]: one.cause.message if one.cause else "" for one in results}
+
+
+def _copy(root: Path, target: Path) -> None:
+    """What expressions of a repository read: its Nix files, and small files that those may name."""
+    for path in (*nix_files(root), *(path for end in READ for path in root.rglob(f"*{end}"))):
+        inner = path.relative_to(root)
+        if path.is_file() and not path.is_symlink() and not any(one.startswith(".") for one in inner.parts):
+            (target / inner).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / inner)
+
+
+def _probe(path: Path, copy: str, attr: str, trees: Mapping[str, Path]) -> str | None:
+    """An expression that evaluates to the torch of a file; None where nothing is known to call it by."""
+    recipe = read_recipe(path)
+    if recipe.pins:
+        return f"{{ }}: import {copy}" + (" { }" if recipe.arguments else "")
+    rev = locked_nixpkgs(path).get("nixpkgs", "0" * 40)
+    kind = "flake" if path.name == "flake.nix" else "overlay" if is_overlay(recipe.syntax.root) else ""
+    if not kind or not (rev in trees or "default" in trees):
+        return None
+    return PROBE.format(rev=rev, call=CALLS[kind].format(path=copy, attr=attr, system=SYSTEM))
