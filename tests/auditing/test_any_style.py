@@ -208,3 +208,27 @@ def test_only_files_with_a_word_of_torch_or_cuda_are_parsed(
     monkeypatch.setattr("torchsmith.auditing.run.read_recipe", read)
     assert audit((tmp_path,), jobs=1).searched == 41
     assert parsed == ["overlay.nix"]
+
+
+@pytest.mark.parametrize(
+    ("library", "wrong"),
+    [
+        ("nccl = final.cudaPackages_12_6.nccl;", True),
+        ("nccl = final.cudaPackages_12_8.nccl;", False),
+        ("mpi = final.mpi.override { cudaPackages = final.cudaPackages_13; };", True),
+        ("mpi = final.mpi;", False),
+    ],
+)
+def test_libraries_that_torch_is_given_are_of_its_own_cuda(library: str, wrong: bool, tmp_path: Path) -> None:
+    text = f"""final: prev: {{
+  cudaPackages = final.cudaPackages_12_8;
+  torch = prev.python3Packages.torch.override {{ cudaPackages = final.cudaPackages_12_8; {library} }};
+}}"""
+    assert told(judged(tmp_path, overlay=text)) == ["TS310 warning"] * wrong
+
+
+def test_architectures_of_other_times_exist_and_jetson_parts_are_known(tmp_path: Path) -> None:
+    text = '{ nixpkgs.config.cudaCapabilities = [ "3.5" "5.0" ]; }'
+    assert told(judged(tmp_path, old=text)) == []
+    text = '{ nixpkgs.hostPlatform = "x86_64-linux"; nixpkgs.config.cudaCapabilities = [ "7.2" ]; }'
+    assert told(judged(tmp_path, old=text)) == ["TS416 error"]

@@ -12,8 +12,8 @@ import msgspec
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import ProfileChoice, complete_cells
 from torchsmith.core.problem import Conflict
+from torchsmith.workspace.derive import LeftBehind
 from torchsmith.workspace.start import (
-    LeftBehind,
     block_words,
     derive_workspace,
     start_workspace,

@@ -34,6 +34,17 @@ class Gpu(Entry, frozen=True, kw_only=True):
         return str(self.sm)
 
 
+class Architecture(Entry, frozen=True, kw_only=True):
+    """A GPU architecture that recipes may name and that nothing is built for here."""
+
+    sm: Sm
+    tegra: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self.sm)
+
+
 class Isa(Entry, frozen=True, kw_only=True):
     """A CPU instruction set: what to pass the compiler and what the CPU must have."""
 

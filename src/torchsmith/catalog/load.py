@@ -20,10 +20,11 @@ from torchsmith.core.toml import read_kept, read_table
 DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
-    *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals"),
+    *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals", "architectures"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
-KEYS = {"gpus": "sm", "cuda": "version", "pythons": "version"}  # what an entry is called by; else its name
+# What an entry is called by; else its name.
+KEYS = {"architectures": "sm", "gpus": "sm", "cuda": "version", "pythons": "version"}
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
 A_ = TypeVar("A_", bound=Axis)
@@ -88,6 +89,7 @@ class Catalog:
     rehearsals = _table("rehearsals", facts.Rehearsal)
     wheels = _table("wheels", facts.Wheel)
     workloads = _table("workloads", facts.Workload)
+    architectures = _ordered("architectures", facts.Architecture, lambda one: one.sm)
     gpus = _ordered("gpus", facts.Gpu, lambda gpu: gpu.sm)
     cuda = _ordered("cuda", facts.CudaToolkit, lambda toolkit: toolkit.version)
     pythons = _ordered("pythons", facts.Python, lambda python: python.version)

@@ -11,7 +11,10 @@ from torchsmith.auditing.rule import CERTAIN, GUESS, LIKELY, NOTE, WARNING, Defe
 from torchsmith.auditing.subject import Subject
 from torchsmith.core.problem import nearest
 from torchsmith.recipe.read import ChangedPackage, PackageSet
+from torchsmith.recipe.read.expressions import cuda_set
 
+CUDA_NAME = re.compile(r"(?<![\w-])cudaPackages(_\d+(?:_\d+)?)(?![\w-])")
+OF_CUDA = ("mpi", "nccl", "cudnn", "ucx", "triton", "cutensor")
 MAGMA = ("magma", "effectiveMagma", "magma-cuda", "magma-cuda-static")
 
 
@@ -33,7 +36,10 @@ MAGMA = ("magma", "effectiveMagma", "magma-cuda", "magma-cuda-static")
 def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """torch is broken where its MAGMA, or its MPI, is of another CUDA than itself. An override that tells
     torch alone its CUDA leaves MAGMA, NCCL and everything built on torch at the default of the package set;
-    an overlay of `cudaPackages` moves all of them."""
+    an overlay of `cudaPackages` moves all of them. An `nccl`, or an `mpi` that is told its CUDA, of another
+    set than torch's is the same mistake."""
+    for change in package_set.of("torch", "torch-bin"):
+        yield from _other_libraries(change)
     pin = subject.said_pin
     for change in package_set.of("torch"):
         cuda = change.cuda if change.kind == "override" else None
@@ -49,6 +55,17 @@ def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> 
         at = change.arguments.get("cudaPackages")
         sure = CERTAIN if moved or default else None
         yield Defect(words, at.span if at else change.span, hint=hint, sure=sure)
+
+
+def _other_libraries(change: ChangedPackage) -> Iterator[Defect]:
+    """Libraries that torch is given of another CUDA set than its own."""
+    for name in (*MAGMA, *OF_CUDA):
+        text = change.texts.get(name, "")
+        told = [cuda_set(f"cudaPackages{version}") for version in CUDA_NAME.findall(text)]
+        for cuda in told:
+            if cuda and change.cuda and cuda != change.cuda:
+                at = change.arguments[name].span
+                yield Defect(f"torch is told CUDA {change.cuda}, and {name} of CUDA {cuda}", at, sure=CERTAIN)
 
 
 @rule(

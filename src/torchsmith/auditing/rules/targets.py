@@ -14,10 +14,7 @@ from torchsmith.core.problem import nearest
 from torchsmith.recipe.read import ChangedPackage, CudaSet, GpuMention, PackageSet, Span, is_known
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
-# GPU architectures before those that the catalog's toolkits compile for, and Jetson parts that it has not.
-OLD = frozenset([20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72])
-JETSON = frozenset([53, 62, 72, 101])
-PRE_THOR = frozenset([53, 62, 72, 87])
+THOR = Sm(101)  # the first Jetson part that nixpkgs builds for beside others
 
 
 def _target(word: str) -> GpuTarget | None:
@@ -44,8 +41,8 @@ def _toolkits(cuda: CudaSet, catalog: Catalog) -> list[CudaToolkit]:
 
 
 def _is_jetson(sm: Sm, catalog: Catalog) -> bool:
-    gpu = catalog.gpus.get(sm)
-    return sm.number in JETSON or (gpu is not None and gpu.tegra)
+    part = catalog.gpus.get(sm) or catalog.architectures.get(sm)
+    return part is not None and part.tegra
 
 
 @rule(
@@ -84,10 +81,11 @@ def target_is_in_its_notation(subject: Subject, package_set: PackageSet) -> Iter
 def target_exists(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """A GPU target is one that some CUDA release compiles for. Another number is a slip, and the build or the
     evaluation stops at it."""
-    known = {target.sm.number for one in subject.catalog.cuda.values() for target in one.targets} | OLD
+    compiled = {target.sm for toolkit in subject.catalog.cuda.values() for target in toolkit.targets}
+    known = compiled | subject.catalog.architectures.keys()
     for mention, word, target in _targets(package_set):
-        if target.sm.number not in known:
-            near = nearest(target.sm.capability, [Sm(number).capability for number in sorted(known)])
+        if target.sm not in known:
+            near = nearest(target.sm.capability, [sm.capability for sm in sorted(known)])
             hint = f"did you mean {near}?" if near else ""
             yield Defect(f"{mention.name} names {word}, which no CUDA release knows", mention.span, hint=hint)
 
@@ -198,7 +196,7 @@ def jetson_stands_alone(subject: Subject, package_set: PackageSet) -> Iterator[D
     system = package_set.system
     if jetson and system is not None and system.value.startswith("x86_64"):
         yield Defect(f"{', '.join(jetson)} is a Jetson part, and the system is {system.value}", said.span)
-    early = [word for word in jetson if read[word].sm.number in PRE_THOR]
+    early = [word for word in jetson if read[word].sm < THOR]
     others = [word for word in read if word not in early]
     if early and others:
         yield Defect(f"{early[0]} is a Jetson part, which nixpkgs builds for alone", said.span)
