@@ -49,7 +49,7 @@ in {call}
 """
 
 
-Question = tuple[str, str]  # a file, and the attribute of its package set that a finding is about
+FileAttr = tuple[str, str]  # a file, and the attribute of its package set that a finding is about
 
 
 def decided(findings: Sequence[Finding], trees: Mapping[str, Path]) -> list[Finding]:
@@ -72,7 +72,7 @@ def decided(findings: Sequence[Finding], trees: Mapping[str, Path]) -> list[Find
     return left
 
 
-def _question(finding: Finding) -> Question:
+def _question(finding: Finding) -> FileAttr:
     recipe = read_recipe(Path(finding.where.file))
     at = finding.where.line - 1, max(finding.where.column - 1, 0)
     node = recipe.syntax.tree.root_node.descendant_for_point_range(at, at)
@@ -90,12 +90,12 @@ def _nobody_reads(finding: Finding, trees: Mapping[str, Path]) -> bool | None:
     return not run(["grep", "-rqw", f"config\\.{name[1]}", "--include=*.nix", tree / "pkgs"]).ok
 
 
-def _answers(questions: Sequence[Question], trees: Mapping[str, Path]) -> dict[Question, str]:
+def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[FileAttr, str]:
     """Why Nix does not evaluate what is asked about; empty where it does, and no entry for files that do not
     evaluate by themselves. They are evaluated in a copy, so that nothing is written beside them."""
     with tempfile.TemporaryDirectory() as folder:
         copies: dict[Path, Path] = {}
-        requests: dict[str, Question] = {}
+        requests: dict[str, FileAttr] = {}
         for file, attr in questions:
             path = Path(file).resolve()
             root = root_of(path)

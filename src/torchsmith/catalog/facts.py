@@ -34,7 +34,7 @@ class Gpu(Entry, frozen=True, kw_only=True):
         return str(self.sm)
 
 
-class Architecture(Entry, frozen=True, kw_only=True):
+class OtherGpu(Entry, frozen=True, kw_only=True):
     """A GPU architecture that recipes may name and that nothing is built for here."""
 
     sm: Sm

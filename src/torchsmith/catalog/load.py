@@ -89,7 +89,7 @@ class Catalog:
     rehearsals = _table("rehearsals", facts.Rehearsal)
     wheels = _table("wheels", facts.Wheel)
     workloads = _table("workloads", facts.Workload)
-    architectures = _ordered("architectures", facts.Architecture, lambda one: one.sm)
+    architectures = _ordered("architectures", facts.OtherGpu, lambda one: one.sm)
     gpus = _ordered("gpus", facts.Gpu, lambda gpu: gpu.sm)
     cuda = _ordered("cuda", facts.CudaToolkit, lambda toolkit: toolkit.version)
     pythons = _ordered("pythons", facts.Python, lambda python: python.version)
