@@ -60,9 +60,9 @@ python3Packages.buildPythonApplication {
 
   build-system = [ python3Packages.hatchling ];
   dependencies = with python3Packages; [
+    highspy
     iced-x86
     msgspec
-    rich
     tree-sitter
     tree-sitter-grammars.tree-sitter-nix
     tree-sitter-grammars.tree-sitter-toml

@@ -9,10 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.measure import Row, Timing
+from torchsmith.cli.console import table
 
 # One module a capability; each has `rows()`.
 MODULES = (
@@ -44,15 +42,15 @@ def main(chosen: list[str]) -> int:
             rows.extend(importlib.import_module(f"bench.{name}").rows())  # keeps the rows before a failure
         except Exception as error:  # a program that is missing, a build that fails: the others still run
             failures[name] = f"{type(error).__name__}: {error}".splitlines()[0]
-    table = Table("what", "rival", "ours", "theirs", "ratio", "goal", "met", box=None)
+    shown = []
     for row in rows:
         bound = "at most" if row.better == "lower" else "at least"
         met = "yes" if row.met else "no"
         ours, theirs = _shown(row.ours, row.unit), _shown(row.theirs, row.unit)
-        table.add_row(row.what, row.rival, ours, theirs, f"{row.ratio:.2f}x", f"{bound} {row.goal:g}x", met)
-    for name in failures:
-        table.add_row(name, "", "", "", "", "", "could not run")
-    Console().print(table)
+        goal = f"{bound} {row.goal:g}x"
+        shown.append([row.what, row.rival, ours, theirs, f"{row.ratio:.2f}x", goal, met])
+    shown += [[name, "", "", "", "", "", "could not run"] for name in failures]
+    table(("what", "rival", "ours", "theirs", "ratio", "goal", "met"), shown, broken=("what", "rival"))
     for name, why in failures.items():
         print(f"{name} could not run: {why}")
     for row in rows:

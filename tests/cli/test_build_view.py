@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-from typing import Any, cast
+import re
+import sys
 
 import pytest
-from rich.console import Console
-from rich.live import Live
 
 from torchsmith.api.build_plan import BuildPlanReport, PlannedJob
 from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps
@@ -15,6 +14,7 @@ from torchsmith.building.farm import Builder, require_able
 from torchsmith.building.job import Job
 from torchsmith.building.plan import Share
 from torchsmith.cli.build_view import LiveView, print_plan
+from torchsmith.cli.console import Foot, table
 from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.core.problem import Problem
 from torchsmith.record import Expected
@@ -59,33 +59,29 @@ def plan(*jobs: Job) -> BuildPlanReport:
 
 
 def shown(view: LiveView) -> str:
-    console = Console(file=io.StringIO(), width=80)
-    console.print(view._table())
-    return str(cast("Any", console.file).getvalue())
+    return "\n".join(view.lines())
 
 
 def test_gpu_and_isa_stay_visible_and_failures_count_at_once() -> None:
-    live = Live(console=Console(file=io.StringIO(), width=80), auto_refresh=False)
-    view = LiveView(live, plan(job(NAME), job("b")), slots=2)
+    view = LiveView(Foot(), plan(job(NAME), job("b")), slots=2)
     view.tell(JobStarted(job=NAME, name=NAME, expected=3600.0))
     view.tell(JobBuilding(job=NAME, derivation="torch", builder="ssh://builder@arm1.example.org"))
     view.tell(JobSteps(job=NAME, done=3911, total=7093))
     text = shown(view)
     assert "cuda13_0-sm120-avx512vnni" in text
-    assert all(len(line) <= 80 for line in text.splitlines())
+    assert all(len(line) < 80 for line in text.splitlines()[:-1])  # the last is cut as it is drawn
     view.tell(JobEnded(job="b", name="b", state="failed", words="no"))
     assert "1 failed" in " ".join(shown(view).split())
 
 
-def test_a_job_that_rests_before_its_next_attempt_says_how_long() -> None:
-    live = Live(console=Console(file=io.StringIO(), width=80), auto_refresh=False)
-    view = LiveView(live, plan(job(NAME)))
+def test_a_job_that_rests_before_its_next_attempt_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    view = LiveView(Foot(), plan(job(NAME)))
     view.tell(JobStarted(job=NAME, name=NAME, attempt=1))
     view.tell(JobRetried(job=NAME, name=NAME, words="the remote builder went away", attempt=2, seconds=61.0))
-    assert "attempt 2 in 1 min 01 s" in str(cast("Any", live.console.file).getvalue())
+    assert "attempt 2 in 1 min 01 s" in capsys.readouterr().err
     assert "1 min" in shown(view)
     assert "sm120-avx512vnni" in shown(view)
-    assert all(len(line) <= 80 for line in shown(view).splitlines())
+    assert all(len(line) < 80 for line in shown(view).splitlines()[:-1])
     view.tell(JobStarted(job=NAME, name=NAME, attempt=2))
     assert "1 min" not in shown(view)
 
@@ -124,3 +120,44 @@ def test_jobs_that_no_builder_can_take_are_grouped_and_the_rest_is_offered() -> 
     assert caught.value.message.count("\n") == 1, "one reason, one line"
     assert "and 6 more" in caught.value.message
     assert "torchsmith build '!avx512'" in caught.value.hint
+
+
+def test_lines_at_the_foot_are_drawn_again_below_what_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "20")
+    with Foot() as foot:
+        foot.draw("one", "two")
+        foot.above("this stays")
+        foot.draw("three", "a line that is longer than the terminal")
+        assert screen.lines() == ["this stays", "three", "a line that is long"]
+    assert screen.lines() == ["this stays"]
+
+
+class Screen(io.StringIO):
+    """A terminal that knows how to go up and to erase what is below."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def lines(self) -> list[str]:
+        shown: list[str] = []
+        for part in re.split(r"(\x1b\[\d+A\x1b\[J)", self.getvalue()):
+            up = re.fullmatch(r"\x1b\[(\d+)A\x1b\[J", part)
+            shown = shown[: -int(up[1])] if up else shown + part.splitlines()
+        return shown
+
+
+def test_a_table_breaks_the_columns_that_may_be_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [("TS401", "some words about a rule that take more than a line", "12"), ("TS5", "short", "3")]
+    table(("rule", "what", "count"), rows, right=("count",), broken=("what",))
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 40 for line in lines)
+    assert lines[0].split() == ["rule", "what", "count"]
+    assert lines[1].endswith("   12")
+    assert lines[2].startswith("       ")  # below its own column
+    assert lines[-1].endswith("    3")

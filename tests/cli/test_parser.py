@@ -159,7 +159,7 @@ def test_a_short_answer_loads_nothing_heavy(words: list[str], tmp_path: Path) ->
         "import sys; sys.argv = ['torchsmith', *sys.argv[1:]]\n"
         "from torchsmith.__main__ import main\n"
         "try:\n  main()\nexcept SystemExit: pass\n"
-        "heavy = ('rich', 'tree_sitter', 'subprocess', 'hashlib')\n"
+        "heavy = ('tree_sitter', 'subprocess', 'hashlib')\n"
         "print([one for one in heavy if one in sys.modules])"
     )
     done = subprocess.run(

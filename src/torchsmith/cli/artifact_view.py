@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 import msgspec
-from rich.table import Table
 
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.report import Comparison, KindRow, Report
-from torchsmith.cli.console import columns, out, paint, plain_table, write
+from torchsmith.cli.console import columns, paint, table, write
 from torchsmith.core.process import find, run
 
 MOST_LIBRARIES = 40  # rows; JSON has all
@@ -33,18 +31,16 @@ class VerifyDocument(msgspec.Struct, frozen=True):
 
 def print_report(report: Report) -> None:
     """What is in it, whom it serves, and whether that is what was promised."""
-    console = out()
     write(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", "bold")
     columns([row for row in _rows(report) if row[1]], ("cyan",))
     if report.gpu:
-        console.print(_gpu_table(report))
+        _print_gpu_code(report)
     if len(report.gpu_by_library) > 1:
-        libraries = plain_table("library", "GPU code", wrapped=("GPU code",))
-        for name, words in islice(report.gpu_by_library.items(), MOST_LIBRARIES):
-            libraries.add_row(name, ", ".join(words))
-        if (more := len(report.gpu_by_library) - MOST_LIBRARIES) > 0:
-            libraries.add_row(f"and {more} more", "")
-        console.print(libraries)
+        libraries = [(name, ", ".join(code)) for name, code in report.gpu_by_library.items()]
+        shown = libraries[:MOST_LIBRARIES]
+        if more := len(libraries) - len(shown):
+            shown.append((f"and {more} more", ""))
+        table(("library", "GPU code"), shown, broken=("GPU code",))
     print_checks(_demangled(report.checks))
     write(*_verdict(report))
 
@@ -96,13 +92,14 @@ def _sizes(report: Report) -> str:
     return ", ".join(f"{name} {megabytes(size)}" for name, size in parts.items() if size)
 
 
-def _gpu_table(report: Report) -> Table:
+def _print_gpu_code(report: Report) -> None:
     figures = ("pieces", "size", f"of {report.containers} containers")
-    table = plain_table("GPU code", *figures, "", right=figures)
+    rows = []
     for row in report.gpu:
         cells = (f"{row.kind} {row.target}", str(row.entries), megabytes(row.size), str(row.containers))
-        table.add_row(*cells, "stray" if row.stray else "", style="dim" if row.stray else "")
-    return table
+        style = "dim" if row.stray else ""
+        rows.append([(text, style) for text in (*cells, "stray" if row.stray else "")])
+    table(("GPU code", *figures, ""), rows, right=figures)
 
 
 def _demangled(checks: Sequence[Check]) -> list[Check]:
@@ -141,12 +138,12 @@ def _verdict(report: Report) -> tuple[str, str]:
 def print_comparison(comparison: Comparison) -> None:
     """What one artifact saves over another."""
     write(f"against {comparison.other}", "bold")
-    table = plain_table("part", "this", "other", "saved", right=("this", "other", "saved"))
+    rows = []
     for row in comparison.sizes:
         sign = "-" if row.this > row.other else ""
         saved = f"{sign}{megabytes(abs(row.other - row.this))}"
-        table.add_row(row.part, megabytes(row.this), megabytes(row.other), saved)
-    out().print(table)
+        rows.append([row.part, megabytes(row.this), megabytes(row.other), saved])
+    table(("part", "this", "other", "saved"), rows, right=("this", "other", "saved"))
     facts = {
         "GPU code only here": comparison.targets_gained,
         "GPU code only there": comparison.targets_dropped,

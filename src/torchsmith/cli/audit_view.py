@@ -13,12 +13,11 @@ from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.run import AuditReport
 from torchsmith.cli.console import (
     next_step,
-    out,
     paint,
-    plain_table,
     print_json,
     quote,
     say_recovered,
+    table,
     tell,
     write,
 )
@@ -107,12 +106,12 @@ def _print_rules(report: AuditReport) -> None:
     if len(rows) < FEW and len(report.findings) < MANY:
         return
     names = ("rule", "what", "severity", "findings", "files", "--fix")
-    table = plain_table(*names, wrapped=names)
-    for row in rows:
-        counts = (str(row.findings), str(row.files), str(row.fixable or ""))
-        table.add_row(row.rule, row.title, row.severity.value, *counts)
     write()
-    out().print(table)
+    shown = [
+        (row.rule, row.title, row.severity.value, str(row.findings), str(row.files), str(row.fixable or ""))
+        for row in rows
+    ]
+    table(names, shown, broken=("what",))
     write()
 
 

@@ -11,17 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from torchsmith.api.build_plan import BuildPlanReport
 from torchsmith.api.building import BuildRequest
 from torchsmith.building import events
 from torchsmith.building.job import Tell
 from torchsmith.building.run import BuildReport
-from torchsmith.cli.console import Printer, command, err, paint, tell, write
+from torchsmith.cli.console import GAP, Foot, Painted, Printer, command, laid_out, paint, tell, write
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.remaining import Remaining, cut, duration, moment
 from torchsmith.cli.verbs.diagnose import print_diagnosis
@@ -46,15 +42,14 @@ def tell_json(event: events.Event | events.Tick) -> None:
 class PlainView:
     """A line for each thing that a log should keep; a percentage now and then."""
 
-    def __init__(self, console: Console, names: Mapping[str, str]) -> None:
-        self.console = console
+    def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
         self._tenths: dict[str, int] = {}
 
     def tell(self, event: events.Event | events.Tick) -> None:
         words = self._words(event)
         if words:
-            self.console.print(Text(printable(words)), soft_wrap=True)
+            tell(words, whole=True)
 
     def _words(self, event: events.Event | events.Tick) -> str:
         match event:
@@ -115,7 +110,7 @@ COLUMNS = (("steps", 9), ("elapsed", 11), ("left", 11), ("phase", 9))
 class LiveView:
     """A table of what runs, and one line for all of it."""
 
-    live: Live
+    foot: Foot
     plan: BuildPlanReport
     slots: int = 1
     began: float = field(default_factory=time.monotonic)
@@ -141,15 +136,16 @@ class LiveView:
             case events.JobRetried():
                 self.running.pop(event.job, None)
                 self.resting[event.job] = (event.name, time.monotonic() + event.seconds)
-                self._print(Text(f"↻ {event.name}: {event.words}; {_again(event)}", style="yellow"))
+                self._print(f"↻ {event.name}: {event.words}; {_again(event)}", "yellow")
             case events.RecipeVerified():
-                self._print(Text(f"  {event.name}: {_promise(event)}", style="green" if event.ok else "red"))
+                self._print(f"  {event.name}: {_promise(event)}", "green" if event.ok else "red")
             case events.Remark():
                 about = f"{event.name}: " if event.name else ""
-                self._print(Text(f"  {about}{event.words}", style="yellow"))
+                self._print(f"  {about}{event.words}", "yellow")
             case _:
                 pass
-        self.live.update(self._table())
+        if self.foot.due or not isinstance(event, events.Tick):
+            self.foot.draw(*self.lines())
 
     def _ended(self, event: events.JobEnded) -> None:
         self.running.pop(event.job, None)
@@ -159,20 +155,19 @@ class LiveView:
         else:
             self.remaining.dropped(event.job)
         style = STYLES.get(event.state, "")
-        line = Text(f"{MARKS.get(event.state, ' ')} ", style=style)
-        line.append(event.name, style="default").append(f"  {duration(event.seconds)}", style="dim")
-        self._print(line.append(f"  {printable(event.words)}" if event.words else "", style=style))
+        mark = paint(f"{MARKS.get(event.state, ' ')} ", style, sys.stderr)
+        took = paint(f"  {duration(event.seconds)}", "dim", sys.stderr)
+        why = paint(f"  {printable(event.words)}", style, sys.stderr) if event.words else ""
+        self._print(f"{mark}{event.name}{took}{why}")
 
-    def _print(self, line: Text) -> None:
-        self.live.console.print(line, soft_wrap=True)
+    def _print(self, line: str, style: str = "") -> None:
+        self.foot.above(paint(line, style, sys.stderr))
 
-    def _table(self) -> Group:
-        table = Table(box=None, pad_edge=False, header_style="cyan")
-        for column, width in COLUMNS:
-            table.add_column(column, no_wrap=True, min_width=width)
-        table.add_column("job", no_wrap=True)
-        room = self.live.console.width - sum(width + 2 for _, width in COLUMNS)
+    def lines(self) -> list[str]:
+        """The jobs that run or rest, and the sums."""
+        room = self.foot.room - 1 - sum(width + GAP for _, width in COLUMNS)
         now = time.monotonic()
+        rows: list[list[Painted]] = [[(name.ljust(width), "cyan") for name, width in (*COLUMNS, ("job", 0))]]
         for key, shown in self.running.items():
             elapsed = now - shown.started
             left = self.remaining.of(key, elapsed, shown.done, shown.total)
@@ -180,13 +175,14 @@ class LiveView:
             where = f" on {shown.builder}" if shown.builder else ""
             where = where if len(where) + NAMED <= room else ""
             name = cut(shown.name, room - len(where)) + where
-            table.add_row(steps, duration(elapsed), duration(left), shown.phase[:9], Text(name))
+            rows.append([steps, duration(elapsed), duration(left), shown.phase[:9], name])
+        lines = laid_out(rows, stream=sys.stderr)
         for name, until in self.resting.values():
-            wait = f"again in {duration(max(0.0, until - now))}"
-            table.add_row("", wait, "", "", Text(cut(name, room - len(wait) + 11)), style="yellow")
-        return Group(table, self._summary())
+            wait = f"{'':{COLUMNS[0][1] + GAP}}again in {duration(max(0.0, until - now))}  "
+            lines.append(paint(wait + cut(name, self.foot.room - 1 - len(wait)), "yellow", sys.stderr))
+        return [*lines, self._summary()]
 
-    def _summary(self) -> Text:
+    def _summary(self) -> str:
         now = time.monotonic()
         going = {key: (now - one.started, one.done, one.total) for key, one in self.running.items()}
         rest = self.remaining.rest(going) if self.remaining.expected else 0.0
@@ -195,7 +191,7 @@ class LiveView:
         words = ", ".join(f"{counts[name]} {name}" for name in ORDER if counts.get(name) or name in ORDER[:3])
         so_far = f"{duration(now - self.began)} so far"
         text = f"{words}; {so_far}, {duration(rest)} left, until about {moment(rest, time.time())}"
-        return Text(text, style="dim")
+        return paint(text, "dim", sys.stderr)
 
 
 class BuildTerminal(Terminal):
@@ -214,16 +210,14 @@ class BuildTerminal(Terminal):
         self._stack.close()
 
     def planned(self, plan: BuildPlanReport, slots: int) -> None:
-        console = err()
         if self._shows_plan:
             print_plan(plan, tell)
         if plan.problem is not None or self.as_json:
             return
-        if console.is_terminal:
-            live = self._stack.enter_context(Live(console=console, refresh_per_second=4, transient=True))
-            self._show = LiveView(live, plan, slots).tell
+        if sys.stderr.isatty():
+            self._show = LiveView(self._stack.enter_context(Foot()), plan, slots).tell
         else:
-            self._show = PlainView(console, {job.key: job.name for job in plan.jobs}).tell
+            self._show = PlainView({job.key: job.name for job in plan.jobs}).tell
 
     def event(self, event: events.Event | events.Tick) -> None:
         self._show(event)

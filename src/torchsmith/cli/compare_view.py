@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-from rich.text import Text
-
 from torchsmith.artifact.check import megabytes
 from torchsmith.benchmark.compare import BuildComparison, BuildSide, MeasureRow
 from torchsmith.benchmark.statistics import LEVEL, RatioOutcome
-from torchsmith.cli.console import out, plain_table, write
+from torchsmith.cli.console import Painted, table, write
 
 WORDS: dict[RatioOutcome, tuple[str, str]] = {
     "lower": ("less", "green"),
@@ -28,8 +25,8 @@ def print_builds(comparison: BuildComparison) -> None:
         write(_about(side))
     where = ", ".join(filter(None, [f"core {', '.join(map(str, comparison.cores))}", comparison.gpu]))
     write(f"{comparison.runs} rounds on {where}, each with fresh processes that take turns")
-    out().print(_disk(comparison))
-    out().print(_table(comparison))
+    _print_disk(comparison)
+    _print_measures(comparison)
     for row in comparison.rows:
         if row.detail:
             write(f"{PLACES[row.where]}, {row.name}: {row.detail}", "red")
@@ -44,8 +41,7 @@ def _about(side: BuildSide) -> str:
     return f"{side.label}: {side.path} ({', '.join(words)})"
 
 
-def _disk(comparison: BuildComparison) -> Table:
-    table = plain_table("on disk", *FIGURES[:2], right=FIGURES)
+def _print_disk(comparison: BuildComparison) -> None:
     a, b = comparison.a.disk, comparison.b.disk
     rows: list[tuple[str, int | None, int | None]] = [
         ("torch's folder", a.folder, b.folder),
@@ -54,25 +50,26 @@ def _disk(comparison: BuildComparison) -> Table:
         ("used by this GPU", a.gpu_code_used, b.gpu_code_used),
         ("all that a process loads", a.loaded, b.loaded),
     ]
-    for label, *sizes in rows:
-        if any(sizes):
-            table.add_row(label, *("unknown" if size is None else megabytes(size) for size in sizes))
-    return table
+    shown = [
+        [label, *("unknown" if size is None else megabytes(size) for size in sizes)]
+        for label, *sizes in rows
+        if any(sizes)
+    ]
+    table(("on disk", *FIGURES[:2]), shown, right=FIGURES)
 
 
-def _table(comparison: BuildComparison) -> Table:
-    table = plain_table("measure", *FIGURES, "A takes", right=FIGURES)
+def _print_measures(comparison: BuildComparison) -> None:
+    rows: list[list[Painted]] = []
     for row in comparison.rows:
-        words, style = WORDS[row.outcome]
-        verdict = Text(words, style=style)
+        verdict = WORDS[row.outcome]
         if row.ratio is None or row.a is None or row.b is None:
-            table.add_row(_name(row), "", "", "", "", "", verdict)
+            rows.append([_name(row), "", "", "", "", "", verdict])
             continue
         values = _amount(row.a, row.unit), _amount(row.b, row.unit)
         within = "-" if row.within is None else f"±{row.within:.1%}"
         spread = f"{max(row.spread_a or 0, row.spread_b or 0):.1%}"
-        table.add_row(_name(row), *values, f"{row.ratio:.3f}", within, spread, verdict)
-    return table
+        rows.append([_name(row), *values, f"{row.ratio:.3f}", within, spread, verdict])
+    table(("measure", *FIGURES, "A takes"), rows, right=FIGURES)
 
 
 def _name(row: MeasureRow) -> str:

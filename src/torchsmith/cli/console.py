@@ -6,24 +6,23 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Self, TextIO, TypeVar
 
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.words import printable, shell_word, some_of
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
 T = TypeVar("T")
-WIDE = 1000
 ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has printed its document
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 PAINTED = re.compile(rf"(\x1b\[(?:{'|'.join(CODES.values())}|0|;)+m)")
 NARROW = 80
+GAP = 2  # between columns
+NARROWEST = 12  # a column that is broken
+REDRAWN = 0.1  # seconds
 LABEL = 12
 
 
@@ -125,44 +124,118 @@ def quote(text: str, bar: str, line: Printer = write, style: str = "") -> None:
 Painted = str | tuple[str, str]  # a text, or a text and its style
 
 
-def columns(rows: Sequence[Sequence[Painted]], styles: Sequence[str] = (), gap: int = 2) -> None:
-    """Rows in columns, the last of them broken to the terminal's width."""
+def columns(
+    rows: Sequence[Sequence[Painted]],
+    styles: Sequence[str] = (),
+    *,
+    right: Container[int] = (),
+    broken: Container[int] | None = None,
+) -> None:
+    """Print rows in columns; see `laid_out`."""
+    for line in laid_out(rows, styles, room=width(), right=right, broken=broken):
+        write(line, whole=True)
+
+
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Painted]],
+    *,
+    right: Container[str] = (),
+    broken: Container[str] = (),
+) -> None:
+    """Print rows below headings; the columns `right` are numbers, and only those `broken` may be broken."""
+    columns(
+        [[(heading, "dim") for heading in headings], *rows],
+        right={at for at, heading in enumerate(headings) if heading in right},
+        broken={at for at, heading in enumerate(headings) if heading in broken},
+    )
+
+
+def laid_out(
+    rows: Sequence[Sequence[Painted]],
+    styles: Sequence[str] = (),
+    *,
+    room: int | None = None,
+    right: Container[int] = (),
+    broken: Container[int] | None = None,
+    stream: TextIO | None = None,
+) -> list[str]:
+    """Rows in columns as lines. Where they need more than `room`, the columns `broken`, else the last one,
+    are broken between words; those in `right` stand at their right edge."""
     count = max(map(len, rows), default=0)
-    plain = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows]
-    widest = [max(len(row[at]) for row in plain if at < len(row)) for at in range(count - 1)]
-    start = sum(widest) + gap * len(widest)
-    room = width()
-    for row, texts in zip(rows, plain, strict=True):
-        looks = [
-            cell[1] if isinstance(cell, tuple) else styles[at] if at < len(styles) else ""
+    cells = [
+        [
+            cell if isinstance(cell, tuple) else (cell, styles[at] if at < len(styles) else "")
             for at, cell in enumerate(row)
         ]
-        head = "".join(
-            paint(text, look) + " " * (wide - len(text) + gap)
-            for text, look, wide in zip(texts[:-1], looks, widest, strict=False)
-        )
-        for at, line in enumerate(wrapped(texts[-1], max(room - start, 12) if room else None)):
-            write(((head if at == 0 else " " * start) + paint(line, looks[-1])).rstrip(), whole=True)
+        for row in rows
+    ]
+    widths = [max(len(row[at][0]) for row in cells if at < len(row)) for at in range(count)]
+    flexible = [at for at in range(count) if (at in broken if broken is not None else at == count - 1)]
+    excess = sum(widths) + GAP * (count - 1) - room if room else 0
+    while excess > 0 and (shrinking := [at for at in flexible if widths[at] > NARROWEST]):
+        widths[max(shrinking, key=lambda at: widths[at])] -= 1
+        excess -= 1
+    lines = []
+    for row in cells:
+        parts = [
+            wrapped(text, widths[at]) if at in flexible and room else [text]
+            for at, (text, _) in enumerate(row)
+        ]
+        for number in range(max(map(len, parts), default=0)):
+            line = ""
+            for at, (part, (_, style)) in enumerate(zip(parts, row, strict=True)):
+                text = part[number] if number < len(part) else ""
+                space = " " * (widths[at] - len(text))
+                shown = paint(text, style, stream)
+                line += (space + shown if at in right else shown + space) + " " * GAP
+            lines.append(line.rstrip(" "))
+    return lines
 
 
-def _width(stream: TextIO) -> int | None:
-    """The terminal's own; where nobody watches, so wide that nothing is broken or cut."""
-    watched = stream.isatty() or os.environ.get("COLUMNS") or os.environ.get("FORCE_COLOR")
-    return None if watched else WIDE
+class Foot:
+    """Lines at the foot of a terminal that are drawn again and again; nothing where nobody watches."""
 
+    def __init__(self) -> None:
+        self.room = width(sys.stderr) or NARROW
+        self._watched = sys.stderr.isatty()
+        self._lines: list[str] = []
+        self._drawn = 0.0
 
-def out() -> Console:
-    """The console for answers."""
-    from rich.console import Console
+    def __enter__(self) -> Self:
+        return self
 
-    return Console(highlight=False, width=_width(sys.stdout))
+    def __exit__(self, *_: object) -> None:
+        self._erase()
+        sys.stderr.flush()
 
+    @property
+    def due(self) -> bool:
+        """Whether it is long enough since the last drawing that the eye would see another."""
+        return self._watched and time.monotonic() - self._drawn > REDRAWN
 
-def err() -> Console:
-    """The console for words to the person who watches."""
-    from rich.console import Console
+    def draw(self, *lines: str) -> None:
+        """Show these lines in place of the last ones."""
+        if self._watched:
+            self._erase()
+            self._lines, self._drawn = list(lines), time.monotonic()
+            for line in lines:
+                fits = _seen(line) < self.room  # a line that the terminal broke could not be erased
+                tell(line if fits else PAINTED.sub("", line)[: self.room - 1], whole=True)
+            sys.stderr.flush()
 
-    return Console(stderr=True, highlight=False, width=_width(sys.stderr))
+    def above(self, line: str) -> None:
+        """Print a line that stays, above those at the foot."""
+        lines = self._lines
+        self._erase()
+        tell(line, whole=True)
+        if lines:
+            self.draw(*lines)
+
+    def _erase(self) -> None:
+        if self._lines:
+            sys.stderr.write(f"\x1b[{len(self._lines)}A\x1b[J")
+            self._lines = []
 
 
 def print_json(document: object, kind: type | None = None, *, format: int | None = 1) -> None:
@@ -190,23 +263,6 @@ def _as_text(value: object) -> object:
     if isinstance(value, Mapping):
         return {_as_text(key): _as_text(one) for key, one in value.items()}
     return [_as_text(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def plain_table(*columns: str, right: Container[str] = (), wrapped: Container[str] = ()) -> Table:
-    """A table without lines; what is in `right` are numbers, and only what is in `wrapped` may be broken."""
-    from rich.table import Table
-
-    class Rows(Table):
-        """Whose cells hold no control character."""
-
-        def add_row(self, *cells: Any, **options: Any) -> None:
-            texts = [printable(cell, "\n") if isinstance(cell, str) else cell for cell in cells]
-            super().add_row(*texts, **options)
-
-    table = Rows(box=None, pad_edge=False, header_style="dim")
-    for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
-    return table
 
 
 def answer(document: T, for_people: Callable[[T], None], *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog import Sm
 from torchsmith.catalog.axes import DriverVersion
-from torchsmith.cli.console import out, plain_table, warn, write
+from torchsmith.cli.console import table, warn, write
 from torchsmith.cli.svg import write_svg
 from torchsmith.core.words import counted
 from torchsmith.host.cover import Cover, FleetPlan, Served
@@ -52,10 +52,8 @@ def _print_plan(plan: FleetPlan, cover: Cover, title: str) -> None:
     proof = "proved optimal" if plan.proof.optimal else f"not proved, gap {plan.proof.gap:.2%}"
     write()
     write(f"{title} ({proof} in {plan.proof.seconds:.2f} s)", "bold")
-    table = plain_table("variant", "machines", "of these slower", right=("machines", "of these slower"))
-    for cell in plan.cells:
-        table.add_row(cell.name, *(f"{number:,}" for number in _users(plan, cell)))
-    out().print(table)
+    rows = [[cell.name, *(f"{number:,}" for number in _users(plan, cell))] for cell in plan.cells]
+    table(("variant", "machines", "of these slower"), rows, right=("machines", "of these slower"))
     write(
         f"{_machines(plan.best + plan.slower)} served: {plan.best:,} as well as possible,"
         f" {plan.slower:,} slower; {_unserved(plan)}"
@@ -117,16 +115,16 @@ def _print_curve(plans: Sequence[FleetPlan]) -> None:
     write()
     write("the best plan of each size", "bold")
     figures, moves = ("variants", "served", "at their best", "hours", "GB kept"), "comes in (goes out)"
-    table = plain_table(*figures, moves, right=figures, wrapped=(moves,))
+    rows = []
     before: set[str] = set()
     for plan in plans:
         names = {cell.name for cell in plan.cells}
         change = [*sorted(names - before), *(f"({name})" for name in sorted(before - names))]
         served, hours, kept = plan.best + plan.slower, plan.bill.hours, plan.bill.store_gb
         told = (f"{served:,}", f"{plan.best:,}", f"{hours:.1f}", f"{kept:.1f}", " ".join(change))
-        table.add_row(str(len(plan.cells)), *told)
+        rows.append([str(len(plan.cells)), *told])
         before = names
-    out().print(table)
+    table((*figures, moves), rows, right=figures, broken=(moves,))
 
 
 def draw(cover: Cover, plan: FleetPlan, plans: Sequence[FleetPlan], svg: Path | None) -> None:

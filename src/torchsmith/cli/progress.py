@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 
 from torchsmith.api.watch import Watch
-from torchsmith.cli.console import err, tell
+from torchsmith.cli.console import Foot, paint, tell
+from torchsmith.cli.remaining import cut
+
+BAR = 30  # columns
+NAMED = 20  # columns that a name has at least
+
+
+def _bar(activity: str, done: float, total: float, figures: str, room: int) -> str:
+    """A line such as `evaluating pytorch-… ━━━━━━      12/40`."""
+    filled = round(BAR * min(done / total, 1)) if total else 0
+    tail = f" {paint('━' * filled, 'green', sys.stderr)}{' ' * (BAR - filled)} {figures}"
+    return cut(activity, max(room - BAR - len(figures) - 3, NAMED)) + tail
 
 
 @contextmanager
-def _bar(words: str, *columns: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """What moves a bar: `update` of rich's Progress, or nothing at all."""
-    console = err()
-    if not console.is_terminal or total == 1:
-        yield lambda **_: None
-        return
-    from rich import progress
-
-    shown = [progress.TextColumn("{task.description}"), progress.BarColumn()]
-    shown += [getattr(progress, name)() for name in columns]
-    with progress.Progress(*shown, console=console, transient=True) as bar:
-        yield partial(bar.update, bar.add_task(words, total=total))
-
-
-@contextmanager
-def steps_bar(words: str, total: int) -> Iterator[Callable[[str], None]]:
+def steps_bar(activity: str, total: int) -> Iterator[Callable[[str], None]]:
     """For steps towards a total, each with its name."""
-    with _bar(words, "MofNCompleteColumn", "TimeElapsedColumn", total=total) as update:
-        yield lambda what: update(advance=1, description=f"{words} {what}")
+    with Foot() as foot:
+        done = 0
+
+        def step(name: str) -> None:
+            nonlocal done
+            done += 1
+            if foot.due and total > 1:
+                foot.draw(_bar(f"{activity} {name}", done, total, f"{done}/{total}", foot.room))
+
+        yield step
 
 
 @contextmanager
 def reading_bar() -> Iterator[Callable[[str, int, int], None]]:
     """For bytes that are read."""
-    with _bar("reading", "DownloadColumn") as update:
-        yield lambda what, done, total: update(
-            description=what.rsplit("/", 1)[-1], completed=done, total=total
-        )
+    with Foot() as foot:
+
+        def read(file: str, done: int, total: int) -> None:
+            if foot.due:
+                figures = f"{done / 1e6:.0f}/{total / 1e6:.0f} MB"
+                foot.draw(_bar(file.rsplit("/", 1)[-1], done, total, figures, foot.room))
+
+        yield read
 
 
 @contextmanager
-def rounds_bar(words: str) -> Iterator[Callable[[int, int], None]]:
+def rounds_bar(activity: str) -> Iterator[Callable[[int, int], None]]:
     """For rounds that are measured."""
-    with _bar(words, "MofNCompleteColumn", "TimeRemainingColumn") as update:
-        yield lambda done, total: update(completed=done, total=total)
+    with Foot() as foot:
+        yield lambda done, total: foot.draw(_bar(activity, done, total, f"{done}/{total}", foot.room))
 
 
 class Terminal(Watch):
@@ -57,8 +65,9 @@ class Terminal(Watch):
 
     @contextmanager
     def status(self, activity: str) -> Iterator[Callable[[str], None]]:
-        with err().status(activity) as status:
-            yield status.update
+        with Foot() as foot:
+            foot.draw(cut(activity, foot.room - 1))
+            yield lambda text: foot.draw(cut(text, foot.room - 1)) if foot.due else None
 
     def steps(self, activity: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
         return steps_bar(activity, total)

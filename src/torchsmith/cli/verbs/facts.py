@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torchsmith.api.options import JsonOption
 from torchsmith.api.proving import FactsDocument, FactsRequest, facts
-from torchsmith.cli.console import answer, err, exit_if, out, write
+from torchsmith.cli.console import answer, exit_if, table, write
+from torchsmith.cli.progress import Terminal
 
 EXAMPLE = "torchsmith facts --offline"
 STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
@@ -17,26 +18,20 @@ def run(*, request: FactsRequest, json: JsonOption = False) -> None:
     compiler has it (100 MB). What no tool was asked about is counted at the end. The exit code is 1 when a
     fact is wrong.
     """
-    with err().status("reading tools") as status:
-        proved = facts(request, lambda tool: status.update(f"asking {tool}"))
+    with Terminal().status("reading tools") as status:
+        proved = facts(request, lambda tool: status(f"asking {tool}"))
     answer(proved, _print_checks, as_json=json)
     exit_if(any(check.outcome == "wrong" for check in proved.checks))
 
 
 def _print_checks(proved: FactsDocument) -> None:
     """Every fact with its verdict, then the count, and what no tool was asked about."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="cyan")
-    table.add_column("fact", max_width=60)
-    table.add_column("source")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("detail")
-    for check in proved.checks:
-        verdict = Text(check.outcome, style=STYLES[check.outcome])
-        table.add_row(Text(check.fact), Text(check.tool), verdict, Text(check.detail))
-    out().print(table)
+    headings = ("fact", "source", "verdict", "detail")
+    rows = [
+        (check.fact, check.tool, (check.outcome, STYLES[check.outcome]), check.detail)
+        for check in proved.checks
+    ]
+    table(headings, rows, broken=("fact", "source", "detail"))
     counts = {name: sum(check.outcome == name for check in proved.checks) for name in STYLES}
     write(", ".join(f"{count} {name}" for name, count in counts.items()))
     kinds = ", ".join(f"{count} {kind}" for kind, count in proved.not_looked_at.items())

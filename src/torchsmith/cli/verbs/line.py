@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchsmith.api.editing import NEW_LINE, KnownRequest, LineAddRequest, LinesReport, add_line, list_lines
 from torchsmith.api.options import JsonOption
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import answer, next_step, out, plain_table, write
+from torchsmith.cli.console import answer, next_step, table, write
 from torchsmith.cli.edit_view import print_edit
 from torchsmith.cli.group import Group
 from torchsmith.cli.progress import Terminal
@@ -31,14 +31,14 @@ def show(*, request: KnownRequest, json: JsonOption = False) -> None:
 
 
 def _print_lines(report: LinesReport) -> None:
-    table = plain_table("line", "torch", *PAIR, "nixpkgs", "CUDA", "cells", right=("cells",))
+    rows = []
     for row in report.lines:
         pairs = [row.companions.get(name) or "-" for name in PAIR]
         cudas = sorted(row.cudas, key=version_key)
         span = " to ".join(dict.fromkeys((cudas[0], cudas[-1]))) if cudas else "-"
         name = f"{row.name}*" if row.own else row.name
-        table.add_row(name, row.torch or "-", *pairs, " ".join(row.pins) or "-", span, str(row.cells or "-"))
-    out().print(table)
+        rows.append([name, row.torch or "-", *pairs, " ".join(row.pins) or "-", span, str(row.cells or "-")])
+    table(("line", "torch", *PAIR, "nixpkgs", "CUDA", "cells"), rows, right=("cells",))
     if any(row.own for row in report.lines):
         write("* this workspace's own")
     for row in report.lines:

@@ -13,7 +13,7 @@ from torchsmith.api.editing import (
     remove_package,
 )
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import answer, exit_if, next_step, out, plain_table, write
+from torchsmith.cli.console import answer, exit_if, next_step, table, write
 from torchsmith.cli.edit_view import print_edit
 from torchsmith.cli.group import Group
 from torchsmith.cli.progress import Terminal
@@ -41,12 +41,12 @@ def show(*, request: KnownRequest, json: JsonOption = False) -> None:
 
 def _print_packages(report: PackagesReport) -> None:
     names = ("package", "release", "needs")
-    table = plain_table(*names, "cells", "whose", right=("cells",), wrapped=(*names, "whose"))
+    rows = []
     for row in report.packages:
         releases = " ".join(dict.fromkeys(row.releases.values())) or "nixpkgs' own"
         whose = "this workspace's" if row.own else "built in"
-        table.add_row(row.name, releases, " ".join(row.needs), str(row.cells or "-"), whose)
-    out().print(table)
+        rows.append([row.name, releases, " ".join(row.needs), str(row.cells or "-"), whose])
+    table((*names, "cells", "whose"), rows, right=("cells",), broken=(*names, "whose"))
 
 
 @app.command("add", "torchsmith package add torchmetrics --attr torchmetrics")

@@ -11,7 +11,8 @@ from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption
 from torchsmith.artifact.trial import Trial
 from torchsmith.artifact.trial import junit as junit_xml
-from torchsmith.cli.console import answer, err, exit_if, next_step, paint, write
+from torchsmith.cli.console import answer, exit_if, next_step, paint, write
+from torchsmith.cli.progress import Terminal
 
 EXAMPLE = "torchsmith test sample --junit results.xml"
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
@@ -32,7 +33,7 @@ def run(
     from torchsmith.core.files import write_atomic
     from torchsmith.workspace.load import open_workspace
 
-    with err().status(f"running {request.path}"):
+    with Terminal().status(f"running {request.path}"):
         trial = test(request)
     if junit:
         write_atomic(junit, junit_xml(trial))
