@@ -25,7 +25,7 @@ def test_a_bare_machine_is_told_what_to_install(
     found = checks(call)
     assert found["Python"]["health"] == "works"
     assert found["git"]["health"] == "does not work"
-    assert found["Nix"]["health"] == found["Flox"]["health"] == found["workspace"]["health"] == "not here"
+    assert found["Nix"]["health"] == found["Flox"]["health"] == found["workspace"]["health"] == "missing"
     assert "nixos.org" in found["Nix"]["todo"]
     assert call("doctor").code == 1
     assert all(len(line) <= 200 for line in call("doctor").out.splitlines())
@@ -64,6 +64,6 @@ def test_public_cuda_caches_are_asked_for_where_they_can_serve(
     file = tmp_path / "torchsmith.toml"
     file.write_text(f'narrow = "torch"\n{file.read_text()}')
     monkeypatch.setenv("NIX_CONFIG", "extra-substituters =")
-    assert checks(call)["CUDA cache"]["health"] == "could be better"
+    assert checks(call)["CUDA cache"]["health"] == "warning"
     monkeypatch.setenv("NIX_CONFIG", "extra-substituters = https://cache.nixos-cuda.org")
     assert checks(call)["CUDA cache"]["found"] == "cache.nixos-cuda.org"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -92,3 +93,13 @@ def test_eval_without_a_place_for_its_cache_names_it(theirs: Path) -> None:
     done = called(theirs, "eval")
     assert done.returncode == 3, done.stderr
     assert "/nonexistent" in done.stderr
+
+
+@pytest.mark.needs("nix")
+def test_doctor_asks_nothing_of_a_daemon_that_a_store_of_its_own_does_not_need(theirs: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        store = {f"NIX_{name}_DIR": f"{folder}/{name.lower()}" for name in ("STORE", "STATE", "LOG", "CONF")}
+        checks = json.loads(called(theirs, "doctor", "--json", **store).stdout)["checks"]
+    healths = {check["name"]: check["health"] for check in checks}
+    assert healths["Nix"] == healths["Nix store"] == "works"

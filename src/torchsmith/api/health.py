@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
@@ -56,7 +56,7 @@ class DoctorRequest:
     workspace: WorkspaceOption = None
 
 
-Health = Literal["works", "could be better", "does not work", "not here"]
+Health = Literal["works", "warning", "does not work", "missing"]
 SECONDS = 10.0
 CUDA_CACHES = ("cache.nixos-cuda.org", "cache.flox.dev")
 NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
@@ -74,6 +74,7 @@ class HealthCheck(msgspec.Struct, frozen=True):
 class DoctorReport(msgspec.Struct, frozen=True):
     """Every check, in the order in which things are needed."""
 
+    FORMAT: ClassVar = 2
     checks: list[HealthCheck]
 
 
@@ -113,7 +114,7 @@ def _said(done: Finished) -> str:
     return (done.stdout or done.stderr).strip().split("\n")[0] or f"exit code {done.code}"
 
 
-def _good(name: str, good: bool, found: str, todo: str, otherwise: Health = "could be better") -> HealthCheck:
+def _good(name: str, good: bool, found: str, todo: str, otherwise: Health = "warning") -> HealthCheck:
     """A check that holds, or else what to do."""
     return HealthCheck(name, "works", found) if good else HealthCheck(name, otherwise, found, todo)
 
@@ -150,20 +151,20 @@ def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
 
     if find("nix-instantiate") is None:
         todo = f"{NIX_HINT}; without it list, show, pick, generate, audit and plan still work"
-        yield HealthCheck("Nix", "not here", "not installed", todo)
+        yield HealthCheck("Nix", "missing", "not installed", todo)
         return
     nix = find_nix()
     yield HealthCheck("Nix", "works", f"{nix.version_text}, {nix.program}")
     done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=seconds)
     if not done.ok:
         yield HealthCheck("Nix evaluation", "does not work", _said(done), "torchsmith eval needs it")
-    socket = Path("/nix/var/nix/daemon-socket/socket")
     if nix.store:
         todo = "add yourself to the group nix-users, or start nix-daemon, to share the machine's store"
-        yield HealthCheck("Nix store", "could be better", f"one of our own, {nix.store}", todo)
+        yield HealthCheck("Nix store", "warning", f"one of our own, {nix.store}", todo)
     else:
-        daemon = socket.exists() and os.access(socket, os.W_OK)
-        yield HealthCheck("Nix store", "works", f"/nix/store, {'by its' if daemon else 'without a'} daemon")
+        store = os.environ.get("NIX_STORE_DIR", "/nix/store")
+        daemon = os.access("/nix/var/nix/daemon-socket/socket", os.W_OK) and store == "/nix/store"
+        yield HealthCheck("Nix store", "works", f"{store}, {'with' if daemon else 'without'} a daemon")
     yield from _nix_settings(workspace, nix.show_config(seconds))
 
 
@@ -207,7 +208,7 @@ def _user() -> str:
 
 def _flox(seconds: float) -> Iterator[HealthCheck]:
     todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
-    yield _program("flox", "Flox", seconds, "not here", todo)
+    yield _program("flox", "Flox", seconds, "missing", todo)
 
 
 def _room(workspace: Workspace) -> Iterator[HealthCheck]:
@@ -244,7 +245,7 @@ def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
     if facts.gpus is None or not facts.gpus.value:
         todo = "none is needed to generate, build or verify; test tries GPUs where there are any"
-        yield HealthCheck("GPU", "not here", "no NVIDIA GPU", todo)
+        yield HealthCheck("GPU", "missing", "no NVIDIA GPU", todo)
         return
     names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))
     if host.driver is None:
@@ -255,7 +256,7 @@ def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
 
 def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
     if workspace.root is None:
-        yield HealthCheck("workspace", "not here", "no torchsmith.toml here or above", "torchsmith init")
+        yield HealthCheck("workspace", "missing", "no torchsmith.toml here or above", "torchsmith init")
         return
     found = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
     yield HealthCheck("workspace", "works", found)

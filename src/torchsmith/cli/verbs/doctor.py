@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from torchsmith.api.health import DoctorReport, DoctorRequest, doctor
+from torchsmith.api.health import DoctorReport, DoctorRequest, HealthCheck, doctor
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, write
+from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step
 
 EXAMPLE = "torchsmith doctor"
-STYLES = {"works": "green", "could be better": "yellow", "does not work": "red", "not here": "dim"}
+STYLES = {"works": "green", "warning": "yellow", "does not work": "red", "missing": "dim"}
 
 
 def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     """Say what works here, what does not and what to do: Python, git, Nix, Flox, room, builders, GPU.
 
-    Nothing is changed, every question has a limit of ten seconds, and what is not here is no failure. The
-    exit code is 1 when something that is here does not work.
+    Nothing is changed, every question has a limit of ten seconds, and what is missing is no failure. The
+    exit code is 1 when something that is installed does not work.
     """
     report = doctor(request)
     answer(report, _print_checks, as_json=json)
@@ -25,9 +25,11 @@ def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
 
 def _print_checks(report: DoctorReport) -> None:
     rows: list[list[Painted]] = [
-        [check.name, (check.health, STYLES[check.health]), check.found] for check in report.checks
+        [check.name, (check.health, STYLES[check.health]), _found(check)] for check in report.checks
     ]
     columns(rows, ("bold",))
-    for check in report.checks:
-        if check.todo and check.health != "works":
-            write(f"{check.name}: {check.todo}", "cyan")
+
+
+def _found(check: HealthCheck) -> str:
+    """What was found, and beside it what to do."""
+    return f"{check.found}; {check.todo}" if check.todo and check.health != "works" else check.found
