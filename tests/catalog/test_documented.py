@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from torchsmith.catalog import Sm, load_catalog
+from torchsmith.catalog.gpu_names import gpu_of_name
 from torchsmith.catalog.names import cpu_of_name
-from torchsmith.host.resolve import gpu_of_name
 from torchsmith.matrix import Accepted, Variant, assess
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalog.md"

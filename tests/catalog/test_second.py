@@ -6,8 +6,8 @@ import re
 
 from tests.catalog.second import SECOND, cpu_names, differences, gpu_names
 from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog.gpu_names import gpu_of_name
 from torchsmith.catalog.names import cpu_of_name, product_pattern
-from torchsmith.host.resolve import gpu_of_name
 
 CATALOG = builtin_catalog()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.host.resolve import gpu_of_name
+from torchsmith.catalog.gpu_names import gpu_of_name
 
 CATALOG = builtin_catalog()
 

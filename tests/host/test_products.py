@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog.gpu_names import instance_of, system_of_instance
 from torchsmith.core.problem import Problem
 from torchsmith.host.cover import Cover
 from torchsmith.host.fleet import read_fleet
 from torchsmith.host.given import Given, gather
 from torchsmith.host.pick import pick
-from torchsmith.host.products import instance_of
 from torchsmith.host.resolve import capability_of
 from torchsmith.workspace.load import open_workspace
 
@@ -86,9 +86,9 @@ def test_a_name_that_merely_looks_like_a_products_is_none(name: str) -> None:
 
 def test_arm_machines_of_the_clouds_are_arm() -> None:
     for word in ("g5g.xlarge", "a4x-highgpu-4g", "p6e-gb200.36xlarge", "Standard_ND128isr_NDR_GB200_v6"):
-        rented = instance_of(word)
-        assert rented is not None
-        assert rented.system == "aarch64-linux"
+        kind = instance_of(word, CATALOG)
+        assert kind is not None
+        assert system_of_instance(kind, CATALOG) == "aarch64-linux"
 
 
 FLEETS = {

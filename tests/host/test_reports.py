@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.catalog.axes import DriverVersion, Sm
+from torchsmith.catalog.gpu_names import gpu_of_name
 from torchsmith.core.problem import Empty, Invalid, Problem
 from torchsmith.host.document import read_document, to_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
 from torchsmith.host.read_nvidia import read_nvidia_smi
 from torchsmith.host.read_report import read_report, read_report_file
-from torchsmith.host.resolve import capability_of, gpu_of_name, known_isas, resolve
+from torchsmith.host.resolve import capability_of, known_isas, resolve
 
 CATALOG = builtin_catalog()
 ICELAKE = next(report.text for report in corpus()["icelake-a100"].reports if report.tool == "cpuinfo")

@@ -11,6 +11,7 @@ from torchsmith.api.host_options import MachineOptions
 from torchsmith.api.options import Name, WorkspaceOption
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.axes import BadValue, Sm
+from torchsmith.catalog.facts import Gfx
 from torchsmith.matrix import Accepted, BadName, Cuda, Variant, assess
 from torchsmith.matrix import describe as cells
 from torchsmith.matrix.describe import Description, Explanation
@@ -44,7 +45,7 @@ class CellRequest:
 class GpuReport(msgspec.Struct, frozen=True):
     """An architecture: who has it, what it needs, and for which CUDA releases builds exist."""
 
-    sm: Sm
+    sm: str  # or AMD's target
     capability: str
     generation: str
     parts: tuple[str, ...] = ()
@@ -87,19 +88,22 @@ def explain(request: CellRequest) -> Explanation | GpuReport:
 
 def _gpu(words: str, catalog: Catalog) -> GpuReport | None:
     """What is known of the GPU that some words name; None where they name none."""
-    from torchsmith.host.products import instance_of, retired_gpus, retired_of_name, site_name
-    from torchsmith.host.resolve import gpu_of_name
+    from torchsmith.catalog.gpu_names import instance_of, product_of_name
 
     try:
-        sm: Sm | None = Sm.parse(words.strip().lower())
+        sm: str  # or AMD's target | None = Sm.parse(words.strip().lower())
     except BadValue:
         sm = None
-    rented = instance_of(words)
-    name = rented.gpu if rented else words
-    gpu = catalog.gpus.get(sm) if sm else gpu_of_name(name, catalog) or gpu_of_name(site_name(name), catalog)
-    if gpu is not None:
+    instance = instance_of(words, catalog)
+    product = (
+        catalog.gpus.get(sm) or catalog.retired.get(sm)
+        if sm
+        else product_of_name(instance.gpu if instance else words, catalog)
+    )
+    if isinstance(product, Gpu):
+        gpu = product
         return GpuReport(
-            sm=gpu.sm,
+            sm=str(gpu.sm),
             capability=gpu.sm.capability,
             generation=gpu.generation,
             parts=gpu.parts,
@@ -108,8 +112,12 @@ def _gpu(words: str, catalog: Catalog) -> GpuReport | None:
             cuda=_builds(gpu, catalog),
             note=gpu.note,
         )
-    old = retired_gpus().get(sm) if sm else retired_of_name(name)
-    return GpuReport(old.sm, old.sm.capability, old.generation, ended=old.ended) if old else None
+    if isinstance(product, Gfx):
+        ended = product.retired or "builds here use NVIDIA's GPUs alone"
+        return GpuReport(product.name, "", f"{product.title}, {product.generation}", ended=ended)
+    if product is not None:
+        return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
+    return None
 
 
 def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:

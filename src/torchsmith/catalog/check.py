@@ -17,6 +17,7 @@ from torchsmith.catalog.ranges import in_range
 from torchsmith.core.problem import Invalid, Problem, did_you_mean
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
+SPELT = ("spelled", "chips")  # fields of patterns
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
 
 
@@ -125,6 +126,40 @@ def _hardware_faults(catalog: Catalog) -> Iterator[Fault]:
                     text = f"{part} is listed for {other.name} and for {gpu.name}"
                     yield Fault("gpus", (gpu.name, field), text, "a part has one architecture")
 
+    for instance in catalog.instances.values():
+        what = f"{instance.name} names an unknown CPU"
+        known = [instance.cpu] if instance.cpu else []
+        yield from _unknown("instances", (instance.name, "cpu"), what, known, catalog.cpus)
+        if not instance.cpu and instance.system is None:
+            text = f"{instance.name} says neither its CPU nor its system"
+            yield Fault("instances", (instance.name,), text, 'system = "x86_64-linux"')
+    for wheel in catalog.wheels.values():
+        what = f"{wheel.name} names an unknown target"
+        yield from _unknown("wheels", (wheel.name, "gfx"), what, wheel.gfx, catalog.gfx)
+    yield from _pattern_faults(catalog)
+
+
+def _pattern_faults(catalog: Catalog) -> Iterator[Fault]:
+    """Patterns that cannot be read."""
+    patterns: list[tuple[str, str, str, Sequence[str]]] = [
+        *(("cpus", cpu.name, "products", cpu.products) for cpu in catalog.cpus.values()),
+        *(("gpus", gpu.name, field, getattr(gpu, field)) for gpu in catalog.gpus.values() for field in SPELT),
+        *(
+            ("retired", str(old.sm), field, getattr(old, field))
+            for old in catalog.retired.values()
+            for field in ("parts", *SPELT)
+        ),
+        *(("gfx", gfx.name, "parts", gfx.parts) for gfx in catalog.gfx.values()),
+        *(("gfx", gfx.name, "chips", gfx.chips) for gfx in catalog.gfx.values()),
+        *(("instances", one.name, "pattern", (one.pattern,)) for one in catalog.instances.values()),
+    ]
+    for file, name, field, texts in patterns:
+        for text in texts:
+            try:
+                re.compile(text)
+            except re.error as fault:
+                yield Fault(file, (name, field), f"{name}: {text!r} is not a pattern: {fault}")
+
 
 def _unknown(
     file: str, at: tuple[str | int, ...], what: str, names: Collection[str], known: Collection[str]
@@ -141,11 +176,6 @@ def _cpu_faults(cpu: Cpu, catalog: Catalog) -> Iterator[Fault]:
     for isa in (catalog.isas[name] for name in cpu.isas if name in catalog.isas):
         if isa.platform != cpu.platform:
             yield Fault("cpus", at, f"{cpu.name} is {cpu.platform}, but {isa.name} is {isa.platform}")
-    for product in cpu.products:
-        try:
-            re.compile(product)
-        except re.error as fault:
-            yield Fault("cpus", (cpu.name, "products"), f"{cpu.name}: {product!r} is not a pattern: {fault}")
 
 
 def package_faults(catalog: Catalog) -> Iterator[Problem]:

@@ -21,6 +21,8 @@ class Gpu(Entry, frozen=True, kw_only=True):
     parts: tuple[str, ...]
     also_called: tuple[str, ...] = ()  # shorter names that people write for them
     vgpus: tuple[str, ...] = ()  # what virtual machines call them
+    spelled: tuple[str, ...] = ()  # patterns of other spellings, small and without spaces: 2080ti
+    chips: tuple[str, ...] = ()  # patterns of the chips that lspci names: GA102
     never_called: tuple[str, ...] = ()  # words that recipes were seen to claim of them, falsely
     platforms: tuple[Platform, ...]
     min_driver: DriverVersion
@@ -43,6 +45,51 @@ class OtherGpu(Entry, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return str(self.sm)
+
+
+class RetiredGpu(Entry, frozen=True, kw_only=True):
+    """GPUs of an architecture that no build here is for, and what ended their support."""
+
+    sm: Sm
+    generation: str
+    parts: tuple[str, ...]  # patterns of their names
+    spelled: tuple[str, ...] = ()
+    chips: tuple[str, ...] = ()
+    ended: str
+    min_driver: DriverVersion | None = None  # the first that knew it, where a wheel of PyTorch still runs
+    tegra: bool = False
+
+
+class Gfx(Entry, frozen=True, kw_only=True):
+    """A target of AMD's GPUs, as LLVM names it, and the products that have it."""
+
+    name: str
+    title: str
+    generation: str
+    generic: str = ""  # the generic target whose code it runs as well
+    parts: tuple[str, ...] = ()  # patterns of their names
+    chips: tuple[str, ...] = ()
+    retired: str = ""  # what ended its support
+
+
+class Instance(Entry, frozen=True, kw_only=True):
+    """A kind of machine that goes by one word, such as a machine type of a cloud."""
+
+    name: str
+    pattern: str
+    gpu: str
+    cpu: str = ""  # by its name in cpus.toml; empty: nobody says
+    system: Platform | None = None  # where no CPU tells
+
+
+class JetPack(Entry, frozen=True, kw_only=True):
+    """A release of Linux for Tegra, by its first number."""
+
+    name: str
+    jetpack: str
+    cuda: str
+    part: str = ""  # the one that it runs on; empty: there are several
+    driver: str = ""
 
 
 class Isa(Entry, frozen=True, kw_only=True):
@@ -105,6 +152,8 @@ class CudaToolkit(Entry, frozen=True, kw_only=True):
     targets: tuple[GpuTarget, ...]
     min_driver: DriverVersion
     native_driver: DriverVersion | None = None
+    windows_min_driver: DriverVersion | None = None
+    windows_driver: DriverVersion | None = None
     attr: str  # the package set's name in nixpkgs
     wheel: str = ""  # the PyPI requirement whose ptxas proves the target list
 
@@ -301,6 +350,8 @@ class Wheel(Entry, frozen=True, kw_only=True):
     cuda: CudaVersion | None = None
     sms: tuple[Sm, ...] = ()
     ptx: Sm | None = None
+    rocm: str = ""  # the release that it is for, with AMD's targets
+    gfx: tuple[str, ...] = ()
     index: str = ""  # empty: PyPI
 
     @property

@@ -21,10 +21,11 @@ DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
     *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals", "architectures"),
+    *("retired", "gfx", "instances", "jetpacks"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
 # What an entry is called by; else its name.
-KEYS = {"architectures": "sm", "gpus": "sm", "cuda": "version", "pythons": "version"}
+KEYS = {"architectures": "sm", "gpus": "sm", "retired": "sm", "cuda": "version", "pythons": "version"}
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
 A_ = TypeVar("A_", bound=Axis)
@@ -84,12 +85,16 @@ class Catalog:
     estimates = _table("estimates", facts.Estimate)
     features = _table("features", facts.Feature)
     fixes = _table("fixes", facts.Fix)
+    gfx = _table("gfx", facts.Gfx)
+    instances = _table("instances", facts.Instance)
     isas = _table("isas", facts.Isa)
+    jetpacks = _table("jetpacks", facts.JetPack)
     pins = _table("pins", facts.Pin)
     rehearsals = _table("rehearsals", facts.Rehearsal)
     wheels = _table("wheels", facts.Wheel)
     workloads = _table("workloads", facts.Workload)
     architectures = _ordered("architectures", facts.OtherGpu, lambda one: one.sm)
+    retired = _ordered("retired", facts.RetiredGpu, lambda gpu: gpu.sm)
     gpus = _ordered("gpus", facts.Gpu, lambda gpu: gpu.sm)
     cuda = _ordered("cuda", facts.CudaToolkit, lambda toolkit: toolkit.version)
     pythons = _ordered("pythons", facts.Python, lambda python: python.version)

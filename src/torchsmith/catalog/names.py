@@ -31,14 +31,14 @@ class _CpuLookup:
     def __init__(self, catalog: Catalog) -> None:
         cpus = catalog.cpus.values()
         self.products = [(product_pattern(one), cpu) for cpu in cpus for one in cpu.products]
-        self.names = [(_words(name), cpu) for cpu in cpus for name in _names(cpu)]
+        self.names = [(name_words(name), cpu) for cpu in cpus for name in _names(cpu)]
 
     def find(self, name: str) -> Cpu | None:
         products = [cpu for pattern, cpu in self.products if pattern.search(name)]
         if products:
             return _agreed(products)
-        words = _words(name)
-        found = [(len(own), cpu) for own, cpu in self.names if _holds(words, own)]
+        words = name_words(name)
+        found = [(len(own), cpu) for own, cpu in self.names if holds(words, own)]
         longest = max((length for length, _ in found), default=0)
         return _agreed([cpu for length, cpu in found if length == longest])
 
@@ -62,34 +62,36 @@ def _agreed(cpus: list[Cpu]) -> Cpu | None:
     return cpus[0] if cpus and len({(cpu.platform, cpu.isas) for cpu in cpus}) == 1 else None
 
 
-def _words(name: str) -> tuple[str, ...]:
+def name_words(name: str) -> tuple[str, ...]:
+    """A name word by word, so that A10 is not found in A100 nor L4 in L40S."""
     return tuple(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def _plain(name: str) -> str:
     """Without spaces, dashes and capitals: rtx4090."""
-    return "".join(_words(name))
+    return "".join(name_words(name))
 
 
-def _holds(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
+def holds(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
+    """Whether words stand in others, one after the other."""
     return any(words[at : at + len(part)] == part for at in range(len(words) - len(part) + 1))
 
 
 def parts_holding(words: str, catalog: Catalog) -> list[tuple[str, Gpu]]:
     """The parts of the catalog that some words name, whole or in part: 4090, h100, rtx4090."""
-    wanted, plain = _words(words), _plain(words)
+    wanted, plain = name_words(words), _plain(words)
     return [
         (part, gpu)
         for gpu in catalog.gpus.values()
         for part in gpu.parts
-        if wanted and (_holds(_words(part), wanted) or _plain(part) == plain)
+        if wanted and (holds(name_words(part), wanted) or _plain(part) == plain)
     ]
 
 
 def parts_within(name: str, catalog: Catalog) -> list[str]:
     """The parts of the catalog that a name holds."""
-    words = _words(name)
-    return [part for gpu in catalog.gpus.values() for part in gpu.parts if _holds(words, _words(part))]
+    words = name_words(name)
+    return [part for gpu in catalog.gpus.values() for part in gpu.parts if holds(words, name_words(part))]
 
 
 def find_cpu_by_name(words: str, catalog: Catalog) -> Cpu | None:
@@ -157,4 +159,4 @@ def nearest_names(words: str, known: list[str]) -> list[str]:
 
 def _numbered(name: str) -> list[str]:
     """The words that hold digits: n1 and v1 are different CPUs, not different spellings."""
-    return [word for word in _words(name) if re.search(r"\d", word)]
+    return [word for word in name_words(name) if re.search(r"\d", word)]

@@ -76,12 +76,20 @@ def driver_reaches(driver: DriverVersion, needed: DriverVersion) -> bool | None:
     return driver >= needed
 
 
-def driver_runs(toolkit: CudaToolkit, driver: DriverVersion) -> Verdict:
+def drivers_of(toolkit: CudaToolkit, *, windows: bool) -> tuple[DriverVersion, DriverVersion | None]:
+    """The oldest driver that runs a CUDA release, and the one that it came with: Windows numbers its own."""
+    if windows and toolkit.windows_min_driver is not None:
+        return toolkit.windows_min_driver, toolkit.windows_driver
+    return toolkit.min_driver, toolkit.native_driver
+
+
+def driver_runs(toolkit: CudaToolkit, driver: DriverVersion, *, windows: bool = False) -> Verdict:
     """Whether a driver runs programs of a CUDA release; a branch counts as its newest driver."""
-    native = toolkit.native_driver
+    oldest, native = drivers_of(toolkit, windows=windows)
     if native is not None and driver_reaches(driver, native) is not False:
         return Runs("native", f"driver {driver} supports CUDA {toolkit.version}")
-    if driver_reaches(driver, toolkit.min_driver) is not False:
+    if driver_reaches(driver, oldest) is not False:
         why = f"driver {driver} runs CUDA {toolkit.version} by minor-version compatibility"
         return Runs("compatible", f"{why} (compiled kernels work, PTX does not)")
-    return RunsNot(f"CUDA {toolkit.version} needs driver {toolkit.min_driver} or newer; this one is {driver}")
+    whose = " of Windows" if windows else ""
+    return RunsNot(f"CUDA {toolkit.version} needs driver {oldest}{whose} or newer; this one is {driver}")

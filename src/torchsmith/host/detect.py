@@ -14,9 +14,9 @@ from torchsmith.core.problem import Problem
 from torchsmith.core.process import Finished, find, run
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, merge, said
-from torchsmith.host.read_apple import read_sysctl
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
-from torchsmith.host.read_nvidia import read_driver_file, read_driver_gpu, read_nvidia_smi
+from torchsmith.host.read_lines import reader_of
+from torchsmith.host.read_nvidia import read_nvidia_smi
 
 TIME_LIMIT = 10.0
 QUERY = "name,compute_cap,driver_version,memory.total,mig.mode.current,pci.bus_id"
@@ -89,7 +89,7 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
 def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
     done = machine.run(["sysctl", "machdep.cpu", "hw.memsize", "hw.optional"], limit)
     base = HostFacts(system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"))
-    return merge([base, read_sysctl(done.stdout) if done else HostFacts(gpus=Fact((), "uname"))])
+    return merge([base, reader_of("sysctl")(done.stdout, "") if done else HostFacts(gpus=Fact((), "uname"))])
 
 
 def _line(machine: ThisMachine, path: str, pattern: str) -> Fact[str] | None:
@@ -152,13 +152,15 @@ def _silent(tool: str, limit: float) -> Note:
 
 def _driver_files(machine: ThisMachine) -> HostFacts:
     """The kernel module's files, which containers show even where they have no tools."""
-    text = machine.read("/proc/driver/nvidia/version")
-    version = read_driver_file(text) if text else HostFacts()
-    files = machine.glob("/proc/driver/nvidia/gpus/*/information")
-    gpus = tuple(read_driver_gpu(machine.read(path) or "") for path in files)
-    if not gpus:
-        return version
-    return merge([version, HostFacts(gpus=Fact(gpus, "/proc/driver/nvidia/gpus"))])
+    version = machine.read("/proc/driver/nvidia/version")
+    gpus = [machine.read(path) or "" for path in machine.glob("/proc/driver/nvidia/gpus/*/information")]
+    return merge(
+        [
+            reader_of("/proc/driver/nvidia/version")(version or "", ""),
+            reader_of("/proc/driver/nvidia/gpus")("\n".join(gpus), ""),
+            HostFacts(windows=Fact(True, "/dev/dxg") if machine.glob("/dev/dxg") else None),
+        ]
+    )
 
 
 def _board(machine: ThisMachine) -> HostFacts:

@@ -68,6 +68,7 @@ class GpuFacts(msgspec.Struct, frozen=True):
     name: Fact[str] | None = None
     sm: Fact[Sm] | None = None
     memory_mib: Fact[int] | None = None
+    chip: Fact[str] | None = None  # as lspci names it: GA102
     generation: Fact[str] | None = None  # NVIDIA's word for the architecture, such as Hopper
     mig: Fact[bool] | None = None  # split into instances
     address: str = ""  # its PCI address where a source gave one
@@ -97,6 +98,9 @@ class HostFacts(msgspec.Struct, frozen=True):
     os: Fact[str] | None = None
     glibc: Fact[str] | None = None
     memory_mib: Fact[int] | None = None
+    windows: Fact[bool] | None = None  # the driver is that of Windows, as in WSL
+    instance: Fact[str] | None = None  # a kind of machine, such as a cloud's type
+    l4t: Fact[str] | None = None  # the release of Linux for Tegra, its first number
     notes: tuple[Note, ...] = ()
 
     def noting(self, source: str, text: str) -> HostFacts:
@@ -105,7 +109,10 @@ class HostFacts(msgspec.Struct, frozen=True):
         return self if note in self.notes else replace(self, notes=(*self.notes, note))
 
 
-_FIRST_WINS = ("system", "cpu_name", "cpu_id", "microarchitecture", "others", "os", "glibc", "memory_mib")
+_FIRST_WINS = (
+    *("system", "cpu_name", "cpu_id", "microarchitecture", "others", "os", "glibc", "memory_mib"),
+    *("windows", "instance", "l4t"),
+)
 _COMPARED = ("system", "cpu_id")  # where two values mean two machines
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
+from torchsmith.catalog.gpu_names import host_of_name, instance_of, product_of_name, system_of_instance
 from torchsmith.catalog.names import (
     FEW,
     find_cpu_by_name,
@@ -22,10 +23,9 @@ from torchsmith.catalog.names import (
 )
 from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, merge, said
-from torchsmith.host.products import instance_of, retired_of_name, site_name
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_pci import OTHERS
-from torchsmith.host.resolve import gpu_of_name, host_of_name, resolve
+from torchsmith.host.resolve import resolve
 
 # Words that name accelerators of others than NVIDIA.
 OTHER_MAKERS = r"(?i)\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?|tpu|apple|intel|ascend)\b"
@@ -46,11 +46,10 @@ class Given(msgspec.Struct, frozen=True):
     def facts(self, catalog: Catalog, source: str) -> HostFacts:
         """The same as facts; a Problem names the word that nobody knows."""
         isa = by_name("instruction set", self.isa, catalog.isas) if self.isa else None
-        rented = instance_of(self.gpu)
-        amd = rented is not None and rented.gpu.startswith("AMD")
-        gpus = self.sm or ("none" if amd else rented.gpu if rented else self.gpu)
+        instance = instance_of(self.gpu, catalog) if self.gpu and not self.sm else None
+        gpus = self.sm or ("" if instance else self.gpu)
         system = _system(self.system) if self.system else str(isa.platform) if isa else ""
-        system = system or (rented.system if rented else "")
+        system = system or (system_of_instance(instance, catalog) if instance else "")
         features = isa.needs if isa else None
         if self.features:
             features = frozenset(self.features.lower().replace(",", " ").split())
@@ -59,8 +58,8 @@ class Given(msgspec.Struct, frozen=True):
             driver=Fact(_driver(self.driver, catalog), source) if self.driver else None,
             features=None if features is None else Fact(features, source),
             gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
-            others=Fact((rented.gpu,), source) if rented and amd else None,
             microarchitecture=Fact(find_cpu_name(self.cpu, catalog), source) if self.cpu else None,
+            instance=Fact(self.gpu, source) if instance else None,
         )
 
 
@@ -109,6 +108,8 @@ def _replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
         if old is not None and old.value != new.value:
             facts = facts.noting(old.source, f"{label} replaced by what {new.source} says")
         facts = replace(facts, **{field: new})
+    if given.instance is not None:
+        facts = replace(facts, gpus=given.gpus)
     if given.microarchitecture is not None:
         # A CPU that a person names comes with its own features, not with those of the machine at hand.
         facts = replace(facts, cpu_id=None, cpu_name=None, features=given.features, system=given.system)
@@ -121,6 +122,7 @@ _LABELS = {
     "features": "the CPU features are",
     "driver": "the driver is",
     "gpus": "the GPUs are",
+    "instance": "the machine type is",
 }
 
 
@@ -167,12 +169,7 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
         return GpuFacts(sm=Fact(Sm.parse(name.lower()), source))
     except BadValue:
         pass
-    rented = instance_of(name)
-    name = rented.gpu if rented else name
-    site = site_name(name)
-    if gpu_of_name(name, catalog) is None and (gpu_of_name(site, catalog) or retired_of_name(site)):
-        name = site
-    if gpu_of_name(name, catalog) is None and retired_of_name(name) is None:
+    if product_of_name(name, catalog) is None:
         raise NotKnown(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
     return GpuFacts(name=Fact(name, source))
 

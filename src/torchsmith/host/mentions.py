@@ -6,8 +6,8 @@ import re
 
 from msgspec.structs import replace
 
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said
-from torchsmith.host.products import instance_of
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts
+from torchsmith.host.read_lines import AMD
 
 # A product in a sentence: NVIDIA Tesla K80, RTX5080, TITAN X (Pascal), Jetson AGX Orin 64GB.
 _PRODUCT = re.compile(
@@ -21,6 +21,9 @@ _PRODUCT = re.compile(
     | (?:NVIDIA[ -]+)?(?:Jetson|DGX)[ -](?:AGX[ ]|Orin[ ]?|Spark)?
           (?:Orin|Xavier|Nano|Thor|AGX|NX|TX[12])?(?:[ ](?:NX|Nano|AGX|Orin))?
     | NVIDIA[ -]+[ABHLTVKPM]\d{1,3}\w?\b
+    | (?:AMD[ ])?Radeon[ ](?:AI[ ])?(?:PRO|Pro)[ ][RWV]\d{4}
+    | (?:AMD[ ])?(?:Radeon[ ])?RX[ -]?[5-9]\d00(?:[ ]?(?:XTX|XT|GRE))?
+    | (?:AMD[ ])?(?:Instinct[ ])?MI\d{2,3}[AX]?\b
     | (?:[AHBLV]\d00|GH200|GB[23]00|GB10|L40S?|A10G|T4|A40|V100S?|H20)\b
           (?:[ -](?:PCI[eE]|SXM\d?|NVL|\d+[ ]?GB))*
     )"""
@@ -35,29 +38,17 @@ _TRACES = (
     r"|couldn't communicate with the NVIDIA driver|Failed to initialize NVML|nvidia-smi: Permission denied"
     r"|Unable to determine the device handle|\bNVIDIA-SMI\b.*\d|NVIDIA System Management Interface"
 )
-_DRIVERS = (
-    r"\blib(?:cuda|nvidia-[\w-]+|vdpau_nvidia)\.so\.(\d{3}\.\d+(?:\.\d+)?)",
-    r"NVIDIA System Management Interface -+\s?v(\d{3}\.\d+(?:\.\d+)?)",
-    r"NVRM version:.*?\s(\d{3}\.\d+(?:\.\d+)?)\s",
-    r"NVIDIA UNIX .*?Kernel Module.*?\s(\d{3}\.\d+(?:\.\d+)?)\b",
-    r"^\s*version:\s+(\d{3}\.\d+(?:\.\d+)?)\s*$",  # of modinfo nvidia
-    r"\b(\d{3}\.\d{2,3}(?:\.\d{2})?) NVIDIA driver\b",
-    r"(?i)\bdriver(?: version)?(?: is| was|:|,)?[ ]*(?:v|version )?(\d{3}\.\d{2,3}(?:\.\d{1,3})?)\b",
-    r"(?i)\bnvidia[- ](?:driver[- ])?(\d{3}\.\d{2,3}(?:\.\d{1,3})?)\b",
-)
 SENTENCE = "a sentence"
 
 
 def mentioned(text: str, facts: HostFacts, name: str) -> HostFacts:
     """The facts, with what else the text says of an NVIDIA GPU and its driver."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if facts.driver is None and (found := _driver(text)):
-        notes: list[Note] = []
-        driver = driver_said(found, f"{name}, {SENTENCE}", notes)
-        facts = replace(facts, driver=driver, notes=(*facts.notes, *notes))
     if facts.gpus is not None and any(gpu.name or gpu.sm for gpu in facts.gpus.value):
         return facts
     if facts.system is not None and facts.system.value.endswith("-darwin"):
+        return facts
+    if facts.others is not None and facts.others.value != (AMD,):
         return facts
     named = _products(lines)
     if named:
@@ -74,15 +65,8 @@ def mentioned(text: str, facts: HostFacts, name: str) -> HostFacts:
     if not trace:
         return facts
     known = replace(facts, gpus=Fact((GpuFacts(),), name))
-    return known.noting(name, f"shows an NVIDIA GPU and not which: {trace[:100]!r}")
-
-
-def _driver(text: str) -> str:
-    for pattern in _DRIVERS:
-        found = re.search(pattern, text, re.MULTILINE)
-        if found:
-            return found[1]
-    return ""
+    cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
+    return known.noting(name, f"shows an NVIDIA GPU, {cut}: {trace[:100]!r}")
 
 
 def _products(lines: list[str]) -> list[tuple[str, str]]:
@@ -95,5 +79,4 @@ def _products(lines: list[str]) -> list[tuple[str, str]]:
                 found.append((word, line))
         if found and found[0][1].startswith("NVRM: The "):
             return found[:1]
-        found += [(one.gpu, line) for word in re.findall(r"[\w.-]+", line) if (one := instance_of(word))]
     return found

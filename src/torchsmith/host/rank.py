@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 
 from torchsmith.catalog import Catalog, GpuTarget, Sm, Workload
-from torchsmith.catalog.runs import Runs, Verdict, driver_reaches, driver_runs, gpu_code_runs, isa_runs
+from torchsmith.catalog.runs import (
+    Runs,
+    Verdict,
+    driver_reaches,
+    driver_runs,
+    drivers_of,
+    gpu_code_runs,
+    isa_runs,
+)
 from torchsmith.host.resolve import Capability
 from torchsmith.matrix import Cell, Cuda, Flavor, Reason, Variant
 from torchsmith.matrix.cells import UNUSABLE
@@ -155,9 +163,10 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         if host.sms and (floor is None or floor < toolkit.min_driver):
             case.provided.append(Reason("driver", f"the driver is {toolkit.min_driver} or newer"))
         return
-    needed = max((toolkit.min_driver, *(gpu.min_driver for gpu in gpus)))
+    oldest, _ = drivers_of(toolkit, windows=host.windows)
+    needed = max((oldest, *(gpu.min_driver for gpu in gpus)))
     cure = f"update the driver to {needed} or newer"
-    verdict = driver_runs(toolkit, host.driver)
+    verdict = driver_runs(toolkit, host.driver, windows=host.windows)
     case.native = not isinstance(verdict, Runs) or verdict.how == "native"
     case.add("driver", verdict, cure)
     if driver_reaches(host.driver, needed) is None:

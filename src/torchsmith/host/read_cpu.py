@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from torchsmith.host.facts import Fact, HostFacts, Note, said
-from torchsmith.host.products import known_features
+from torchsmith.host.words import known_features
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
 X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
@@ -199,29 +199,23 @@ def _json_rows(text: str) -> list[tuple[str, str]]:
     return rows
 
 
-UNAME = r"^Linux \S+ \d+\.\S+ .*\b(x86_64|aarch64|i686|armv7l)\b.*GNU/Linux"
-
-
-def read_uname(text: str, source: str = "uname -a") -> HostFacts:
-    """The machine of `uname -a`."""
-    found = re.search(UNAME, text, re.MULTILINE)
-    return HostFacts(system=said(system_of_machine(found[1]) if found else "", source))
-
-
 COREINFO = {"SSE4.2": "sse4_2", "FMA": "fma", "FMA3": "fma", "AVX-512-F": "avx512f"}
 
 
 def read_coreinfo(text: str, source: str = "Coreinfo") -> HostFacts:
-    """Sysinternals' Coreinfo and the like: a feature in each line, and whether the CPU has it.
+    """Sysinternals' Coreinfo, ggml's system_info and the like: a feature, and whether the CPU has it.
 
     What they do not list is unknown, so no list of theirs is a whole one.
     """
     rows = re.findall(r"^([A-Z][\w.-]+)\s+(\*|-|present|unavailable)(?=\s|$)", text, re.MULTILINE)
+    rows += re.findall(r"\b((?:AVX|SSE|FMA|F16C)\w*) = ([01])\b", text)
     found = {
-        COREINFO.get(word, word.lower().replace("-", "")) for word, sign in rows if sign in ("*", "present")
+        COREINFO.get(word, word.lower().replace("-", ""))
+        for word, sign in rows
+        if sign in ("*", "present", "1")
     }
     name = re.search(rf"^.*{MAKERS}.*$", text, re.MULTILINE)
-    absent = {word.lower() for word, sign in rows if sign in ("-", "unavailable")}
+    absent = {word.lower() for word, sign in rows if sign in ("-", "unavailable", "0")}
     return HostFacts(
         cpu_name=said(name[0].strip() if name else "", source),
         features=said(frozenset(found), source),

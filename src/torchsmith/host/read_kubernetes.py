@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion, Sm
-from torchsmith.core.toml import read_kept
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
 from torchsmith.host.mentions import mentioned
 from torchsmith.host.node import MOST_GPUS, Node
-from torchsmith.host.products import instance_of, site_name
 from torchsmith.host.read_cpu import system_of_machine
+from torchsmith.host.read_lines import AMD
+from torchsmith.host.words import kubernetes_words
 
 LABELS = (
     r"\b(beta\.kubernetes\.io/|kubernetes\.io/|feature\.node\.kubernetes\.io/)[\w.-]+\s*[=:]"
@@ -44,7 +43,7 @@ def read_kubernetes_text(text: str, source: str) -> Iterator[Node]:
         facts = replace(node.facts, cut_features=Fact(True, source)) if cut else node.facts
         models = re.findall(r"gpu\.vendor\.nvidia\.model\.(\w+)=", section)
         if facts.gpus is None and models:  # as Akash labels its providers
-            facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(site_name(models[0]), source)),), source))
+            facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(models[0], source)),), source))
         yield Node(node.name, mentioned(section, facts, source))
 
 
@@ -70,7 +69,6 @@ _GPU = "nvidia.com/gpu."
 _CPUID = "feature.node.kubernetes.io/cpu-cpuid."
 _MODEL = "feature.node.kubernetes.io/cpu-model."
 _PCI = "feature.node.kubernetes.io/pci-"
-WORDS = Path(__file__).with_name("kubernetes.toml")
 
 
 def kubernetes_node(item: Mapping[str, Any], source: str) -> Node:
@@ -80,22 +78,23 @@ def kubernetes_node(item: Mapping[str, Any], source: str) -> Node:
     arch = labels.get("kubernetes.io/arch") or labels.get("beta.kubernetes.io/arch")
     arch = arch or _table(_table(item, "status"), "nodeInfo").get("architecture")
     notes: list[Note] = []
-    words = read_kept(WORDS)
+    words = kubernetes_words()
     features = {
-        words["features"].get(word.lower(), word.lower())
+        words.features.get(word.lower(), word.lower())
         for word in (key.removeprefix(_CPUID) for key in labels if key.startswith(_CPUID))
     }
-    for word, others in words["implied"].items():
+    for word, others in words.implied.items():
         features.update(others if word in features else ())
     vendor, *model = [labels.get(_MODEL + key, "") for key in ("vendor_id", "family", "id")]
-    id_ = "/".join([words["vendors"].get(vendor, vendor), *model])
+    id_ = "/".join([words.vendors.get(vendor, vendor), *model])
     facts = HostFacts(
         system=Fact(system_of_machine(str(arch)), source) if arch else None,
         cpu_id=Fact(id_, source) if vendor and all(model) else None,
         features=said(frozenset(features), source),
         driver=_label_driver(labels, source, notes),
         gpus=_label_gpus(labels, _table(_table(item, "status"), "capacity"), source, notes),
-        others=Fact(("an AMD GPU",), source) if "amd.com/gpu" in str(item.get("status", "")) else None,
+        others=said(_label_others(labels, item), source),
+        instance=said(next((labels[key] for key in labels if key.endswith("/instance-type")), ""), source),
     )
     for note in notes:
         facts = facts.noting(note.source, note.text)
@@ -105,6 +104,12 @@ def kubernetes_node(item: Mapping[str, Any], source: str) -> Node:
 def _table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = data.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def _label_others(labels: Mapping[str, str], item: Mapping[str, Any]) -> tuple[str, ...]:
+    """AMD's GPUs, by the labels of its device plugin."""
+    names = [value for key, value in labels.items() if re.search(r"amd\.com/gpu\.product-name$", key)]
+    return tuple(names) or ((AMD,) if "amd.com/gpu" in str(item.get("status", "")) else ())
 
 
 def _label_driver(labels: Mapping[str, str], source: str, notes: list[Note]) -> Fact[DriverVersion] | None:
@@ -129,11 +134,6 @@ def _label_gpus(
         )
         many = labels.get(f"{_GPU}count", "1")
         return Fact((gpu,) * min(int(many), MOST_GPUS) if many.isdigit() else (gpu,), source)
-    types = [value for key, value in labels.items() if key.endswith("/instance-type")]
-    rented = next((one for word in types if (one := instance_of(word))), None)
-    if rented:
-        notes.append(Note(source, f"the GPU is that of the instance type {rented.type} ({rented.cloud})"))
-        return Fact((GpuFacts(name=Fact(rented.gpu, source)),), source)
     count = str(capacity.get("nvidia.com/gpu", "0"))
     present = any(key.startswith(_PCI) and "10de" in key for key in labels) or count != "0"
     if present or any(key.startswith(("nvidia.com/gpu", "nvidia.com/cuda")) for key in labels):

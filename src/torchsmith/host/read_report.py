@@ -14,13 +14,11 @@ from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.mentions import mentioned
 from torchsmith.host.node import Node
 from torchsmith.host.normalise import decode, normalise
-from torchsmith.host.read_apple import read_sysctl, read_system_profiler
 from torchsmith.host.read_cluster import read_nodes
-from torchsmith.host.read_cpu import UNAME, read_coreinfo, read_cpuinfo, read_lscpu, read_uname
-from torchsmith.host.read_env import DEVICES, ENVIRONMENT, read_devices, read_environment
-from torchsmith.host.read_jetson import JETSON, read_jetson
-from torchsmith.host.read_nvidia import ABSENT_TOOL, LIST, read_driver_file, read_nvidia_smi
-from torchsmith.host.read_pci import AMD_TOOLS, ANY_LSPCI, LSPCI, read_amd_tool, read_lspci
+from torchsmith.host.read_cpu import read_coreinfo, read_cpuinfo, read_lscpu
+from torchsmith.host.read_lines import read_lines
+from torchsmith.host.read_nvidia import read_structured
+from torchsmith.host.read_pci import LSPCI, read_lspci
 from torchsmith.host.read_slurm import SLURMD, read_slurmd
 
 KNOWN = (
@@ -39,44 +37,23 @@ class ReportFormat(msgspec.Struct, frozen=True):
     read: Callable[[str, str], HostFacts]
 
 
-# The first that matches wins; a text that holds several (a shell session, say) is read by each.
+DOCUMENT = rf'"{MARK}"\s*:'
+CPUINFO = r"^(processor|vendor_id|CPU implementer)\s*:"
+# Reports that are more than lines; every one sees all of the text.
 FORMS = (
-    ReportFormat("torchsmith host", rf'"{MARK}"\s*:', read_document),
-    ReportFormat("/proc/driver/nvidia/version", r"^NVRM version:", read_driver_file),
-    ReportFormat(
-        "nvidia-smi",
-        r"<nvidia_smi_log|NVSMI LOG|NVIDIA-SMI|^GPU \d+: |Product Name\s+:"
-        r"|(^|, ?)(compute_cap|driver_version)(,|\s|$)"
-        r"|^(Tesla|NVIDIA|GRID|Quadro) [^:\n]*,|Failed to initialize NVML|No devices were found"
-        r"|Unable to determine the device handle|nvidia-smi: Permission denied|" + ABSENT_TOOL,
-        read_nvidia_smi,
-    ),
     ReportFormat("lspci", LSPCI, read_lspci),
-    ReportFormat("rocm-smi", AMD_TOOLS, read_amd_tool),
-    ReportFormat("sysctl", r"^machdep\.cpu\.", read_sysctl),
-    ReportFormat(
-        "system_profiler", r"^\s*(Chip: Apple|Model Identifier: |Hardware Overview:)", read_system_profiler
-    ),
-    ReportFormat("/proc/cpuinfo", r"^(processor|vendor_id|CPU implementer)\s*:", read_cpuinfo),
+    ReportFormat("slurmd", SLURMD, read_slurmd),
+    ReportFormat("/proc/cpuinfo", CPUINFO, read_cpuinfo),
     ReportFormat(
         "lscpu",
         r'"lscpu"|^.{4,60}[:：]\s*(fpu |fp asimd)'
         r"|[:：]\s*(x86_64|aarch64|ppc64le|i686|riscv64|s390x|loongarch64|armv7l)\s*$",
         read_lscpu,
     ),
-)
-# More forms, which people paste rather than save.
-PASTED = (
-    ReportFormat("nvidia-smi", LIST, read_nvidia_smi),
-    ReportFormat("collect_env", ENVIRONMENT, read_environment),
-    ReportFormat("deviceQuery", DEVICES, read_devices),
-    ReportFormat("slurmd", SLURMD, read_slurmd),
-    ReportFormat("uname", UNAME, read_uname),
-    ReportFormat("lspci", ANY_LSPCI, read_lspci),
-    ReportFormat("jetson_release", JETSON, read_jetson),
     ReportFormat(
         "Coreinfo",
-        r"^(AVX2?|FMA|SSE2|SSE4\.2)\s+[*-]\s|^(AVX2?|FMA3?|SSE2|AES)\s+(present|unavailable)\s*$",
+        r"^(AVX2?|FMA|SSE2|SSE4\.2)\s+[*-]\s|^(AVX2?|FMA3?|SSE2|AES)\s+(present|unavailable)\s*$"
+        r"|\bAVX2? = [01]\b",
         read_coreinfo,
     ),
 )
@@ -87,21 +64,25 @@ def read_report(text: str, name: str) -> HostFacts:
 
     A Problem where nothing in it is of a tool that is known, nor names a GPU.
     """
-    if re.search(FORMS[0].pattern, text):
+    if re.search(DOCUMENT, text):
         return read_document(text.removeprefix("\ufeff"), name)
     text = normalise(text)
     nodes = read_nodes(text, name)
-    parts = [_only(nodes, name)] if nodes is not None else []
-    forms = {form.tool: form for form in (*FORMS, *PASTED) if re.search(form.pattern, text, re.MULTILINE)}
-    if {"lscpu", "/proc/cpuinfo"} <= forms.keys():
-        # A cpuinfo's own Features line looks like lscpu's; the field names tell them apart.
-        del forms["lscpu"]
     if nodes is not None and text.lstrip().startswith("{"):
-        return parts[0]
-    facts = mentioned(
-        text, merge([*parts, *(form.read(text, f"{name} ({form.tool})") for form in forms.values())]), name
-    )
-    if facts == HostFacts() and not forms:
+        return _only(nodes, name)
+    forms = [form for form in FORMS if re.search(form.pattern, text, re.MULTILINE)]
+    if any(form.tool == "/proc/cpuinfo" for form in forms):
+        # A cpuinfo's own Features line looks like lscpu's; the field names tell them apart.
+        forms = [form for form in forms if form.tool != "lscpu"]
+    parts = [
+        _only(nodes, name) if nodes is not None else None,
+        read_structured(text, f"{name} (nvidia-smi)"),
+        read_lines(text, name),
+        *(form.read(text, f"{name} ({form.tool})") for form in forms),
+    ]
+    known = [part for part in parts if part is not None]
+    facts = mentioned(text, merge(known), name)
+    if facts == HostFacts() and not known:
         raise Invalid(f"cannot tell which tool wrote {name}", hint=f"known reports: {KNOWN}")
     return facts if facts != HostFacts() else facts.noting(name, "says nothing that could be used: it is cut")
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
 from torchsmith.host.node import MOST_GPUS, Node
-from torchsmith.host.products import site_name
 from torchsmith.host.read_cpu import system_of_machine
 
 SLURM = r"^\s*NodeName=\S+ "
@@ -58,7 +57,7 @@ def read_gres(text: str, source: str) -> Fact[tuple[GpuFacts, ...]]:
             kind, count = found[1] or "", found[2]
             if count is None and kind.isdigit() and len(kind) < 3:
                 kind, count = "", kind
-            gpu = GpuFacts(name=said(site_name(kind), source))
+            gpu = GpuFacts(name=said(kind, source))
             gpus += [gpu] * min(max(int(count or 1), 1 if kind else 0), MOST_GPUS)
         elif re.match(r"(?:gres/)?gpu\b", entry):
             gpus.append(GpuFacts(name=Fact(entry, source)))
@@ -100,7 +99,7 @@ def read_slurmd(text: str, source: str = "slurmd -G") -> HostFacts:
     """`slurmd -G`: a line for each GPU that a node's daemon found."""
     gpus: list[GpuFacts] = []
     for kind, count in re.findall(SLURMD, text):
-        name = "" if kind == "(null)" else site_name(kind)
+        name = "" if kind == "(null)" else kind
         gpus += [GpuFacts(name=said(name, source))] * min(int(count), MOST_GPUS)
     return HostFacts(gpus=said(tuple(gpus), source))
 
@@ -131,7 +130,7 @@ def read_pbsnodes(text: str, source: str) -> Iterator[Node]:
         kinds += re.findall(r"gpu_product_name=([^;,]+)", fields.get("gpu_status", ""))
         notes: list[Note] = [Note(source, "pbsnodes tells no CPU features")]
         told = re.search(r"driver_ver(?:sion)?=([\d.]+)", fields.get("gpu_status", ""))
-        gpu = GpuFacts(name=said(site_name(kinds[0]) if kinds else "", source))
+        gpu = GpuFacts(name=said(kinds[0] if kinds else "", source))
         number = min(int(count), MOST_GPUS) if count and count.isdigit() else len(kinds)
         driver = driver_said(told[1], source, notes) if told else None
         yield Node(name, HostFacts(gpus=Fact((gpu,) * number, source), driver=driver, notes=tuple(notes)))

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, Gpu
 from torchsmith.catalog.axes import DriverVersion, Sm
+from torchsmith.catalog.facts import Gfx
+from torchsmith.catalog.gpu_names import (
+    KnownGpu,
+    host_of_name,
+    instance_of,
+    product_of_chip,
+    product_of_name,
+    system_of_instance,
+)
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.runs import isa_runs
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
-from torchsmith.host.products import name_words, retired_gpus, retired_of_name
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said
 
 CATALOG = "the catalog"
 CONFLICT = "a contradiction"
@@ -35,6 +42,7 @@ class Capability(msgspec.Struct, frozen=True):
     kind: str = ""  # the microarchitecture, where features are unknown or cut
     others: tuple[str, ...] = ()  # accelerators of other makers
     conflict: str = ""  # two facts that cannot both be true
+    windows: bool = False  # the driver is numbered as Windows' are
 
 
 def capability_of(facts: HostFacts) -> Capability:
@@ -50,6 +58,7 @@ def capability_of(facts: HostFacts) -> Capability:
         kind=facts.microarchitecture.value if facts.microarchitecture and not _whole(facts) else "",
         others=facts.others.value if facts.others else (),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
+        windows=facts.windows is not None and facts.driver is not None,
     )
 
 
@@ -59,17 +68,46 @@ def _whole(facts: HostFacts) -> bool:
 
 def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """The facts with what the catalog adds, and a note wherever two of them cannot both be true."""
+    facts = _of_jetpack(_of_instance(facts, catalog), catalog)
     facts = _cpu_of_gpus(_name_cpu(facts, catalog), catalog)
     facts = _features_of_cpu(facts, catalog)
-    facts = _check_features(facts)
-    facts = _check_hidden(facts, catalog)
-    if facts.gpus is None:
+    facts = _check_hidden(_check_features(facts), catalog)
+    return _system_of_gpus(_resolve_gpus(facts, catalog), catalog)
+
+
+def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
+    """What a machine's type tells of it, where nothing else does."""
+    instance = instance_of(facts.instance.value, catalog) if facts.instance else None
+    if instance is None or facts.instance is None:
         return facts
-    notes = list(facts.notes)
-    gpus = tuple(_resolve_gpu(gpu, catalog, notes) for gpu in facts.gpus.value)
-    return _system_of_gpus(
-        replace(facts, gpus=Fact(gpus, facts.gpus.source), notes=tuple(dict.fromkeys(notes))), catalog
-    )
+    source = f"{facts.instance.source}, {facts.instance.value}"
+    if facts.gpus is None or not any(gpu.name or gpu.sm for gpu in facts.gpus.value):
+        count = max(len(facts.gpus.value), 1) if facts.gpus else 1
+        facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(instance.gpu, source)),) * count, source))
+    told = facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features
+    if instance.cpu and not told:
+        facts = replace(facts, microarchitecture=Fact(instance.cpu, source))
+    return replace(facts, system=facts.system or Fact(system_of_instance(instance, catalog), source))
+
+
+def _of_jetpack(facts: HostFacts, catalog: Catalog) -> HostFacts:
+    """The part, driver and CUDA of a release of Linux for Tegra."""
+    if facts.l4t is None:
+        return facts
+    source = f"{facts.l4t.source}, L4T {facts.l4t.value}"
+    known = catalog.jetpacks.get(facts.l4t.value)
+    unnamed = facts.gpus is None or not any(gpu.name or gpu.sm for gpu in facts.gpus.value)
+    if unnamed and known and known.part:
+        facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(known.part, source)),), source))
+    elif unnamed:
+        facts = replace(facts, gpus=Fact((GpuFacts(name=Fact("a Jetson", source)),), source))
+        facts = facts.noting(source, "does not name the board: Orin, Xavier and others run it")
+    if known is None:
+        return facts
+    text = f"is JetPack {known.jetpack} with CUDA {known.cuda}"
+    newer = ": a newer CUDA needs NVIDIA's CUDA compatibility package, which recipes for Jetson bring"
+    facts = facts.noting(source, text + (newer if known.part == "Orin" else ""))
+    return replace(facts, driver=facts.driver or driver_said(known.driver, source, []))
 
 
 def find_cpu(id_: str, catalog: Catalog) -> Cpu | None:
@@ -140,18 +178,6 @@ def beside_gpu(host: Capability, gpu: Gpu, catalog: Catalog) -> Capability:
     return replace(host, features=features, system=str(cpu.platform))
 
 
-def host_of_name(name: str, catalog: Catalog) -> str:
-    """The CPU that comes with a GPU, by the GPU's name; empty where it sits in any machine."""
-    words = _words(name)
-    for gpu in catalog.gpus.values():
-        for part, cpu in gpu.superchips.items():
-            own = _words(part)
-            if any(words[at : at + len(own)] == own for at in range(len(words) - len(own) + 1)):
-                return cpu
-    found = gpu_of_name(name, catalog)
-    return found.cpus[0] if found and len(found.cpus) == 1 else ""
-
-
 def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """A CPU that is known by name alone has what the catalog says; one that was read has what it shows."""
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
@@ -197,108 +223,59 @@ def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
     return facts.noting(facts.features.source, text)
 
 
-def _resolve_gpu(gpu: GpuFacts, catalog: Catalog, notes: list[Note]) -> GpuFacts:
-    named = gpu_of_name(gpu.name.value, catalog) if gpu.name else None
+def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
+    """Each GPU's architecture; AMD's are told apart from NVIDIA's."""
+    if facts.gpus is None:
+        return facts
+    notes = list(facts.notes)
+    gpus: list[GpuFacts] = []
+    others = list(facts.others.value) if facts.others else []
+    for gpu in facts.gpus.value:
+        product = product_of_name(gpu.name.value, catalog) if gpu.name else None
+        if isinstance(product, Gfx) and gpu.sm is None:
+            others.append(gpu.label)
+        else:
+            gpus.append(_resolve_gpu(gpu, product, catalog, notes))
+    source = facts.gpus.source
+    return replace(
+        facts,
+        gpus=Fact(tuple(gpus), source),
+        others=Fact(tuple(dict.fromkeys(others)), facts.others.source if facts.others else source)
+        if others
+        else None,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, notes: list[Note]) -> GpuFacts:
+    named = product if isinstance(product, Gpu) else None
     if gpu.sm is not None:
         if named is not None and named.sm != gpu.sm.value:
             listed = f"{CATALOG} lists it as {named.name}: the former is used"
-            text = f"says {gpu.sm.value} for {gpu.label}, {listed}"
-            notes.append(Note(gpu.sm.source, text))
+            notes.append(Note(gpu.sm.source, f"says {gpu.sm.value} for {gpu.label}, {listed}"))
         return gpu
-    retired = retired_of_name(gpu.name.value) if gpu.name and named is None else None
-    if retired is not None:
-        return replace(gpu, sm=Fact(retired.sm, f"products that are too old, by the name {gpu.label}"))
-    if named is None:
+    chip = product_of_chip(gpu.chip.value, catalog) if gpu.chip else None
+    if product is None and chip is not None and gpu.chip is not None:
+        return replace(gpu, sm=Fact(chip.sm, f"{gpu.chip.source}, chip {gpu.chip.value}"))
+    if product is None or isinstance(product, Gfx):
         if gpu.name is not None:
-            notes.append(
-                Note(gpu.name.source, f"names {gpu.label}, which {CATALOG} does not know: {UNKNOWN}")
-            )
+            text = f"names {gpu.label}, which {CATALOG} does not know: {UNKNOWN}"
+            notes.append(Note(gpu.name.source, text))
         return gpu
-    generation = gpu.generation.value if gpu.generation else named.generation
-    if not _same_generation(generation, named.generation):
+    generation = gpu.generation.value if gpu.generation else ""
+    # nvidia-smi says Ada Lovelace or Ada, and Blackwell for all of them.
+    if generation and generation.split()[0].lower() != product.generation.split()[0].lower():
         text = f"calls {gpu.label} {generation}, which {CATALOG} does not: {UNKNOWN}"
         notes.append(Note(gpu.generation.source if gpu.generation else CATALOG, text))
         return gpu
-    return replace(gpu, sm=Fact(named.sm, f"{CATALOG}, by the name {gpu.label}"))
-
-
-@lru_cache(maxsize=4096)
-def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
-    """The architecture of a GPU by its name; None where no part, or parts of two architectures, match.
-
-    A part inside a longer one does not count: RTX PRO 6000 in RTX PRO 6000 Blackwell. Of a name that ends in
-    dots the whole words count, unless the cut one may begin a part of another kind.
-    """
-    if not _explained(name):
-        return None
-    cut = re.fullmatch(r"(.*?)([A-Za-z0-9]*)\.{2,}", name, re.DOTALL) if name.endswith("..") else None
-    if cut is None:
-        return _gpu_of_words(_words(name), catalog)
-    words = _words(cut[1])
-    gpu = _gpu_of_words(words, catalog)
-    for part, other in _parts(catalog) if gpu else ():
-        begun = [n for n in range(1, len(part)) if words[-n:] == part[:n]]
-        if other != gpu and any(part[n].startswith(cut[2].lower()) for n in begun):
-            return None
-    return gpu
-
-
-def _explained(name: str) -> bool:
-    """Whether all long words of a name are those of GPUs: a2-highgpu-1g merely holds the name of one."""
-    long = [
-        word
-        for word in re.findall(r"[a-z]{5,}", re.sub(r"\.{2,}$", "", name.lower()))
-        if word not in name_words()
-    ]
-    cut = name.endswith("..")
-    return all(cut and any(known.startswith(word) for known in name_words()) for word in long)
-
-
-def _words(name: str) -> tuple[str, ...]:
-    """A name word by word, so that A10 is not found in A100 nor L4 in L40S."""
-    return tuple(re.findall(r"[a-z0-9]+", name.lower()))
-
-
-@lru_cache(maxsize=4)
-def _parts(catalog: Catalog) -> list[tuple[tuple[str, ...], Gpu]]:
-    return [(_words(part), gpu) for gpu in catalog.gpus.values() for part in gpu.parts]
-
-
-def _gpu_of_words(words: tuple[str, ...], catalog: Catalog) -> Gpu | None:
-    found = [
-        (range(at, at + len(part)), gpu)
-        for part, gpu in _parts(catalog)
-        for at in range(len(words) - len(part) + 1)
-        if words[at : at + len(part)] == part
-    ]
-    # A virtual GPU has its profile behind its name: RTX6000-8Q, where RTX6000 alone may be three GPUs.
-    found += [
-        (range(at, at + len(part) + 1), gpu)
-        for gpu in catalog.gpus.values()
-        for part in map(_words, gpu.vgpus)
-        for at in range(len(words) - len(part))
-        if words[at : at + len(part)] == part and re.fullmatch(r"\d+[a-z]*", words[at + len(part)])
-    ]
-    whole = {
-        gpu.sm: gpu
-        for spot, gpu in found
-        if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in found)
-    }
-    if not whole:  # rtx4090, as Slurm and people write it
-        whole = {gpu.sm: gpu for part, gpu in _parts(catalog) if "".join(part) == "".join(words)}
-    return next(iter(whole.values())) if len(whole) == 1 else None
-
-
-def _same_generation(said: str, known: str) -> bool:
-    """nvidia-smi says `Ada Lovelace` or `Ada`, and `Blackwell` for all of them."""
-    return said.split()[0].lower() == known.split()[0].lower() if said else True
+    return replace(gpu, sm=Fact(product.sm, f"{CATALOG}, by the name {gpu.label}"))
 
 
 def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """A product that is found in one system alone says which; another one, or another CPU, contradicts it."""
     for gpu in facts.gpus.value if facts.gpus else ():
         known = catalog.gpus.get(gpu.sm.value) if gpu.sm else None
-        old = retired_gpus().get(gpu.sm.value) if gpu.sm else None
+        old = catalog.retired.get(gpu.sm.value) if gpu.sm else None
         if old and old.tegra and facts.system is None:
             facts = replace(facts, system=Fact("aarch64-linux", f"{CATALOG}, by {gpu.label}"))
         if known is None:

@@ -6,8 +6,8 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.facts import Wheel
-from torchsmith.catalog.runs import Runs, RunsNot, driver_reaches, driver_runs, gpu_code_runs
-from torchsmith.host.products import retired_gpus
+from torchsmith.catalog.gpu_names import gfx_of_name
+from torchsmith.catalog.runs import Runs, RunsNot, driver_reaches, driver_runs, drivers_of, gpu_code_runs
 from torchsmith.host.resolve import Capability
 
 
@@ -26,7 +26,7 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
     """
     if host.conflict or (host.unknown_gpus and not host.sms):
         return None
-    mine = [wheel for wheel in catalog.wheels.values() if host.system in (None, wheel.system)]
+    mine = [one for one in catalog.wheels.values() if not one.rocm and host.system in (None, one.system)]
     assumed: tuple[str, ...] = ()
     if host.system is None:
         mine = [wheel for wheel in mine if wheel.system == "x86_64-linux"]
@@ -48,6 +48,23 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
     return None
 
 
+def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
+    """The wheel for AMD's GPUs of a machine; None where it has none, or one that no wheel has code for."""
+    if not host.others or host.conflict or host.system not in (None, "x86_64-linux"):
+        return None
+    targets = {name: gfx_of_name(name, catalog) for name in host.others}
+    unknown = [name for name, gfx in targets.items() if gfx is None]
+    for wheel in catalog.wheels.values():
+        if wheel.rocm and all(gfx is None or gfx.name in wheel.gfx for gfx in targets.values()):
+            conditions = [f"{', '.join(unknown)} is one of {', '.join(wheel.gfx)}"] if unknown else []
+            if host.system is None:
+                conditions.append("the machine is x86_64-linux")
+            conditions.append("the kernel has the amdgpu driver and you are in the groups render and video")
+            losses = (f"it carries code for {len(wheel.gfx)} GPU targets",)
+            return Stock(wheel, losses, tuple(conditions))
+    return None
+
+
 def _asked(wheel: Wheel, host: Capability, catalog: Catalog) -> tuple[int, ...]:
     """What a wheel asks of a driver that nobody knows; nothing where it is known."""
     return catalog.cuda[wheel.cuda].min_driver.parts if wheel.cuda and host.driver is None else ()
@@ -58,7 +75,7 @@ def _driver_condition(
 ) -> tuple[str, ...]:
     """What the driver must be, where that is not known; pick says the same of a build for that CUDA."""
     assert wheel.cuda is not None
-    least = catalog.cuda[wheel.cuda].min_driver
+    least, _ = drivers_of(catalog.cuda[wheel.cuda], windows=host.windows)
     known = [gpu.min_driver for sm in sms if (gpu := catalog.gpus.get(sm))]
     needed = max((least, *known))
     if host.driver is None:
@@ -72,12 +89,16 @@ def _gpu_losses(
     """What the GPUs lose; None where one of them, or the driver, does not run it."""
     assert wheel.cuda is not None
     toolkit = catalog.cuda.get(wheel.cuda)
-    runs = driver_runs(toolkit, host.driver) if toolkit and host.driver is not None else None
+    runs = (
+        driver_runs(toolkit, host.driver, windows=host.windows)
+        if toolkit and host.driver is not None
+        else None
+    )
     if toolkit is None or isinstance(runs, RunsNot):
         return None
     losses = []
     for sm in sms:
-        gpu = catalog.gpus.get(sm) or _retired(sm)
+        gpu = catalog.gpus.get(sm) or _retired(sm, catalog)
         if gpu is None or (host.driver is not None and driver_reaches(host.driver, gpu.min_driver) is False):
             return None
         if sm in wheel.sms:
@@ -95,9 +116,9 @@ def _gpu_losses(
     return tuple(losses)
 
 
-def _retired(sm: Sm) -> Gpu | None:
+def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:
     """A GPU that builds here have left behind, as far as wheels of PyTorch may still run on it."""
-    known = retired_gpus().get(sm)
+    known = catalog.retired.get(sm)
     if known is None or known.min_driver is None:
         return None
     return Gpu(

@@ -13,9 +13,9 @@ from typing import Any
 
 from torchsmith.catalog import Catalog, Isa, Sm
 from torchsmith.catalog.facts import LineBuild, Pin
+from torchsmith.catalog.gpu_names import gpu_of_name
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.ranges import in_range
-from torchsmith.host.resolve import gpu_of_name
 
 SECOND: dict[str, Any] = {}
 for _path in sorted(Path(__file__).parent.glob("*.toml")):

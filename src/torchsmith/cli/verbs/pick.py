@@ -20,7 +20,6 @@ from torchsmith.core.words import grouped, some_of
 from torchsmith.host.commands import Surroundings, build_commands, flox_manifest, install_command, stand_here
 from torchsmith.host.facts import GpuFacts, Note
 from torchsmith.host.pick import Assigned, Pick
-from torchsmith.host.products import retired_gpus
 from torchsmith.host.rank import Fits, why_after
 from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import UNKNOWN, known_isas
@@ -189,9 +188,9 @@ def _print_missing(pick: Pick, catalog: Catalog) -> None:
         return
     elif pick.choice.unserved:
         for sm in pick.choice.unserved:
-            if sm in retired_gpus():
-                write(f"{_titles((sm,), catalog)}: {retired_gpus()[sm].ended}", "yellow")
-        left = tuple(sm for sm in pick.choice.unserved if sm not in retired_gpus())
+            if sm in catalog.retired:
+                write(f"{_titles((sm,), catalog)}: {catalog.retired[sm].ended}", "yellow")
+        left = tuple(sm for sm in pick.choice.unserved if sm not in catalog.retired)
         if not left:
             return
         write(f"no variant of this matrix uses {_titles(left, catalog)}; the nearest:")
@@ -273,7 +272,7 @@ def _print_stock(pick: Pick, catalog: Catalog) -> None:
 
 
 def _titles(sms: tuple[Sm, ...], catalog: Catalog) -> str:
-    old = {sm: f"{one.generation}" for sm, one in retired_gpus().items()}
+    old = {sm: f"{one.generation}" for sm, one in catalog.retired.items()}
     titles = old | {sm: gpu.title for sm, gpu in catalog.gpus.items()}
     return ", ".join(f"{sm} ({titles[sm]})" if sm in titles else str(sm) for sm in sms)
 

@@ -26,7 +26,8 @@ def run(*, request: CellRequest, json: JsonOption = False) -> None:
 
 def print_gpu(gpu: GpuReport) -> None:
     """The facts, a row each."""
-    write(f"{gpu.sm}, capability {gpu.capability}, {gpu.generation}", "bold")
+    capability = f"capability {gpu.capability}, " if gpu.capability else ""
+    write(f"{gpu.sm}, {capability}{gpu.generation}", "bold")
     rows = [
         ("products", ", ".join(gpu.parts)),
         ("found on", ", ".join(gpu.systems)),

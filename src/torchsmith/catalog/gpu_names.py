@@ -1,0 +1,167 @@
+"""From what drivers, schedulers, lspci, clouds and people call a GPU to its entry in the catalog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TypeVar
+
+from torchsmith.catalog.facts import Gfx, Gpu, Instance, RetiredGpu
+from torchsmith.catalog.load import Catalog
+from torchsmith.catalog.names import holds, name_words, product_pattern
+
+KnownGpu = Gpu | RetiredGpu | Gfx
+P = TypeVar("P", bound=KnownGpu)
+N = TypeVar("N", Gpu, RetiredGpu)
+# Long words that stand in the names of GPUs; with any other long word a name is that of something else.
+LONG_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        accelerator active ampere blackwell compute converged corporation design developer drive edition
+        embedded engineering geforce generation grace graphics hopper industrial jetson laptop limited
+        lovelace mobile module nvgpu nvidia pascal passive quadro reference series server spark super
+        superchip tegra tensor tesla titan turing volta workstation xavier
+        """,
+    )
+)
+MAKERS = re.compile(r"^(nvidia|geforce|tesla|quadro|gtx|rtx)+")
+GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
+
+
+def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
+    """The architecture of a GPU of any maker by its name; None where nothing, or two of them, match."""
+    return gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
+
+
+@lru_cache(maxsize=4096)
+def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
+    """The architecture of an NVIDIA GPU by its name; None where no part, or parts of two, match.
+
+    A part inside a longer one does not count: RTX PRO 6000 in RTX PRO 6000 Blackwell. Of a name that ends in
+    dots the whole words count, unless the cut one may begin a part of another kind.
+    """
+    if spelled := _spelled(name, catalog.gpus.values()):
+        return spelled
+    if not _explained(name):
+        return None
+    cut = re.fullmatch(r"(.*?)([A-Za-z0-9]*)\.{2,}", name, re.DOTALL) if name.endswith("..") else None
+    if cut is None:
+        return _gpu_of_words(name_words(name), catalog)
+    words = name_words(cut[1])
+    gpu = _gpu_of_words(words, catalog)
+    for part, other in _parts(catalog) if gpu else ():
+        begun = [n for n in range(1, len(part)) if words[-n:] == part[:n]]
+        if other != gpu and any(part[n].startswith(cut[2].lower()) for n in begun):
+            return None
+    return gpu
+
+
+def _explained(name: str) -> bool:
+    """Whether all long words of a name are those of GPUs: a2-highgpu-1g merely holds the name of one."""
+    words = set(re.findall(r"[a-z]{5,}", re.sub(r"\.{2,}$", "", name.lower()))) - LONG_WORDS
+    cut = name.endswith("..")
+    return all(cut and any(known.startswith(word) for known in LONG_WORDS) for word in words)
+
+
+@lru_cache(maxsize=4)
+def _parts(catalog: Catalog) -> list[tuple[tuple[str, ...], Gpu]]:
+    return [(name_words(part), gpu) for gpu in catalog.gpus.values() for part in gpu.parts]
+
+
+def _gpu_of_words(words: tuple[str, ...], catalog: Catalog) -> Gpu | None:
+    found = [
+        (range(at, at + len(part)), gpu)
+        for part, gpu in _parts(catalog)
+        for at in range(len(words) - len(part) + 1)
+        if words[at : at + len(part)] == part
+    ]
+    # A virtual GPU has its profile behind its name: RTX6000-8Q, where RTX6000 alone may be three GPUs.
+    found += [
+        (range(at, at + len(part) + 1), gpu)
+        for gpu in catalog.gpus.values()
+        for part in map(name_words, gpu.vgpus)
+        for at in range(len(words) - len(part))
+        if words[at : at + len(part)] == part and re.fullmatch(r"\d+[a-z]*", words[at + len(part)])
+    ]
+    whole = {
+        gpu.sm: gpu
+        for spot, gpu in found
+        if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in found)
+    }
+    if not whole:  # rtx4090, as Slurm and people write it
+        whole = {gpu.sm: gpu for part, gpu in _parts(catalog) if "".join(part) == "".join(words)}
+    return next(iter(whole.values())) if len(whole) == 1 else None
+
+
+def _spelled(name: str, gpus: Iterable[N]) -> N | None:
+    if name.endswith(".."):
+        return None
+    plain = "".join(name_words(name))
+    forms = {plain, MAKERS.sub("", plain)}
+    matches = (gpu for gpu in gpus for one in gpu.spelled for form in forms if re.fullmatch(one, form))
+    return next(matches, None)
+
+
+@lru_cache(maxsize=4096)
+def retired_of_name(name: str, catalog: Catalog) -> RetiredGpu | None:
+    """The retired architecture of a GPU by its name; the longest match counts."""
+    found = _longest(name, catalog.retired.values())
+    return found or _spelled(name, catalog.retired.values())
+
+
+@lru_cache(maxsize=4096)
+def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
+    """AMD's target of a GPU by the target itself, its product's name or its chip's."""
+    stated = GFX.search(name)
+    if stated:
+        return catalog.gfx.get(stated[0])
+    if re.search(r"(?i)\bnvidia\b|geforce|quadro|tesla", name):
+        return None
+    return _longest(name, catalog.gfx.values()) or _of_chip(name, catalog.gfx.values())
+
+
+def _longest(name: str, gpus: Iterable[P]) -> P | None:
+    text = " ".join(re.findall(r"[\w.+-]+", name.replace("_", " ")))
+    found = [
+        (len(match[0]), gpu)
+        for gpu in gpus
+        for part in gpu.parts
+        if (match := product_pattern(part).search(text))
+    ]
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def product_of_chip(chip: str, catalog: Catalog) -> Gpu | RetiredGpu | None:
+    """The architecture of NVIDIA's chip as lspci names it: GA102."""
+    return _of_chip(chip, catalog.gpus.values()) or _of_chip(chip, catalog.retired.values())
+
+
+def _of_chip(chip: str, gpus: Iterable[P]) -> P | None:
+    found = (gpu for gpu in gpus for one in gpu.chips if re.fullmatch(one, chip, re.IGNORECASE))
+    return next(found, None)
+
+
+@lru_cache(maxsize=4096)
+def instance_of(word: str, catalog: Catalog) -> Instance | None:
+    """A kind of machine by its name: p4d.24xlarge, a2-highgpu-1g, Standard_NC24ads_A100_v4."""
+    kinds = catalog.instances.values()
+    return next((one for one in kinds if re.fullmatch(one.pattern, word.strip(), re.IGNORECASE)), None)
+
+
+def system_of_instance(instance: Instance, catalog: Catalog) -> str:
+    """The system of a kind of machine, by its CPU where that is known."""
+    cpu = catalog.cpus.get(instance.cpu)
+    return cpu.platform if cpu else instance.system or ""
+
+
+def host_of_name(name: str, catalog: Catalog) -> str:
+    """The CPU that comes with a GPU, by the GPU's name; empty where it sits in any machine."""
+    words = name_words(name)
+    for gpu in catalog.gpus.values():
+        for part, cpu in gpu.superchips.items():
+            if holds(words, name_words(part)):
+                return cpu
+    named = gpu_of_name(name, catalog)
+    return named.cpus[0] if named and len(named.cpus) == 1 else ""

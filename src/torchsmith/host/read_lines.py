@@ -1,0 +1,171 @@
+"""Lines that tools print about a machine, by the table lines.toml: a form that people paste is an entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from torchsmith.catalog.axes import DriverVersion
+from torchsmith.core.toml import read_kept
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, merge, said, sm_said
+from torchsmith.host.read_cpu import system_of_machine
+
+TABLE = Path(__file__).with_name("lines.toml")
+SEVERAL = " or "
+AMD = "an AMD GPU"  # of which nothing else is known
+_NOTHING = re.compile(
+    r"(?i)\W*(no cuda|could not collect|n/a|none|null|false|unknown|not found|not applicable)?\W*"
+)
+_OTHERS = re.compile(r"(?i)\b(AMD|Radeon|Instinct|gfx\d+\w*|Intel|Arc|Ascend)\b|^Device [0-9a-f]{4}$")
+
+
+class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of a tool, and what is read in it."""
+
+    tool: str
+    pattern: re.Pattern[str]
+    sets: dict[str, str] = {}
+    note: str = ""
+    fallback: bool = False
+
+
+@cache
+def line_rules() -> tuple[LineRule, ...]:
+    """The table."""
+
+    def decode(kind: type, value: Any) -> Any:
+        return re.compile(value, re.MULTILINE)
+
+    return tuple(msgspec.convert(read_kept(TABLE)["lines"], list[LineRule], dec_hook=decode))
+
+
+def read_lines(text: str, name: str, tools: frozenset[str] | None = None) -> HostFacts | None:
+    """What all lines say, or those of some tools; None where there is none of them."""
+    facts: HostFacts | None = None
+    for fallback in (False, True):
+        found: dict[str, _Tool] = {}
+        for rule in line_rules():
+            if rule.fallback is fallback and (tools is None or rule.tool in tools):
+                for match in rule.pattern.finditer(text):
+                    found.setdefault(rule.tool, _Tool(f"{name} ({rule.tool})" if name else rule.tool)).add(
+                        match, rule
+                    )
+        parts = [tool.facts() for tool in found.values()]
+        if fallback and facts is not None:
+            parts = [_only_new(part, facts) for part in parts]
+        if found:
+            facts = merge([*([facts] if facts else []), *parts])
+    return facts
+
+
+def _only_new(part: HostFacts, known: HostFacts) -> HostFacts:
+    """A guess without what is known better."""
+    gpus = known.gpus is not None and (
+        not known.gpus.value or any(one.name or one.sm for one in known.gpus.value)
+    )
+    part = replace(part, driver=None) if known.driver else part
+    return replace(part, gpus=None, others=None, instance=None) if gpus or known.others else part
+
+
+class _Tool:
+    """What the lines of one tool say: of each fact the first."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.values: dict[str, str] = {}
+        self.gpus: dict[str, dict[str, str]] = {}
+        self.others: dict[str, str] = {}  # AMD's, by target or name
+        self.notes: dict[Note, None] = {}
+
+    def add(self, match: re.Match[str], rule: LineRule) -> None:
+        """A line's words."""
+        words = rule.sets | {key: value.strip() for key, value in match.groupdict().items() if value}
+        words = {
+            key.removesuffix("_file"): value for key, value in words.items() if not _NOTHING.fullmatch(value)
+        }
+        if rule.note:
+            self.notes[Note(self.source, rule.note)] = None
+        gpu = {key: words.pop(key) for key in ("gpu", "cap", "sm", "chip", "address", "mig") if key in words}
+        numbers = re.split(r", ?", words.pop("n", ""))
+        name = gpu.get("gpu", "")
+        if _OTHERS.search(name) and "NVIDIA" not in name:
+            words["amd"] = name
+        elif gpu:
+            for number in numbers:
+                self._gpu(number or f"#{name}#{gpu.get('address', '')}", gpu)
+        if "amd" in words or "gfx" in words:
+            label, target = words.pop("amd", ""), words.pop("gfx", "")
+            self.others.setdefault(
+                target or label, f"{label} ({target})" if label and target else label or target
+            )
+        for key, value in words.items():
+            known = self.values.setdefault(key, value)
+            if key == "instance" and value not in known.split(SEVERAL):
+                self.values[key] = known + SEVERAL + value
+
+    def _gpu(self, number: str, words: dict[str, str]) -> None:
+        known = self.gpus.setdefault(number, {})
+        if "gpu" in known and known["gpu"] != words.get("gpu", known["gpu"]):
+            return
+        for key, value in words.items():
+            known.setdefault(key, value)
+
+    def facts(self) -> HostFacts:
+        """Everything as facts."""
+        source, values, notes = self.source, self.values, list(self.notes)
+        gpus = tuple(self._facts_of_gpus(notes))
+        named = {label for label in self.others.values() if label != AMD}
+        bare = "no_gpu" in values or ("absent" in values and not self.gpus and len(values) == 1)
+        machine, instance = values.get("machine"), values.get("instance", "")
+        if SEVERAL in instance and not gpus:
+            gpus, instance = (GpuFacts(name=Fact(instance, source)),), ""
+        memory = int(values.get("gib", 0)) * 1024 or int(values.get("bytes", 0)) // 2**20
+        driver = driver_said(values.get("driver", ""), source, notes)
+        return HostFacts(
+            system=said(values.get("system") or (system_of_machine(machine) if machine else ""), source),
+            cpu_name=said(values.get("cpu"), source),
+            driver=driver,
+            gpus=Fact(gpus, source) if gpus or bare else None,
+            others=said(tuple(label for label in self.others.values() if label != AMD or not named), source),
+            os=said(values.get("os"), source),
+            glibc=said(values.get("glibc"), source),
+            memory_mib=said(memory, source),
+            windows=Fact(True, source)
+            if "windows" in values or _in_wsl(driver, values.get("smi", ""))
+            else None,
+            instance=said(instance, source),
+            l4t=said(values.get("l4t"), source),
+            notes=tuple(notes),
+        )
+
+    def _facts_of_gpus(self, notes: list[Note]) -> Iterator[GpuFacts]:
+        for words in self.gpus.values():
+            name = re.sub(r"\s+", " ", words.get("gpu", ""))
+            counted = re.fullmatch(r"(\d{1,2}) ?x (.+)", name)
+            if name.endswith("..."):
+                notes.append(Note(self.source, f"cuts the name {name!r}: nvidia-smi -q has it whole"))
+            gpu = GpuFacts(
+                name=said(counted[2] if counted else name, self.source),
+                sm=sm_said(words.get("cap") or words.get("sm") or "", self.source, notes),
+                chip=said(words.get("chip"), self.source),
+                mig=Fact(True, self.source) if "mig" in words else None,
+                address=words.get("address", "").lower(),
+            )
+            yield from (gpu,) * (int(counted[1]) if counted else 1)
+
+
+def _in_wsl(driver: Fact[DriverVersion] | None, smi: str) -> bool:
+    """Whether nvidia-smi is Linux' and the driver Windows': newer, and numbered in two parts (560.94)."""
+    parts = tuple(map(int, re.findall(r"\d+", smi)))
+    return driver is not None and bool(parts) and len(driver.value.parts) == 2 and driver.value.parts > parts
+
+
+def reader_of(*tools: str) -> Callable[[str, str], HostFacts]:
+    """A reader for the lines of some tools alone."""
+    return lambda text, name: read_lines(text, name, frozenset(tools)) or HostFacts()
