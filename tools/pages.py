@@ -24,8 +24,8 @@ from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli import artifact_view, cover_view, eval_view
-from torchsmith.cli.verbs import pick, publish
+from torchsmith.cli import artifact_view, cover_view, eval_view, pick_view
+from torchsmith.cli.verbs import publish
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageDocument
@@ -60,7 +60,7 @@ DOCUMENTS: dict[str, Any] = {
     "show": Description,
     "explain": Explanation,
     "host": HostFacts,
-    "pick": pick.PickDocument,
+    "pick": pick_view.PickDocument,
     "cover": cover_view.CoverDocument,
     "init": InitReport,
     "generate": ChangeReport,

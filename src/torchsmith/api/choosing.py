@@ -6,15 +6,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
+
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
-from torchsmith.core.problem import Conflict, by_name
+from torchsmith.catalog import Catalog, Sm
+from torchsmith.catalog.ranges import version_key
+from torchsmith.core.problem import Conflict, Incomplete, by_name
+from torchsmith.core.words import grouped, some_of
 from torchsmith.host import pick as host
+from torchsmith.host.commands import Surroundings, flox_manifest
+from torchsmith.host.facts import Note
+from torchsmith.host.resolve import UNKNOWN, Capability
+from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
+from torchsmith.matrix import Cell, Rejected, assess
 from torchsmith.workspace.load import Workspace, open_workspace
 
 if TYPE_CHECKING:
     from torchsmith.host.cover import Cover, FleetPlan
+
+FEW = 3  # findings and near misses that a person reads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +62,95 @@ def pick(request: PickRequest | None = None, opened: Workspace | None = None) ->
     if found.host.conflict:
         raise Conflict(found.host.conflict, hint="the product decides the system: correct the other one")
     return found
+
+
+def why_older(cell: Cell, catalog: Catalog) -> str:
+    """Why a cell is not of the newest torch that is known here; empty where it is."""
+    lines = [line for line in catalog.lines.values() if line.torch and line.flavor == cell.variant.flavor]
+    newest = max(lines, key=lambda line: version_key(line.torch), default=None)
+    own = catalog.lines.get(cell.line)
+    if newest is None or own is None or not own.torch or version_key(own.torch) >= version_key(newest.torch):
+        return ""
+    decision = assess(cell.variant, catalog, newest.name)
+    reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
+    why = reasons[0].text if reasons else "this matrix does not ask for it"
+    return f"torch {own.torch}; {newest.torch} is the newest known: {why}"
+
+
+def audit_findings(recipe: Path, here: Surroundings) -> list[str]:
+    """What the audit has against a recipe that lies in the workspace: errors and warnings, the first few."""
+    if here.folder is None or not recipe.exists():
+        return []
+    from torchsmith.auditing.finding import Severity
+    from torchsmith.auditing.run import audit
+
+    found = audit((recipe,), Path(here.folder), jobs=1).of(Severity.ERROR, Severity.WARNING)
+    findings = [f"{finding.rule} {finding.message}" for finding in found]
+    if len(findings) <= FEW:
+        return findings
+    return [*findings[: FEW - 1], f"{len(findings) - FEW + 1} more: torchsmith audit"]
+
+
+def where_built(cell: Cell, here: Surroundings, catalog: Catalog) -> Surroundings:
+    """The tools that can build a cell: one whose packages come from Flox' catalog has no nixpkgs for Nix."""
+    line = catalog.lines.get(cell.line)
+    build = line.build_for(cell.variant.cuda) if line else None
+    return msgspec.structs.replace(here, nix=False) if build and build.style == "catalog" else here
+
+
+def nearest_misses(pick: host.Pick) -> list[tuple[str, str]]:
+    """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU."""
+    own = [miss for miss in pick.ranking.misses if miss.variant.sm in pick.choice.unserved]
+    found = grouped(
+        ("; ".join(map(str, miss.reasons)), miss.variant.name)
+        for miss in own or pick.ranking.misses
+        if not pick.choice.unserved or miss.variant.sm
+    )
+    return [(some_of(names), why) for why, names in found.items()][:FEW]
+
+
+def is_about_gpu(note: Note) -> bool:
+    """Whether a note is about a GPU that was seen and not understood."""
+    return (
+        "shows an NVIDIA GPU" in note.text or "it is taken from" in note.text or note.text.endswith(UNKNOWN)
+    )
+
+
+def title_of(sm: Sm, catalog: Catalog) -> str:
+    """An architecture with the words for it."""
+    known, old = catalog.gpus.get(sm), catalog.retired.get(sm)
+    title = known.title if known else old.generation if old else ""
+    return f"{sm} ({title})" if title else str(sm)
+
+
+def stock_wheels(machine: Capability, catalog: Catalog) -> list[Stock]:
+    """PyTorch's own wheels for a machine: one for each maker of its GPUs, else the one for the CPU."""
+    rocm, stock = rocm_wheel(machine, catalog), stock_wheel(machine, catalog)
+    if rocm and not machine.sms:
+        return [rocm]
+    return [one for one in (stock, rocm) if one]
+
+
+def manifest_of(one: host.Assigned, pick: host.Pick, catalog: Catalog, org: str) -> str:
+    """What somebody puts into the manifest.toml of a Flox environment to have the cell."""
+    own = tuple(name for name in pick.companions if name.endswith(one.fit.variant.cell))
+    return flox_manifest(one.fit.variant, own, org, catalog.isas[one.fit.variant.isa].platform)
+
+
+def first_manifest(pick: host.Pick, catalog: Catalog, org: str) -> str:
+    """The manifest of the first choice; a Problem where no organisation is known."""
+    if not org:
+        hint = 'give --org, or write org = "..." into torchsmith.toml'
+        raise Incomplete("no Flox organisation is known, so nothing can be installed from one", hint=hint)
+    return "".join(manifest_of(one, pick, catalog, org) for one in pick.choice.variants[:1])
+
+
+def write_missing(path: Path, pick: host.Pick, catalog: Catalog) -> None:
+    """Write what is missing as a torchsmith.toml."""
+    from torchsmith.host.matrix_file import write_matrix
+    from torchsmith.workspace.load import read_as
+
+    write_matrix(path, pick.missing_cells(catalog), "What torchsmith pick found missing.", read_as)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,7 +91,7 @@ def _gpu(words: str, catalog: Catalog) -> GpuReport | None:
     from torchsmith.catalog.gpu_names import instance_of, product_of_name
 
     try:
-        sm: str  # or AMD's target | None = Sm.parse(words.strip().lower())
+        sm: Sm | None = Sm.parse(words.strip().lower())
     except BadValue:
         sm = None
     instance = instance_of(words, catalog)

@@ -123,7 +123,8 @@ def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
 
 
 def _longest(name: str, gpus: Iterable[P]) -> P | None:
-    text = " ".join(re.findall(r"[\w.+-]+", name.replace("_", " ")))
+    plain = re.sub(r"(?i)\b(GTX|RTX|GT|GeForce|Tesla|Quadro|RX)-", r"\1 ", name.replace("_", " "))
+    text = " ".join(re.findall(r"[\w.+-]+", plain))
     found = [
         (len(match[0]), gpu)
         for gpu in gpus

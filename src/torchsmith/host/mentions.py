@@ -33,7 +33,8 @@ _SOFTWARE = re.compile(
 )
 # What shows an NVIDIA GPU without saying which.
 _TRACES = (
-    r"\bnvidia-(drm|modeset|nvlink|uvm)\b|^nvidia\s+\d{6,}|\blibnvidia-[\w-]+\.so\.\d{3}|\bNVRM\b|/dev/nvidia\d|nvidia\.com/(gpu|cuda|mig)"
+    r"\blibcuda\.so\.\d{3}|\d gpus? \[|\bnvidia-(drm|modeset|nvlink|uvm)\b|^nvidia\s+\d{6,}"
+    r"|\blibnvidia-[\w-]+\.so\.\d{3}|\bNVRM\b|/dev/nvidia\d|nvidia\.com/(gpu|cuda|mig)"
     r"|CUDA available\S*\s*:\s*True|CUDA-capable device|\bgpu:\w+|(?i:geforce|nvidia gpus?\b)"
     r"|couldn't communicate with the NVIDIA driver|Failed to initialize NVML|nvidia-smi: Permission denied"
     r"|Unable to determine the device handle|\bNVIDIA-SMI\b.*\d|NVIDIA System Management Interface"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import combinations, product
+from itertools import product
 
 import msgspec
 
@@ -166,43 +166,17 @@ def choose(host: Capability, ranking: Ranking) -> PickedVariants:
     """The one variant that runs on all GPUs where there is one, else the smallest set that does."""
     gpus = tuple(sm for sm in host.sms or () if any(sm in fit.used for fit in ranking.fits))
     unserved = tuple(sm for sm in host.sms or () if sm not in gpus)
-    if not gpus and host.unknown_gpus:
-        return PickedVariants(
-            (), unserved
-        )  # a build for the CPU would leave a GPU idle that may well be served
     if not gpus:
-        return PickedVariants(tuple(Assigned(fit, ()) for fit in ranking.fits[:1]), unserved)
-    return PickedVariants(tuple(_assign(_smallest_set(gpus, ranking.fits), gpus)), unserved)
-
-
-def _smallest_set(gpus: Sequence[Sm], fits: Sequence[Fits]) -> tuple[Fits, ...]:
-    """The fewest candidates that together use all GPUs; between equals, those that rank first.
-
-    Only the best candidate for each set of GPUs can be part of it, and there are few such sets.
-    """
-    best: dict[frozenset[Sm], tuple[int, Fits]] = {}
-    for place, fit in enumerate(fits):
-        best.setdefault(frozenset(fit.used), (place, fit))
-    options = [(used, place, fit) for used, (place, fit) in best.items() if used]
-    for size in range(1, len(gpus) + 1):
-        sets = [
-            (sum(place for _, place, _ in group), tuple(fit for _, _, fit in group))
-            for group in combinations(options, size)
-            if set(gpus) <= {sm for used, _, _ in group for sm in used}
-        ]
-        if sets:
-            return min(sets, key=lambda pair: pair[0])[1]
-    return ()
-
-
-def _assign(chosen: Sequence[Fits], gpus: Sequence[Sm]) -> Iterator[Assigned]:
-    """Each GPU to the chosen candidate compiled for it, else to one that runs on it."""
-    owner: dict[Sm, Fits] = {}
-    for sm in gpus:
-        running = [fit for fit in chosen if sm in fit.used]
-        owner[sm] = next((fit for fit in running if sm in fit.exact), running[0])
-    for fit in chosen:
-        yield Assigned(fit, tuple(sm for sm in gpus if owner[sm] is fit))
+        # Beside a GPU that may well be served, a build for the CPU would leave it idle.
+        fits = () if host.unknown_gpus else ranking.fits[:1]
+        return PickedVariants(tuple(Assigned(fit, ()) for fit in fits), unserved)
+    assigned: list[Assigned] = []
+    while gpus:
+        # Candidates that use most GPUs come first; between equals the order decides.
+        fit = max(ranking.fits, key=lambda fit: len(set(gpus) & set(fit.used)))
+        assigned.append(Assigned(fit, tuple(sm for sm in gpus if sm in fit.used)))
+        gpus = tuple(sm for sm in gpus if sm not in fit.used)
+    return PickedVariants(tuple(assigned), unserved)
 
 
 def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[Sm, Fits]]:
@@ -264,7 +238,7 @@ def _wanted(
     lacking = [sm for sm in host.sms or () if sm not in served]
     if not lacking and choice.variants:
         return ()
-    if host.unknown_gpus and not host.sms:
+    if host.unknown_gpus and not choice.variants:
         return ()
     fits = possible()
     best = [next((fit for fit in fits if sm in fit.exact), None) for sm in lacking]

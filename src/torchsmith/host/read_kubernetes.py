@@ -18,9 +18,9 @@ from torchsmith.host.words import kubernetes_words
 
 LABELS = (
     r"\b(beta\.kubernetes\.io/|kubernetes\.io/|feature\.node\.kubernetes\.io/)[\w.-]+\s*[=:]"
-    r"|\bnvidia\.com/(gpu|cuda|mig)[\w.-]*\s*[=:]|\bcpu-cpuid\.[A-Z0-9]+"
+    r"|(?<!device[ =])\bnvidia\.com/(gpu|cuda|mig)[\w.-]*\s*[=:]|\bcpu-cpuid\.[A-Z0-9]+"
 )
-_LABEL = re.compile(r"((?:[\w-]+\.)+(?:io|com|sh|dev|ai|aws)/[\w.-]+)\s*[=:]\s*\"?([^\"\s,}]*)")
+_LABEL = re.compile(r"((?:[\w-]+\.)+(?:io|com|sh|dev|ai|aws)/[\w.-]+)\s*[=:]\s*[\"']?([^\"'\s,}]*)")
 _AFTER_CPUID = (
     r"(kernel-|nvidia\.com/|pci-|system-os|storage-|network-|memory-|rdma|custom-|usb-|kubernetes\.io/)"
 )

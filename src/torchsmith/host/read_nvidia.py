@@ -13,7 +13,7 @@ from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, 
 from torchsmith.host.read_lines import read_lines
 
 TOOLS = frozenset({"nvidia-smi", "nvidia-smi -L"})
-_ABSENT = re.compile(r"^\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?$", re.IGNORECASE)
+_ABSENT = re.compile(r"\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?", re.IGNORECASE)
 COLUMNS = ("name", "gpu_name", "compute_cap", "driver_version", "uuid")  # by one of which a header is known
 NO_NAMES = ("GPU-", "MIG-", "[")  # how cells begin that are no name
 # Cells of a table without a header, by their form; the first that fits.
@@ -113,7 +113,7 @@ def _described_gpu(form: str, section: str, source: str, notes: list[Note]) -> G
 def _value(pattern: str, text: str) -> str:
     found = re.search(PATTERNS[pattern], text, re.MULTILINE)
     value = html.unescape(found[1]).strip() if found else ""
-    return "" if _ABSENT.match(value) else value
+    return "" if _ABSENT.fullmatch(value) else value
 
 
 def _address(text: str) -> str:
@@ -176,7 +176,7 @@ def _csv_gpu(
 ) -> tuple[GpuFacts, Fact[DriverVersion] | None]:
     given = {}
     for label, value in cells.items():
-        if _ABSENT.match(value):
+        if _ABSENT.fullmatch(value):
             notes.append(Note(source, f"gives no {label}"))
         else:
             given[label] = value

@@ -18,7 +18,7 @@ def read_lspci(text: str, source: str = "lspci") -> HostFacts:
     gpus, notes, others = [], [], []
     listed = re.findall(GRAPHICS, text, re.MULTILINE)
     for slot, words in listed:
-        names = re.findall(NAME, words)
+        names = re.findall(NAME, words.partition("(prog-if")[0])
         if words.lower().startswith("nvidia"):
             chip = re.match(r"\w+(?: Corporation| A)? (\w+)", words, re.IGNORECASE)
             gpus.append(

@@ -24,7 +24,7 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
 
     The least demanding one where the driver is unknown; None where a GPU is there and nobody knows which.
     """
-    if host.conflict or (host.unknown_gpus and not host.sms):
+    if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return None
     mine = [one for one in catalog.wheels.values() if not one.rocm and host.system in (None, one.system)]
     assumed: tuple[str, ...] = ()
