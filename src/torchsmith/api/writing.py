@@ -144,7 +144,7 @@ def _report(
             recipe=change.recipe,
             owner=change.owner,
             old=change.old,
-            skipped=change.left,
+            skipped=change.skipped,
             diff=change.diff() if diff else "",
         )
         for change in changes

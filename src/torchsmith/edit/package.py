@@ -185,7 +185,7 @@ def _change(workspace: Workspace, texts: Mapping[str, str], *, adopt: bool, gone
     return Proposal(
         workspace=workspace,
         after=after,
-        edits=tuple(edit for edit in edits if edit.done),
+        edits=tuple(edit for edit in edits if edit.pending),
         repos=tuple(repos),
         changes=tuple(changes),
     )
@@ -229,7 +229,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     if name in asked:
         text = set_list(text, "packages", [one for one in asked if one != name])
     texts[FILE] = set_list(text, "include", kept) if len(kept) < len(cells) else text
-    if not any(_edit(root, path, text).done for path, text in texts.items()):
+    if not any(_edit(root, path, text).pending for path, text in texts.items()):
         raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
     return _change(opened, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
 

@@ -103,7 +103,7 @@ def auditor(workspace: Workspace) -> Iterator[Judge]:
 def carry_out(plan: WorkspacePlan, writer: Writer, *, commit: bool, per_file: bool) -> None:
     """Write what a plan changes, a commit for each phase or file. A Problem where nobody could commit."""
     root = plan.root
-    pending = [change for change in plan.changes if change.done]
+    pending = [change for change in plan.changes if change.pending]
     for repo in plan.repos if commit and pending else ():
         git.require_committer(root / repo.name if (root / repo.name).is_dir() else root)
     for repo in plan.repos:

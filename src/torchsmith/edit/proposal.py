@@ -26,12 +26,12 @@ class Proposal:
     @property
     def recipes(self) -> list[Change]:
         """The recipes that change."""
-        return [change for change in self.changes if change.recipe and change.done]
+        return [change for change in self.changes if change.recipe and change.pending]
 
     @property
     def blocked(self) -> list[Change]:
         """Files that somebody else wrote or edited, and that would change."""
-        return [change for change in self.changes if change.left]
+        return [change for change in self.changes if change.skipped]
 
     def cells_of(self, package: str) -> list[str]:
         """A package's cells in the matrix."""

@@ -19,7 +19,7 @@ BY_NAME = (".md", ".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be done with a file. `old` is the file that a replacement removes; `left` marks what is
+    """What is to be done with a file. `old` is the file that a replacement removes; `skipped` marks what is
     not done because the file is somebody else's."""
 
     kind: ChangeKind
@@ -30,17 +30,17 @@ class Change:
     owner: Owner | None = None  # None: there is nothing yet
     old: str = ""
     recipe: bool = False
-    left: bool = False
+    skipped: bool = False
 
     @property
-    def done(self) -> bool:
+    def pending(self) -> bool:
         """Whether carrying it out changes anything."""
-        return self.kind != "keep" and not self.left
+        return self.kind != "keep" and not self.skipped
 
     @property
     def files(self) -> dict[str, str | None]:
         """Texts to be written by path; None where the file goes."""
-        if not self.done:
+        if not self.pending:
             return {}
         return {self.path: self.after} | ({self.old: None} if self.old else {})
 

@@ -127,7 +127,7 @@ class _Reconciler:
         return self._of_somebody(change)
 
     def _left(self, file: WantedFile, why: str) -> Change:
-        return Change("rewrite", file.path, why, after=file.text, recipe=file.is_recipe, left=True)
+        return Change("rewrite", file.path, why, after=file.text, recipe=file.is_recipe, skipped=True)
 
     def _of_somebody(self, change: Change) -> Change:
         """A wanted file that somebody else wrote or edited: a judge may find that it can stay."""
@@ -138,13 +138,13 @@ class _Reconciler:
             return replace(change, why=why)
         if self.judge is None:
             hint = "" if taken else f"; {_how_to_adopt(change.path)}"
-            return replace(change, why=why + hint, left=not taken)
+            return replace(change, why=why + hint, skipped=not taken)
         if not change.recipe:
             why += f" and it may say more than ours would; --adopt {change.path} replaces it"
             return replace(change, kind="keep", why=why, after=None)
         file, repo = self.root / change.path, self.root / self.repo.name
         if errors := self.judge(RecipeFile(file.stem, file, repo, self.workspace.catalog)):
-            return replace(change, why=f"broken: {errors}", left=not taken)
+            return replace(change, why=f"broken: {errors}", skipped=not taken)
         why = f"{RIGHT}, though {'edited by hand' if edited else 'not ours'}; {SHARES}"
         return replace(change, kind="keep", why=why, after=None)
 
@@ -194,15 +194,15 @@ class _Reconciler:
             yield change
         elif self.judge is None:
             if recipe.owner == "edited":
-                left = path not in self.adopt.paths
-                yield replace(change, why="wanted no more, but it was edited by hand", left=left)
+                skipped = path not in self.adopt.paths
+                yield replace(change, why="wanted no more, but it was edited by hand", skipped=skipped)
         elif reading and self._twice(path, f"{self.repo.name}/{PKGS}/{reading.variant}.nix"):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: {reading.variant}.nix is the same cell{old}"
-            yield replace(change, why=why, left=not self.adopt.takes(path))
+            yield replace(change, why=why, skipped=not self.adopt.takes(path))
         elif reading and (errors := self.judge(recipe)):
             why = f"not asked for, and broken: {errors}"
-            yield replace(change, why=why, left=not self.adopt.takes(path))
+            yield replace(change, why=why, skipped=not self.adopt.takes(path))
         else:
             yield replace(change, kind="keep", why=self._stays(recipe))
 
@@ -234,8 +234,8 @@ class _Reconciler:
                 if change.owner == "ours":
                     yield change
                 elif change.owner == "edited":
-                    left = name not in self.adopt.paths
-                    yield replace(change, why="wanted no more, but it was edited by hand", left=left)
+                    skipped = name not in self.adopt.paths
+                    yield replace(change, why="wanted no more, but it was edited by hand", skipped=skipped)
 
 
 def phase_of(change: Change, catalog: Catalog) -> Phase:
@@ -255,7 +255,7 @@ def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
     """A copy beside each file of somebody else that is about to change, unless git holds it so."""
     for change in changes:
         path = change.old or change.path
-        if not change.done or change.owner in (None, "ours") or change.before is None:
+        if not change.pending or change.owner in (None, "ours") or change.before is None:
             continue
         repo, _, inner = path.partition("/")
         if not git.is_committed(root / repo, inner):

@@ -64,7 +64,7 @@ def _git_steps(
 ) -> Iterator[GitStep]:
     """A repository where there is none, and every file of ours known to it."""
     touched = {path for change in changes for path in change.files}
-    theirs = {change.path for change in changes if change.left}
+    theirs = {change.path for change in changes if change.skipped}
     for repo in repos:
         folder, prefix = root / repo.name, f"{repo.name}/"
         known = git.known_files(folder) if folder.is_dir() and git.is_kept(folder) else set()
@@ -78,7 +78,7 @@ def _git_steps(
 
 def commit_message(repo: WantedRepo, changes: Sequence[Change]) -> str:
     """What the commit does, counted, then the recipes it touches."""
-    mine = [change for change in changes if change.done and change.path.startswith(f"{repo.name}/")]
+    mine = [change for change in changes if change.pending and change.path.startswith(f"{repo.name}/")]
     counts = Counter[str]()
     for change in mine:
         adopted = change.kind == "rewrite" and change.owner != "ours"
