@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 
-from torchsmith.cli.console import print_problem, print_problem_json
+from torchsmith.cli.console import print_problem, print_problem_json, warn
 from torchsmith.cli.panels import VERBS, print_overview
 from torchsmith.core.problem import Exit, Lacking, Problem
 
@@ -19,6 +20,7 @@ def run() -> None:
     if os.environ.get("COLUMNS") == "0":  # what some CI sets: nobody knows
         del os.environ["COLUMNS"]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was begun is tidied up, as by Ctrl-C
+    warnings.showwarning = lambda message, *_, **__: warn(f"warning: {message}")
     try:
         try:
             _run(words)
