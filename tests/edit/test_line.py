@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.starting import InitRequest, init
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
@@ -151,3 +152,10 @@ def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:
     add_line(workspace, NewLine("2.29", "2.9", "2.9.1"))
     rows = {row.name: row for row in line_rows(open_workspace(workspace))}
     assert rows["2.29"].next == "torchsmith eval"
+
+
+def test_newer_releases_are_named_with_what_they_lack(tmp_path: Path) -> None:
+    report = init(InitRequest(folders=(tmp_path / "new",)))
+    assert list(report.newer) == ["2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
+    assert "hash of pytorch 2.12.1" in report.newer["2.12.1"]
+    assert "nixpkgs" in report.newer["2.15.0"]

@@ -131,3 +131,8 @@ def test_companions_share_their_torch_and_isas_share_magma(make: Make, nix: Nix)
     assert '-export CXXFLAGS="-mavx2' in told
     assert '+export CXXFLAGS="-mavx512f' in told
     assert "magma" not in told
+
+
+def test_a_source_that_a_command_puts_together_is_no_long_build() -> None:
+    assert kind_of(drv("pytorch", pname="pytorch")) == "torch"
+    assert kind_of(drv("pytorch", pname="pytorch", buildCommand="cp -r ...")) is None

@@ -43,7 +43,7 @@ from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import held
 from torchsmith.workspace.load import open_workspace
 
-NEW_LINE = "torchsmith line add 2.11 --torch 2.11.0 --from 2.10"
+NEW_LINE = "torchsmith line add 2.13 --torch 2.13.0 --from 2.10"
 
 
 class ChangedFile(msgspec.Struct, frozen=True):
@@ -164,9 +164,9 @@ def _asked(move: pins.Move, tree: Path | None, catalog: Catalog, watch: Watch) -
 class LineAddRequest:
     """A torch release of the workspace's own, and the line that it is built like."""
 
-    name: Annotated[str, Argument("What to call it, such as 2.11.", metavar="NAME")]
+    name: Annotated[str, Argument("What to call it, such as 2.13.", metavar="NAME")]
     workspace: WorkspaceOption = None
-    torch: Annotated[str, Option("The torch release, such as 2.11.0.")] = ""
+    torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
     like: Annotated[str, Option("--from", "The line whose nixpkgs and fixes it takes.", metavar="LINE")] = ""
     pairs: PairOptions = field(default_factory=PairOptions)
     rev: Annotated[str, Option("Another nixpkgs: 40 digits, or a pin's name.")] = ""

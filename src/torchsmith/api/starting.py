@@ -11,8 +11,11 @@ import msgspec
 
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import ProfileChoice, complete_cells
+from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict
+from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.derive import LeftBehind
+from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import (
     block_words,
     derive_workspace,
@@ -62,6 +65,7 @@ class InitReport(msgspec.Struct, frozen=True):
     lost: Sequence[str] = ()
     elsewhere: dict[str, int] = {}
     pins: dict[str, str] = {}
+    newer: dict[str, str] = {}  # torch releases that are newer than those asked for, and what each lacks
 
 
 def init(request: InitRequest) -> InitReport:
@@ -76,9 +80,14 @@ def init(request: InitRequest) -> InitReport:
             hint = "--from takes repositories in"
             raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
         folder = request.folders[0] if request.folders else Path()
-        return InitReport(
+        report = InitReport(
             *start_workspace(folder, request.profile, cells=request.cell, replace=request.force)
         )
+        opened = open_workspace(report.file)
+        lines = [opened.catalog.lines[name] for name in {cell.line for cell in opened.matrix.cells}]
+        newest = max(lines, key=lambda line: version_key(line.torch), default=None)
+        newer = newer_lines(newest, opened.catalog) if newest else {}
+        return msgspec.structs.replace(report, newer=newer)
     derived = derive_workspace([*request.existing, *request.folders], request.line)
     write_derived(derived, force=request.force)
     return InitReport(

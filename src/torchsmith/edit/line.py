@@ -30,7 +30,7 @@ from torchsmith.edit.pin import (
 )
 from torchsmith.edit.proposal import Proposal
 from torchsmith.matrix.cells import find_line
-from torchsmith.matrix.describe import triton_mismatch
+from torchsmith.matrix.describe import what_lacks
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
@@ -90,22 +90,6 @@ def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
         lacks=lacks,
         next=command,
     )
-
-
-def what_lacks(line: Line, catalog: Catalog) -> tuple[list[str], str]:
-    """What stands between a line and a build, and the command that goes on from there."""
-    builds = [build for build in line.every_build.values() if build.style == "pinned"]
-    if builds and all(build.lacks_pin for build in builds):
-        return ["a nixpkgs that has it"], f"torchsmith line add {line.name} --rev REV --nixpkgs TREE --matrix"
-    hashes = {name for build in builds for name in catalog.unknown_hashes(line, build)}
-    lacks = [f"the hash of {name} {line.version_of(name)}" for name in catalog.packages if name in hashes]
-    command = "torchsmith fix-hashes" if lacks else ""
-    tritons = dict.fromkeys(triton_mismatch(line, build, catalog) for build in builds)
-    lacks += [f"its Triton: {mismatch}" for mismatch in tritons if mismatch]
-    if claims := [build for build in builds if build.claimed]:
-        lacks.append(f"an evaluation of {len(claims)} builds")
-        command = command or "torchsmith eval"
-    return lacks, command
 
 
 def propose_line(workspace: Path | None, new: NewLine) -> Proposal:

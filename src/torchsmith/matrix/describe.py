@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
-from torchsmith.catalog.ranges import in_range
+from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.core.problem import CannotBuild
 from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed
 from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
@@ -127,6 +127,33 @@ def triton_mismatch(line: Line, build: LineBuild, catalog: Catalog) -> str:
     if pin is None or not pin.triton or in_range(pin.triton, line.triton):
         return ""
     return f"torch {line.torch} asks for {line.triton}, nixpkgs {pin.name} has {pin.triton}"
+
+
+def what_lacks(line: Line, catalog: Catalog) -> tuple[list[str], str]:
+    """What stands between a line and a build, and the command that goes on from there."""
+    builds = [build for build in line.every_build.values() if build.style == "pinned"]
+    if builds and all(build.lacks_pin for build in builds):
+        return ["a nixpkgs that has it"], f"torchsmith line add {line.name} --rev REV --nixpkgs TREE --matrix"
+    hashes = {name for build in builds for name in catalog.unknown_hashes(line, build)}
+    lacks = [f"the hash of {name} {line.version_of(name)}" for name in catalog.packages if name in hashes]
+    command = "torchsmith fix-hashes" if lacks else ""
+    tritons = dict.fromkeys(triton_mismatch(line, build, catalog) for build in builds)
+    lacks += [f"its Triton: {mismatch}" for mismatch in tritons if mismatch]
+    if claims := [build for build in builds if build.claimed]:
+        lacks.append(f"an evaluation of {len(claims)} builds")
+        command = command or "torchsmith eval"
+    return lacks, command
+
+
+def newer_lines(line: Line, catalog: Catalog) -> dict[str, str]:
+    """The torch releases that are newer than a line's and cannot be built yet, each with what it lacks."""
+    newer = [one for one in catalog.lines.values() if version_key(one.torch) > version_key(line.torch)]
+    lacks = {one.torch: what_lacks(one, catalog)[0] for one in newer if not one.flavor}
+    return {torch: "; ".join(what) for torch, what in sorted(lacks.items(), key=_by_version) if what}
+
+
+def _by_version(item: tuple[str, object]) -> tuple[int, ...]:
+    return version_key(item[0])
 
 
 CellVerdict = Literal["accepted", "accepted with a warning", "rejected"]

@@ -128,8 +128,9 @@ def graph_of(nix: Nix, results: Sequence[EvalResult]) -> Graph:
 
 
 def kind_of(derivation: Derivation) -> str | None:
-    """The kind of long build that a derivation is; None for every other one, downloads among them."""
-    if derivation.fixed:
+    """The kind of long build that a derivation is; None for every other one: downloads, and what a single
+    command makes, such as torch's source of many repositories."""
+    if derivation.fixed or "buildCommand" in derivation.env:
         return None
     if "PYTORCH_BUILD_VERSION" in derivation.env:
         return "torch"
