@@ -56,7 +56,7 @@ class ChangedPackage:
     root: str  # where the package is taken from: `prev`, `pkgs`
     kind: OverrideKind
     read: Callable[[], Mapping[str, Said[Value]]]
-    texts: Mapping[str, str]
+    written: Callable[[], Iterator[tuple[str, str]]]
     old: str  # the name of what was there before, where its function has one
     span: Span
     node: Node
@@ -65,6 +65,11 @@ class ChangedPackage:
     def arguments(self) -> Mapping[str, Said[Value]]:
         """What it passes, read when somebody asks: a file may override hundreds of other packages."""
         return self.read()
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """What each argument is, as it is written."""
+        return dict(self.written())
 
     @cached_property
     def cuda(self) -> CudaSet | None:
@@ -128,18 +133,19 @@ class _ExpressionReader:
         self.recipe, self.syntax = recipe, recipe.syntax
         self.imports = {one.span: one for one in recipe.imports}
         self.drafts: dict[int, _Draft] = {}
+        self.homes: dict[int, Node] = {}
 
     def home(self, node: Node) -> Node:
         """The import of nixpkgs that a node stands in, else the outermost overlay, else the file."""
-        overlay = self.syntax.root
-        at: Node | None = node
-        while at is not None:
-            if at.type == "apply_expression" and self.syntax.span(at) in self.imports:
-                return at
-            if is_overlay(at):
-                overlay = at
-            at = at.parent
-        return overlay
+        known = self.homes.get(node.id)
+        if known is None:
+            root = self.syntax.root
+            above = self.home(node.parent) if node.parent is not None else root
+            imported = node.type == "apply_expression" and self.syntax.span(node) in self.imports
+            outermost = above == root and not is_overlay(root) and is_overlay(node)
+            known = node if imported or outermost else above
+            self.homes[node.id] = known
+        return known
 
     def home_at(self, span: Span) -> Node:
         node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
@@ -243,7 +249,7 @@ class _ExpressionReader:
                 root=root,
                 kind=kind,
                 read=partial(self.recipe.fields, body),
-                texts=dict(self._texts(body)),
+                written=partial(self._texts, body),
                 old=self._old(argument),
                 span=self.syntax.span(node),
                 node=node,
