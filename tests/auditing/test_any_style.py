@@ -232,3 +232,20 @@ def test_architectures_of_other_times_exist_and_jetson_parts_are_known(tmp_path:
     assert told(judged(tmp_path, old=text)) == []
     text = '{ nixpkgs.hostPlatform = "x86_64-linux"; nixpkgs.config.cudaCapabilities = [ "7.2" ]; }'
     assert told(judged(tmp_path, old=text)) == ["TS416 error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "concerned"),
+    [
+        ("{ callPackage }: callPackage ./pkgs/torch { }", 1),
+        ("[ (import ./overlays/vllm.nix) ]", 1),
+        ('ps: builtins.map (name: ps.${name}) [ "torch" "numpy" ]', 1),
+        ('{ fileSystems."/var/lib/vllm" = { }; }', 0),
+        ('{ description = "a torch for the dark"; }', 0),
+    ],
+)
+def test_files_and_strings_that_are_called_torch_concern_it(
+    text: str, concerned: int, tmp_path: Path
+) -> None:
+    (tmp_path / "file.nix").write_text(text)
+    assert audit((tmp_path,), jobs=1).concerned == concerned

@@ -96,8 +96,9 @@ class Context:
         return mentioned(tuple(self.catalog.packages.values()))
 
     def concerns(self, recipe: Recipe) -> bool:
-        """Whether its code, and not only its comments or prose, speaks of torch or CUDA."""
-        used = recipe.syntax.identifiers
+        """Whether its code speaks of torch or CUDA, by a name, by a string that is one, or by a file that is
+        called so; comments and prose do not count."""
+        used = {*recipe.syntax.identifiers, *recipe.syntax.named_files, *recipe.syntax.plain_strings}
         names = concerned_names(tuple(self.catalog.packages.values()))
         return not names.isdisjoint(used) or any(re.fullmatch(CUDA, name) for name in used)
 

@@ -112,6 +112,18 @@ class Syntax:
         nodes = captured(self.tree, "(identifier) @name").get("name", ())
         return grouped((self.text(node), node) for node in nodes)
 
+    @property
+    def named_files(self) -> set[str]:
+        """What files and folders that paths lead to are called, without an ending."""
+        paths = (self.text(node) for node in self.captures.get("path", ()))
+        return {path.rstrip("/").rpartition("/")[2].removesuffix(".nix") for path in paths}
+
+    @property
+    def plain_strings(self) -> set[str]:
+        """What strings say that nothing is put together in."""
+        nodes = captured(self.tree, "(string_expression . (string_fragment) @text .)").get("text", ())
+        return {self.text(node) for node in nodes}
+
     @cached_property
     def bound_names(self) -> set[str]:
         """Names that the file binds anywhere: in a let or a recursive set, as an argument, by inheriting."""
