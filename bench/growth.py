@@ -1,4 +1,4 @@
-"""What a recipe costs when there are many: CPU time of each verb at 105, 1,260 and some 4,500 recipes.
+"""What a recipe costs when there are many: CPU time of each verb at 132, 1,260 and some 4,500 recipes.
 The ratio of a row is what a recipe costs at the largest size against what it costs at the middle one."""
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from pathlib import Path
 from bench.measure import Row, Timing
 
 GOAL = 1.3
+PAGE_MB = 3.0
 PACKAGES = ("pytorch", "torchvision", "torchaudio")
 MORE = (*PACKAGES, "xformers", "flash-attn", "bitsandbytes", "torchsde", "vllm", "onnxruntime")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 ISAS = ("avx", "avx2", "avx512", "avx512bf16", "avx512vnni")
 SMS = ("sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "sm120")
+PLAN = 'format = 1\nprofile = "plan"\n'
 SIZES = (
-    (PACKAGES, ("3.13",), ("13.0",), (*SMS[1:6], "sm103", "sm120")),
     (PACKAGES, PYTHONS, ("12.8", "12.9", "13.0"), SMS),
     (MORE, PYTHONS, ("12.6", "12.8", "12.9", "13.0"), (*SMS, "sm103")),
 )
 VERBS = {
     "generate": ("generate", "--no-git"),
-    "audit": ("audit",),
+    "audit, cold": ("audit",),
+    "audit, unchanged": ("audit",),
     "page": ("page", "-o", "page.html"),
     "eval, cold": ("eval", "--nixpkgs", "sample", "--no-cache"),
     "build --dry-run": ("build", "--dry-run", "--nixpkgs", "sample"),
@@ -39,18 +41,20 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="torchsmith-bench-") as place:
         folder = Path(place)
         env = _environment(folder)
-        found: dict[str, list[tuple[int, float]]] = {name: [] for name in VERBS}
-        for number, size in enumerate(SIZES):
+        costs: dict[str, list[tuple[int, float]]] = {name: [] for name in VERBS}
+        for number, settings in enumerate((PLAN, *(_settings(*size) for size in SIZES))):
             root = folder / str(number)
             root.mkdir()
-            (root / "torchsmith.toml").write_text(_settings(*size))
+            (root / "torchsmith.toml").write_text(settings)
             for name, words in VERBS.items():
                 seconds = _cpu_seconds(words, root, env)
                 count = sum(1 for _ in root.glob("build-*/.flox/pkgs/*.nix"))
-                found[name].append((count, seconds))
-    for name, told in found.items():
-        (_, _), (middle, before), (most, after) = told
-        note = ", ".join(f"{count} recipes: {seconds:.1f} CPU s" for count, seconds in told)
+                costs[name].append((count, seconds))
+            size = Timing(((root / "page.html").stat().st_size / 1e6,))
+        yield Row(f"growth: page of {count}", "limit", size, Timing((PAGE_MB,)), 1.0, "lower", unit="MB")
+    for name, measured in costs.items():
+        (_, _), (middle, before), (most, after) = measured
+        note = ", ".join(f"{count} recipes: {seconds:.1f} CPU s" for count, seconds in measured)
         each = Timing((after / most,)), Timing((before / middle,))
         yield Row(f"growth: {name}", f"a recipe of {middle}", *each, GOAL, "lower", note)
 

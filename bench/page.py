@@ -72,6 +72,7 @@ def measured(file: Path) -> tuple[Timing, Timing, Timing]:
         for _ in range(REPEATS):
             opened = browser.new_page(viewport={"width": 1280, "height": 900})
             opened.goto(file.as_uri())
+            opened.wait_for_selector("html.scripted")
             opened.wait_for_function(f"{LOADED} > 0")
             loads.append(opened.evaluate(LOADED))
             opened.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")

@@ -49,6 +49,8 @@ def open_page(browser: Browser) -> Iterator[Open]:
         page.on("request", lambda asked: requests.append(asked.url))
         addresses.append(file.as_uri())
         page.goto(f"{file.as_uri()}{fragment}")
+        if options.get("java_script_enabled", True):
+            page.wait_for_selector("html.scripted")
         return page
 
     yield opened

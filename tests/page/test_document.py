@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.conftest import Call, call
 from torchsmith.api.writing import GenerateRequest, generate
+from torchsmith.catalog import builtin_catalog
+from torchsmith.page import html
 from torchsmith.page.collect import PageInput, collect
 from torchsmith.page.document import PageCell, PageDocument
 from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
@@ -263,3 +267,36 @@ def test_the_gpu_code_that_verify_kept_is_told(builds: Path) -> None:
     assert sizes.targets == {"cubin 90": 100, "cubin 80": 300}
     kept.write_text("[]")
     assert cells(builds)[FIRST].sizes is None
+
+
+def test_a_page_of_thousands_of_cells_has_few_bytes_for_each() -> None:
+    catalog = builtin_catalog()
+    axes = product(("3.11", "3.12", "3.13"), ("12.8", "13.0"), catalog.gpus.values(), catalog.isas.values())
+    cells = [
+        PageCell(
+            name=f"pytorch-python3{python[2:]}-cuda{cuda.replace('.', '_')}-{gpu.name}-{isa.name}",
+            state="generated",
+            package="pytorch",
+            python=python,
+            cuda=cuda,
+            sm=gpu.name,
+            isa=isa.name,
+            recipe="\n\n".join(f"{gpu.name} {isa.name} {cuda} {number}" for number in range(20)),
+        )
+        for python, cuda, gpu, isa in axes
+    ]
+    document = PageDocument(
+        title="many",
+        made=0.0,
+        version="1",
+        profile="",
+        cells=tuple(cells),
+        findings=(),
+        shared=(),
+        runs=(),
+        history=(),
+    )
+    text = html.page(document, catalog, ())
+    assert len(cells) > html.MANY
+    assert "<article" not in text
+    assert (len(text) - len(html.page(replace(document, cells=()), catalog, ()))) / len(cells) < 640

@@ -16,7 +16,7 @@ from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
 from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
 from torchsmith.host.given import Given
 from torchsmith.host.pick import choose, stack_of
-from torchsmith.host.rank import Ranking, rank
+from torchsmith.host.rank import Fits, Ranking, judge, order
 from torchsmith.host.resolve import Capability, beside_gpu, capability_of, resolve
 from torchsmith.matrix import Cell
 
@@ -81,7 +81,7 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
 def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
     """The answer to every question as the script looks it up: `table[GPU][kind of CPU][driver][use]`."""
     everything = list(cells)
-    own = stack_of((), everything, catalog).cells(everything)
+    own = _newest_pythons(stack_of((), everything, catalog).cells(everything))
     offered = offer(own, catalog)
     hosts = {name: _host(machine, catalog) for name, machine in offered.processors()}
     kinds: Once[Capability] = Once()
@@ -89,25 +89,25 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
     words: Once[str] = Once()
     found: Once[tuple[str, tuple[int, ...]]] = Once()
 
-    def answer(host: Capability, able: Sequence[Cell], workload: str) -> int:
-        ranking = rank(host, able, catalog, catalog.workloads[workload], able=True)
-        name, lines = answer_lines(host, ranking)
-        return found((name, tuple(map(words, lines))))
+    by_use = [order(catalog, workload) for workload in catalog.workloads.values()]
+
+    def by_workload(host: Capability, able: Sequence[Cell]) -> Iterator[int]:
+        fits = _fits(host, able, catalog)
+        for key in by_use:
+            name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
+            yield found((name, tuple(map(words, lines))))
 
     def by_kind(gpus: tuple[Gpu, ...]) -> Iterator[list[list[int]]]:
         sms = tuple(gpu.sm for gpu in gpus)
         drivers = [None, *(driver for gpu in gpus for driver in offered.drivers[gpu.name])]
         # What does not run where less is known of a machine does not run where more is.
-        with_gpu = _able(Capability(sms=sms), own, catalog)
+        with_gpu = [fit.cell for fit in _fits(Capability(sms=sms), own, catalog)]
         for kind in kinds.all:
             host = replace(kind, sms=sms)
             for gpu in gpus:
                 host = beside_gpu(host, gpu, catalog)
-            able = _able(host, with_gpu, catalog)
-            yield [
-                [answer(replace(host, driver=driver), able, name) for name in offered.workloads]
-                for driver in drivers
-            ]
+            able = [fit.cell for fit in _fits(host, with_gpu, catalog)]
+            yield [list(by_workload(replace(host, driver=driver), able)) for driver in drivers]
 
     table = {NO_GPU: list(by_kind(()))} | {gpu.name: list(by_kind((gpu,))) for gpu in offered.gpus}
     return {
@@ -126,10 +126,16 @@ def _host(machine: Given, catalog: Catalog) -> Capability:
     return capability_of(resolve(machine.facts(catalog, "the page"), catalog))
 
 
-def _able(host: Capability, cells: Sequence[Cell], catalog: Catalog) -> list[Cell]:
+def _fits(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> list[Fits]:
     """The cells that may run on a machine, as far as it is known."""
-    workload = next(iter(catalog.workloads.values()))
-    return [fit.cell for fit in rank(host, cells, catalog, workload, able=True).fits]
+    return [fit for cell in cells if isinstance(fit := judge(host, cell, catalog), Fits)]
+
+
+def _newest_pythons(cells: Iterable[Cell]) -> list[Cell]:
+    """Of cells that differ in their Python alone the newest, which `pick` prefers on every machine."""
+    by_age = sorted(cells, key=lambda cell: (cell.variant.python.major, cell.variant.python.minor))
+    kinds = {(cell.variant.changed(python=by_age[0].variant.python), cell.warnings): cell for cell in by_age}
+    return list(kinds.values())
 
 
 def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:

@@ -248,15 +248,17 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
     report = audit(tuple(one.root for one in repositories), workspace, values=None, cached=True)
     top = root.resolve()
     # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
+    files = dict.fromkeys(one.where.file for one in report.findings)
+    shown = {file: below(root, file) for file in files if Path(file).resolve().is_relative_to(top)}
     groups = grouped(
         ((one.severity, one.rule, one.message, one.hint), one)
         for one in sorted(report.findings, key=lambda one: (one.severity.rank, one.rule))
-        if Path(one.where.file).resolve().is_relative_to(top)
+        if one.where.file in shown
     )
     found: list[PageFinding] = []
     by_file: dict[str, list[int]] = {}
     for group in groups.values():
-        places = tuple((below(root, one.where.file), one.where.line) for one in group)
+        places = tuple((shown[one.where.file], one.where.line) for one in group)
         for file in dict.fromkeys(file for file, _ in places):
             by_file.setdefault(file, []).append(len(found))
         one = group[0]

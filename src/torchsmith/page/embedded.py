@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,13 +20,16 @@ NAME = "\x01"  # stands for the cell's own name in its recipe
 MOST_LINES = 2000  # of a recipe
 
 
-def embedded(document: PageDocument, catalog: Catalog, wanted: Iterable[Cell]) -> dict[str, Any]:
-    """The document as the script takes it."""
+def embedded(
+    document: PageDocument, catalog: Catalog, wanted: Iterable[Cell], articles: str
+) -> dict[str, Any]:
+    """The document as the script takes it, with the story of each cell as an article."""
     recipes, words = PackedRecipes(), Once[str]()
     cells = [_cell(cell, recipes, words) for cell in document.cells]
     return {
         "states": {state: list(words_) for state, words_ in STATES.items()},
         "cells": cells,
+        "articles": articles,
         "words": words.all,
         "lines": recipes.lines.all,
         "paragraphs": recipes.paragraphs.all,
@@ -85,13 +89,10 @@ def products(catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def as_script_data(data: object) -> Markup:
-    """JSON for a <script> of data: nothing in it can end the element or begin a comment."""
-    text = msgspec.json.encode(data, enc_hook=str).decode()
-    text = FORBIDDEN.sub("\ufffd", text)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
+def packed(data: object) -> Markup:
+    """JSON for a <script> of data, compressed: in base64 nothing can end the element or begin a comment."""
+    text = FORBIDDEN.sub("\ufffd", msgspec.json.encode(data, enc_hook=str).decode())
+    return Markup(base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode())
 
 
 def source_hash(text: str) -> str:

@@ -12,8 +12,8 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.words import counted, grouped
 from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, CellState, PageCell, PageDocument
-from torchsmith.page.embedded import as_script_data, embedded, source_hash
-from torchsmith.page.markup import Child, Markup, tag
+from torchsmith.page.embedded import embedded, packed, source_hash
+from torchsmith.page.markup import Child, Markup, join, tag
 from torchsmith.page.stories import address, stories
 from torchsmith.page.views import views
 
@@ -45,18 +45,19 @@ def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str
         tag("style", Markup(style)),
     )
     mine, *others = views(document, catalog)
-    # A script takes a story out of here when it is asked for; thousands of them at once would be slow.
-    folded = tag("noscript", stories(document, catalog), id="folded")
-    told = tag("section", folded, id="stories", aria_label="Cells")
+    articles = join(stories(document, catalog))
+    few = len(document.cells) <= MANY
+    folded = articles if few else tag("p", f"The stories of {len(document.cells)} cells need JavaScript.")
+    told = tag("section", tag("noscript", folded), id="stories", aria_label="Cells")
     numbers = {cell.name: number for number, cell in enumerate(document.cells)}
+    matrix = _matrix(document, catalog, numbers)
     drawn = [_section(*view) for view in others]
-    many = "many" if len(document.cells) > MANY else None
     body = (
         tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
         _header(document, [mine[:2], ("matrix", "Matrix"), *(view[:2] for view in others)]),
-        tag("main", _section(*mine), _matrix(document, catalog, numbers), drawn, told, class_=many),
+        tag("main", _section(*mine), matrix, drawn, told, class_=None if few else "many"),
         _footer(document),
-        tag("script", as_script_data(embedded(document, catalog, cells)), type="application/json", id="data"),
+        tag("script", packed(embedded(document, catalog, cells, articles)), type="text/plain", id="data"),
         tag("script", Markup(script)),
     )
     return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"

@@ -1,8 +1,8 @@
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const root = document.documentElement;
-  root.classList.add("scripted");
+(async () => {
+  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), (sign) => sign.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const data = await new Response(stream).json();
 
   // An element; text is always text, never markup.
   const make = (name, attributes, ...children) => {
@@ -185,10 +185,9 @@
   // ---- a cell's story ----
   const current = () => byAddress.get(location.hash);
   const shelf = document.getElementById("stories");
-  const folded = document.getElementById("folded").textContent;
   let articles = null;
   const articleOf = (cell) => {
-    articles = articles || new DOMParser().parseFromString(folded, "text/html").querySelectorAll(".story");
+    articles = articles || new DOMParser().parseFromString(data.articles, "text/html").querySelectorAll(".story");
     return document.adoptNode(articles[cell.index]);
   };
   let last = null;
@@ -364,4 +363,5 @@
       command([...asked, "--explain"].join(" "))
     );
   });
+  document.documentElement.classList.add("scripted");
 })();
