@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,9 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
         )
     else:
         text = report_text(path).removeprefix("\ufeff")
-        nodes = read_nodes(normalise(text), path.name)
+        columns = {word.strip().lower() for word in re.split("[,;\t]", text.partition("\n")[0])}
+        inventory = len(columns & {word for words in COLUMNS.values() for word in words}) > 1
+        nodes = None if inventory else read_nodes(normalise(text), path.name)
         if nodes:
             lost = (Unread(Where(f"{path.name}, {node.name}"), node.lost) for node in nodes if node.lost)
             return Fleet(tuple(_kinds(nodes)), tuple(lost))
@@ -100,10 +103,22 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     try:
         header = [cell.strip().lower() for cell in next(rows)]
         reader = _RowReader(catalog, name, header)
+        named = next((at for at, word in enumerate(header) if reader.column.get(word) == "name"), None)
+        alike: dict[tuple[str, ...], MachineKind] = {}  # rows that differ in their names alone
         for row in rows:
-            if any(cell.strip() for cell in row):
-                words = dict(zip(header, (cell.strip() for cell in row), strict=False))
-                reader.add(words, f"row {rows.line_num}", Where(name, rows.line_num))
+            if not any(cell.strip() for cell in row):
+                continue
+            cells = list(row)
+            title = row.pop(named).strip() if named is not None and named < len(row) else ""
+            kind = alike.get(tuple(row))
+            if kind is not None and title:
+                reader.kinds.append(MachineKind(title, kind.facts, kind.count, kind.weight))
+                continue
+            count = len(reader.kinds)
+            words = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+            reader.add(words, f"row {rows.line_num}", Where(name, rows.line_num))
+            if len(reader.kinds) > count and title:
+                alike[tuple(row)] = reader.kinds[-1]
     except csv.Error as error:
         hint = "quotes come in pairs, and a quote within quotes is doubled"
         raise Invalid(f"not valid CSV: {error}", hint=hint, where=Where(name, rows.line_num)) from error

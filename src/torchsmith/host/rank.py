@@ -189,12 +189,21 @@ def rank(
     host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload, *, able: bool = False
 ) -> Ranking:
     """Judge every cell for a machine and order the answers; `able`: those that run alone."""
-    verdicts = [judge(host, cell, catalog) for cell in cells]
+    judged = (cell for cell in cells if not able or _may_run(host, cell, catalog))
+    verdicts = [judge(host, cell, catalog) for cell in judged]
     fits = [verdict for verdict in verdicts if isinstance(verdict, Fits)]
     misses = [] if able else [verdict for verdict in verdicts if isinstance(verdict, Misses)]
     fits.sort(key=order(catalog, workload))
     misses.sort(key=lambda miss: _distance(miss, host, catalog, workload))
     return Ranking(tuple(fits), tuple(misses))
+
+
+def _may_run(host: Capability, cell: Cell, catalog: Catalog) -> bool:
+    """Whether a cell is worth judging: of another system, or for GPUs of another major, it never runs."""
+    target = cell.variant.target
+    if isinstance(target, Cuda) and not any(sm.major == target.sm.major for sm in host.sms or ()):
+        return False
+    return host.system in (None, catalog.isas[cell.variant.isa].platform)
 
 
 HARDEST = 20

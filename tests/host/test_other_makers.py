@@ -1,0 +1,177 @@
+"""Machines of the clouds, of Windows and with GPUs of other makers: what is known, and what is offered."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from torchsmith.api.choosing import stock_wheels
+from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.catalog.gpu_names import gfx_of_name, instance_of, product_of_name
+from torchsmith.catalog.load import Layer
+from torchsmith.core.process import run
+from torchsmith.host.given import Given, gather
+from torchsmith.host.read_report import read_report
+from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
+
+CATALOG = builtin_catalog()
+
+
+def machine(**words: str) -> Capability:
+    return capability_of(gather([], Given(**words), CATALOG, 1.0))
+
+
+def known(text: str) -> Capability:
+    return capability_of(resolve(read_report(text, "paste"), CATALOG))
+
+
+@pytest.mark.parametrize(
+    ("kind", "widest"),
+    [
+        ("p3.2xlarge", "avx2"),
+        ("p4d.24xlarge", "avx512vnni"),
+        ("p5.48xlarge", "avx2"),
+        ("g5.xlarge", "avx2"),
+        ("g5g.xlarge", "armv8_2"),
+        ("a2-highgpu-1g", "avx512vnni"),
+        ("a3-highgpu-8g", "avx512bf16"),
+        ("a4x-highgpu-4g", "armv9"),
+        ("Standard_NC24ads_A100_v4", "avx2"),
+        ("Standard_ND96isr_H100_v5", "avx512bf16"),
+    ],
+)
+def test_a_cloud_machine_is_known_with_its_cpu(kind: str, widest: str) -> None:
+    host = machine(gpu=kind)
+    assert known_isas(host.features, host.system, CATALOG)[0] == widest
+
+
+def test_most_cloud_machines_name_their_cpu() -> None:
+    kinds = CATALOG.instances.values()
+    assert len([one for one in kinds if one.cpu]) >= 0.9 * len(kinds)
+    assert all(product_of_name(one.gpu, CATALOG) for one in kinds)
+
+
+def test_a_workspace_adds_kinds_of_machines_and_spellings() -> None:
+    layer = Layer(
+        {
+            "instances": "[big-node]\npattern = 'big-node-[0-9]+'\n"
+            'gpu = "H100"\ncpu = "zen4"\nsource = "us"\n',
+            "gpus": '[sm89]\nspelled.add = ["shinycard"]\n',
+        }
+    )
+    own = Catalog([*CATALOG.layers, layer])
+    host = capability_of(gather([], Given(gpu="big-node-7"), own, 1.0))
+    assert [str(sm) for sm in host.sms or ()] == ["sm90"]
+    assert host.features
+    assert instance_of("big-node-7", CATALOG) is None
+    assert product_of_name("ShinyCard", own) == own.gpus[next(sm for sm in own.gpus if sm.number == 89)]
+
+
+TABLE = (
+    "| NVIDIA-SMI {smi}    Driver Version: {driver}    CUDA Version: 12.6 |\n|   0  NVIDIA L4   On  | x |\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("smi", "driver", "windows"),
+    [
+        ("560.35.02", "560.94", True),
+        ("535.103", "537.13", True),
+        ("550.54.14", "550.54.14", False),
+        ("455.45.01", "418.67", False),  # a container's own nvidia-smi
+    ],
+)
+def test_a_driver_of_windows_is_told_by_wsls_header(smi: str, driver: str, windows: bool) -> None:
+    assert known(TABLE.format(smi=smi, driver=driver)).windows is windows
+
+
+def test_windows_drivers_are_compared_by_windows_numbers() -> None:
+    old = known(TABLE.format(smi="525.60.13", driver="527.56"))
+    assert old.windows
+    assert [one.wheel.cuda for one in stock_wheels(old, CATALOG)] == [None]
+    assert stock_wheels(known(TABLE.format(smi="525.78.01", driver="528.49")), CATALOG)[0].wheel.cuda
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("MI100", "gfx908"), ("AMD Instinct MI210", "gfx90a"), ("mi250x", "gfx90a"), ("MI300X", "gfx942"),
+        ("Instinct MI300A", "gfx942"), ("MI325X", "gfx942"), ("MI355X", "gfx950"), ("Radeon VII", "gfx906"),
+        ("RX 6800 XT", "gfx1030"), ("RX 6700 XT", "gfx1031"), ("RX 6600", "gfx1032"),
+        ("RX 7900 XTX", "gfx1100"), ("rx7800xt", "gfx1101"), ("RX 7600 XT", "gfx1102"),
+        ("Radeon 780M", "gfx1103"), ("Radeon 8060S", "gfx1151"), ("RX 9060 XT", "gfx1200"),
+        ("RX 9070 XT", "gfx1201"), ("Radeon PRO W7900", "gfx1100"), ("Radeon AI PRO R9700", "gfx1201"),
+        ("Navi 31", "gfx1100"), ("AMD_Instinct_MI300X_OAM", "gfx942"), ("gfx90a", "gfx90a"),
+    ],
+)  # fmt: skip
+def test_a_product_of_amd_has_its_target(name: str, target: str) -> None:
+    gfx = gfx_of_name(name, CATALOG)
+    assert gfx is not None
+    assert gfx.name == target
+    host = machine(gpu=name, system="x86_64")
+    assert host.others
+    assert host.sms == ()
+
+
+def test_the_wheel_is_for_the_maker_of_the_gpu_and_both_have_one() -> None:
+    amd = stock_wheels(machine(gpu="RX 7900 XTX", system="x86_64"), CATALOG)
+    assert [one.wheel.rocm for one in amd] == ["7.1"]
+    both = stock_wheels(machine(gpu="RTX 3060 + RX 7900 XTX", cpu="zen4", driver="570.124.06"), CATALOG)
+    assert [bool(one.wheel.rocm) for one in both] == [False, True]
+    assert both[0].wheel.cuda
+    without = stock_wheels(machine(gpu="RX 580", system="x86_64"), CATALOG)
+    assert not any(one.wheel.rocm for one in without)
+
+
+def test_amds_targets_are_those_of_llvm() -> None:
+    program = shutil.which("llc")
+    if program is None:
+        pytest.skip("llc is not installed")
+    listed = run([program, "-mtriple=amdgcn", "-mcpu=help"], stdin="", timeout=60)
+    targets = set(re.findall(r"^\s+(gfx[\w-]+)\s+- Select", listed.stdout + listed.stderr, re.MULTILINE))
+    newest = max(int(name[3:], 16) for name in targets if re.fullmatch(r"gfx1\d{3}", name))
+    ours = {gfx.name for gfx in CATALOG.gfx.values()}
+    older = {name for name in ours if int(name[3:], 16) <= newest and name not in ("gfx942", "gfx950")}
+    assert older <= targets
+    generic = {gfx.generic for gfx in CATALOG.gfx.values() if gfx.generic}
+    assert not any("generic" in name and name[3:4].isdigit() for name in targets) or generic & targets
+
+
+@pytest.mark.parametrize(
+    ("text", "sms", "unknown"),
+    [
+        (
+            "NodeName=n1 Arch=x86_64 \n   Gres=(null)\n  Name=gpu Type=h100 File=/dev/nvidia0\n",
+            ["sm90"],
+            False,
+        ),
+        ('msg="discovered GPU libraries" paths=[/x/lib/libcuda.so.565.77]\n', [], True),
+        (
+            "GPU 0,1                NVIDIA TITAN RTX (arch=7.5)\nsys.platform           linux\n",
+            ["sm75"],
+            False,
+        ),
+        (
+            "docker run --device=nvidia.com/gpu=all x nvidia-smi\n|   0  NVIDIA L4   On  | x |\n",
+            ["sm89"],
+            False,
+        ),
+        ('library=cuda variant=v12 compute=8.6 driver=12.2 name="NVIDIA A10G" total=1\n', ["sm86"], False),
+    ],
+)
+def test_lines_that_strangers_pasted_are_not_passed_over(text: str, sms: list[str], unknown: bool) -> None:
+    host = known(text)
+    assert [str(sm) for sm in host.sms or ()] == sms
+    assert bool(host.unknown_gpus) is unknown
+
+
+def test_an_inventory_with_rows_that_differ_in_name_alone(tmp_path: Path) -> None:
+    from torchsmith.host.fleet import read_fleet
+
+    (tmp_path / "fleet.csv").write_text("name,gpu,cpu\na,H100,zen4\nb,H100,zen4\n,H100,zen4\nc,L4,zen4\n")
+    fleet = read_fleet(tmp_path / "fleet.csv", CATALOG)
+    assert [kind.name for kind in fleet.kinds if kind.name] == ["a", "b", "row 4", "c"]
+    assert len({id(kind.facts) for kind in fleet.kinds}) == 2
