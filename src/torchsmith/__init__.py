@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torchsmith.artifact.report import Report as VerifyReport
     from torchsmith.artifact.trial import Trial as TestReport
     from torchsmith.auditing.run import AuditReport as AuditReport
-    from torchsmith.building.run import BuildReport as BuildReport
+    from torchsmith.building.report import BuildReport as BuildReport
     from torchsmith.core.problem import Problem as Problem
     from torchsmith.host.cover import FleetPlan as CoverReport
     from torchsmith.host.pick import Pick as PickReport
@@ -57,7 +57,7 @@ _PLACES = {
     "AuditRequest": "api.auditing",
     "ChangeReport": "api.writing",
     "BuildPlanReport": "api.build_plan",
-    "BuildReport": "building.run",
+    "BuildReport": "building.report",
     "BuildRequest": "api.building",
     "CoverReport": "host.cover:FleetPlan",
     "CoverRequest": "api.choosing",

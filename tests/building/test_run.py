@@ -14,7 +14,11 @@ from torchsmith.building.events import Event, JobRetried, Tick
 from torchsmith.building.job import Job, Outcome, Tell
 from torchsmith.building.plan import Machine, Means, Share, require_room, share_out
 from torchsmith.building.processes import LogFile
-from torchsmith.building.run import ATTEMPTS, BACKOFF, BuildReport, Limits, Run
+from torchsmith.building.queue import JobQueue, Limits
+from torchsmith.building.recorder import Recorder
+from torchsmith.building.report import BuildReport
+from torchsmith.building.retries import ATTEMPTS, BACKOFF, Retries
+from torchsmith.building.run import Run
 from torchsmith.building.settle import After, Copier, LookAt
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.clock import Clock
@@ -85,19 +89,17 @@ def go(
         tell(event)
 
     run = Run(
-        jobs=jobs,
-        expected={one.key: Expected(60, memory, 1, 1, "a guess") for one in jobs},
+        jobs=JobQueue(
+            jobs,
+            {one.key: Expected(60, memory, 1, 1, "a guess") for one in jobs},
+            Limits({X86: slots}, slots, 8, 20.0),
+        ),
+        retries=Retries(backoff=(0.0,)),
+        recorder=Recorder(record, record.start_run("scripted", [], {}), tmp_path / "logs", heard),
         backend=backend,
-        limits=Limits({X86: slots}, slots, 8, 20.0),
-        record=record,
-        number=record.start_run("scripted", [], {}),
-        logs=tmp_path / "logs",
         errors=builtin_catalog().errors.values(),
-        tell=heard,
-        clock=Clock(),
         keep_going=keep_going,
         after=After(look, copier),
-        backoff=(0.0,),
     )
     return run.go(), record, events
 
@@ -269,17 +271,13 @@ class Slow(Clock):
 def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(tmp_path: Path) -> None:
     record, events = open_record(tmp_path), list[Event | Tick]()
     backend = Scripted(lambda *_: "error: unexpected end-of-file")
+    clock, number = Slow(), record.start_run("scripted", [], {})
     run = Run(
-        jobs=[job("a")],
-        expected={"a": Expected(60, 1, 1, 1, "a guess")},
+        jobs=JobQueue([job("a")], {"a": Expected(60, 1, 1, 1, "a guess")}, Limits({X86: 1}, 1, 8, 20.0)),
+        retries=Retries(clock),
+        recorder=Recorder(record, number, tmp_path / "logs", events.append, clock),
         backend=backend,
-        limits=Limits({X86: 1}, 1, 8, 20.0),
-        record=record,
-        number=record.start_run("scripted", [], {}),
-        logs=tmp_path / "logs",
         errors=builtin_catalog().errors.values(),
-        tell=events.append,
-        clock=Slow(),
     )
     assert run.go().state == "failed"
     rests = [event.seconds for event in events if isinstance(event, JobRetried)]
@@ -292,16 +290,11 @@ def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(tmp_path: 
 def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> None:
     record = open_record(tmp_path)
     run = Run(
-        jobs=[],
-        expected={},
+        jobs=JobQueue([], {}, Limits({}, 1, 8)),
+        retries=Retries(),
+        recorder=Recorder(record, record.start_run("scripted", [], {}), tmp_path / "logs", lambda _: None),
         backend=Scripted(),
-        limits=Limits({}, 1, 8),
-        record=record,
-        number=record.start_run("scripted", [], {}),
-        logs=tmp_path / "logs",
         errors=(),
-        tell=lambda _: None,
-        clock=Clock(),
         broken=1,
     )
     assert run.go().state == "failed"
@@ -311,17 +304,13 @@ def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> No
 def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
     record, events = open_record(tmp_path), list[Event | Tick]()
     backend = Scripted()
+    costs = {name: Expected(60, 1, 1, 1, "a guess") for name in "ab"}
     run = Run(
-        jobs=[job("a"), job("b", "a")],
-        expected={name: Expected(60, 1, 1, 1, "a guess") for name in "ab"},
+        jobs=JobQueue([job("a"), job("b", "a")], costs, Limits({X86: 1}, 1, 8, 20.0)),
+        retries=Retries(),
+        recorder=Recorder(record, record.start_run("scripted", [], {}), tmp_path / "logs", events.append),
         backend=backend,
-        limits=Limits({X86: 1}, 1, 8, 20.0),
-        record=record,
-        number=record.start_run("scripted", [], {}),
-        logs=tmp_path / "logs",
         errors=(),
-        tell=events.append,
-        clock=Clock(),
     )
     record._db.execute("pragma query_only = true")
     finished = run.go()

@@ -10,7 +10,7 @@ import pytest
 from tests.artifact import standin
 from tests.cli.conftest import Call
 from torchsmith.api.building import BuildRequest
-from torchsmith.building.run import BuildReport
+from torchsmith.building.report import BuildReport
 from torchsmith.cli.build_view import print_end
 from torchsmith.record import Attempt, Built, JobRow, open_record
 

@@ -17,7 +17,7 @@ from torchsmith.api.repairing import FixHashesRequest, fix_hashes
 from torchsmith.api.verified import look_at, why_unverified
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.building.backends import require_flox
-from torchsmith.building.run import BuildReport
+from torchsmith.building.report import BuildReport
 from torchsmith.building.start import (
     BackendName,
     BuildSpec,

@@ -29,8 +29,12 @@ from torchsmith.building.plan import (
     require_room,
     this_machine,
 )
+from torchsmith.building.queue import JobQueue, Limits
+from torchsmith.building.recorder import Recorder
 from torchsmith.building.rehearsal import Rehearsals, as_rehearsals, choose_rehearsals, phases_of
-from torchsmith.building.run import BuildReport, Limits, Run
+from torchsmith.building.report import BuildReport
+from torchsmith.building.retries import Retries
+from torchsmith.building.run import Run
 from torchsmith.building.settle import After, Copier, LookAt, Settled, keep_derivations, long_builds, settle
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import exclusive
@@ -170,15 +174,11 @@ class Prepared:
             settled = self._settle(after, tell)
             number = self.record.start_run(request.backend, request.selectors, request.options())
             finished = Run(
-                jobs=self.plan.jobs,
-                expected=self.plan.expected,
+                jobs=JobQueue(self.plan.jobs, self.plan.expected, self.limits()),
+                retries=Retries(),
+                recorder=Recorder(self.record, number, self.folder / "logs" / str(number), tell),
                 backend=backend,
-                limits=self.limits(),
-                record=self.record,
-                number=number,
-                logs=self.folder / "logs" / str(number),
                 errors=self.workspace.catalog.errors.values(),
-                tell=tell,
                 built=self._built,
                 after=after,
                 keep_going=request.keep_going,

@@ -1,0 +1,97 @@
+"""A run written down and told: the record, the log of each job, and events."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from torchsmith.building.events import Event, Remark
+from torchsmith.building.job import Job, Tell
+from torchsmith.building.processes import LogFile
+from torchsmith.core.clock import Clock
+from torchsmith.core.problem import Problem
+from torchsmith.core.secrets import Redact, redactor
+from torchsmith.record import Attempt, JobRow, Record
+
+
+@dataclass
+class Recorder:
+    """What happens in a run, on disk and for whoever listens; nothing here may cost a build."""
+
+    record: Record
+    number: int
+    logs: Path
+    tell: Tell
+    clock: Clock = field(default_factory=Clock)
+    redact: Redact = field(default_factory=redactor)
+    notes: list[str] = field(default_factory=list)
+
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """Write down what is to be done."""
+        with contextlib.suppress(OSError):
+            self.logs.mkdir(parents=True, exist_ok=True)
+        rows = [
+            JobRow(
+                run=self.number,
+                key=job.key,
+                name=job.name,
+                package=job.package,
+                gpu=job.gpu,
+                system=job.system,
+                targets=job.targets,
+                state="waiting",
+                log=str(self.log_of(job)),
+            )
+            for job in jobs
+        ]
+        self.keep(lambda: self.record.add_jobs(rows))
+
+    def log_of(self, job: Job) -> Path:
+        """Where a job's log is: its name, without what a file's name should not hold."""
+        return self.logs / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', job.name).strip('-')}.log"
+
+    def start_log(self, job: Job, command: Sequence[str], cores: int) -> None:
+        """A job starts: its log begins with what a person would type."""
+        self.keep(lambda: self.record.job_started(self.number, job.key, cores))
+        with contextlib.suppress(OSError):
+            self.log_of(job).write_text(f"$ {self.redact(shlex.join(command))}\n")
+
+    def log_problem(self, job: Job, problem: Problem) -> str:
+        """Put a problem into a job's log; returns it where the log cannot take it."""
+        with contextlib.closing(LogFile(self.log_of(job))) as log:
+            log.write(f"error: {self.redact(str(problem))}\n")
+        return log.lost
+
+    def set_log_aside(self, job: Job, attempt: int) -> None:
+        """What a failed attempt said must not be taken for the next one's own failure."""
+        log = self.log_of(job)
+        with contextlib.suppress(OSError):
+            log.replace(log.with_suffix(f".attempt{attempt}.log"))
+
+    def ended(self, job: Job, attempt: Attempt) -> None:
+        self.keep(lambda: self.record.job_ended(self.number, job.key, attempt))
+
+    def remark(self, job: Job, text: str) -> None:
+        """Something to know of a job though it went well."""
+        if text:
+            self.notes.append(f"{job.name}: {self.redact(text)}")
+            self.say(Remark(**job.told, words=self.redact(text)))
+
+    def keep(self, write: Callable[[], None]) -> None:
+        """Write something down; a record that cannot be written costs its lines, never a build."""
+        try:
+            write()
+        except Problem as problem:
+            note = f"{problem.message}; builds go on, and the next run writes down what is in the store"
+            if note not in self.notes:
+                self.notes.append(note)
+                self.say(Remark(words=note))
+
+    def say(self, event: Event) -> None:
+        self.tell(msgspec.structs.replace(event, at=self.clock.now()))

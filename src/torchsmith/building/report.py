@@ -1,0 +1,40 @@
+"""How a run of builds ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchsmith.core.problem import Exit
+from torchsmith.nix.evaluate import exit_of
+from torchsmith.record import RunState
+from torchsmith.repair.diagnose import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """How a run ended."""
+
+    state: RunState
+    done: tuple[str, ...] = ()
+    failed: Mapping[str, Diagnosis] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()  # interrupted, or never started
+    notes: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()  # recipes that needed no build, and are there
+    wrong: Mapping[str, str] = field(default_factory=dict)  # recipes whose build is not what its name says
+    broken: Mapping[str, str] = field(default_factory=dict)  # recipes that do not evaluate, and why
+    jobs: int = 0  # that there were in all
+    above: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the recipes that a failed job is for
+    results: Mapping[str, Path] = field(default_factory=dict)  # links to builds that are right, by recipe
+
+    @property
+    def exit(self) -> Exit:
+        """LACKING where nothing but downloads failed."""
+        if self.state == "done" and not (self.broken or self.notes or self.wrong):
+            return Exit.FINE
+        kinds = {diagnosis.kind for diagnosis in self.failed.values()}
+        unread = exit_of(self.broken.values())
+        others = self.notes or self.wrong or unread is Exit.NOT_RIGHT
+        return Exit.LACKING if (kinds or unread) and kinds <= {"network"} and not others else Exit.NOT_RIGHT

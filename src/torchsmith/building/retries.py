@@ -1,0 +1,52 @@
+"""Whether a job that failed is tried again, when, and with how many cores."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torchsmith.building.job import Job, Outcome
+from torchsmith.core.clock import Clock
+from torchsmith.repair.diagnose import Diagnosis
+
+ATTEMPTS = 5  # of a job whose failure may pass: network, a lost builder, memory
+BACKOFF = (5.0, 20.0, 60.0, 180.0)  # seconds before each further attempt: a builder takes minutes to reboot
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Another attempt: with fewer cores at once, or else after some seconds."""
+
+    cores: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Retries:
+    """The attempts of each job by its key, and when those that rest may go on."""
+
+    clock: Clock = field(default_factory=Clock)
+    backoff: Sequence[float] = BACKOFF
+    attempts: Counter[str] = field(default_factory=Counter)
+    not_before: dict[str, float] = field(default_factory=dict)
+
+    def resting(self) -> set[str]:
+        """Jobs whose next attempt is not due."""
+        now = self.clock.monotonic()
+        return {key for key, due in self.not_before.items() if now < due}
+
+    def after(self, job: Job, outcome: Outcome, diagnosis: Diagnosis, cores: int) -> Retry | None:
+        """How a job goes on that failed with so many cores; None where trying again would not help."""
+        fewer = diagnosis.policy == "retry-fewer-jobs" and not outcome.builder  # Nix sends no cores over ssh
+        hopeless = diagnosis.policy == "stop" or (fewer and cores == 1)
+        attempt = self.attempts[job.key]
+        if attempt >= ATTEMPTS or (hopeless and not outcome.killed):
+            return None
+        if fewer:
+            return Retry(cores=max(1, cores // 2))
+        base = self.backoff[min(attempt, len(self.backoff)) - 1]
+        seconds = base * random.uniform(0.5, 1.5)  # builders do not all come back at once
+        self.not_before[job.key] = self.clock.monotonic() + seconds
+        return Retry(seconds=seconds)
