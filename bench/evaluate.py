@@ -18,7 +18,7 @@ from bench.measure import Row, in_turn
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.core.process import find
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.nix.worker import WorkerLimits
 from torchsmith.recipe.read import read_recipe
@@ -73,7 +73,7 @@ def _evaluating(nix: Nix, requests: Sequence[EvaluationRequest], tree: Path) -> 
     limits = WorkerLimits(workers=WORKERS)
 
     def ours() -> None:
-        results = evaluate(requests, nix, trees={"default": tree}, limits=limits)
+        results = evaluate(requests, nix, EvaluationOptions(trees={"default": tree}, limits=limits))
         assert all(result.ok for result in results)
 
     def one(request: EvaluationRequest) -> None:
@@ -96,10 +96,10 @@ def _again(nix: Nix, requests: Sequence[EvaluationRequest], tree: Path, folder: 
     limits = WorkerLimits(workers=WORKERS)
 
     def first() -> None:
-        evaluate(requests, nix, trees={"default": tree}, limits=limits)
+        evaluate(requests, nix, EvaluationOptions(trees={"default": tree}, limits=limits))
 
     def second() -> None:
-        evaluate(requests, nix, trees={"default": tree}, limits=limits, cache=cache)
+        evaluate(requests, nix, EvaluationOptions(trees={"default": tree}, limits=limits, cache=cache))
 
     second()
     mine, rivals = in_turn(second, first, repeats=3)

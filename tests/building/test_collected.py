@@ -14,7 +14,7 @@ import pytest
 from tests.building.conftest import Place
 from tests.cli.conftest import Call
 from torchsmith.building.start import BuildSpec, prepare, workspace_record
-from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.tool import find_nix
 
@@ -70,7 +70,7 @@ def test_what_is_evaluated_stays_until_the_keeper_lets_go(tmp_path: Path, own_st
     with Keeper(nix) as keeper, collecting():
         for _ in range(3):
             requests = [EvaluationRequest("x", recipe)]
-            result = evaluate(requests, nix, instantiate=True, keeper=keeper)[0]
+            result = evaluate(requests, nix, EvaluationOptions(instantiate=True, keeper=keeper))[0]
             assert result.evaluated, result.cause
             path = result.evaluated.drv_path
             collect()

@@ -14,7 +14,7 @@ from torchsmith.core.problem import Problem
 from torchsmith.core.process import run
 from torchsmith.edit.impact import effects, impact, summary
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.evaluate import EvalResult, Evaluable, evaluate
+from torchsmith.nix.evaluate import EvalResult, Evaluable, EvaluationOptions, evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import DerivationFacts, Evaluated
 from torchsmith.workspace.load import open_workspace
@@ -76,7 +76,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.needs("nix")
 def test_a_change_of_the_workspace_is_told_by_derivation(workspace: Path, nix: Nix) -> None:  # noqa: F811
     def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
-        return evaluate(requests, nix, trees={"default": MINI})
+        return evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}))
 
     def told(*, as_is: bool = False) -> dict[str, int]:
         return Counter(

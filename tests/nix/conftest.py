@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix, find_nix
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
@@ -63,7 +63,7 @@ def ask(nix: Nix) -> Ask:
 
     def asked(requests: list[EvaluationRequest], **options: object) -> dict[str, EvalResult]:
         trees = options.pop("trees", {"default": MINI})
-        found = evaluate(requests, nix, trees=trees, **options)  # type: ignore[arg-type]
+        found = evaluate(requests, nix, EvaluationOptions(trees=trees, **options))  # type: ignore[arg-type]
         return {result.name: result for result in found}
 
     return asked

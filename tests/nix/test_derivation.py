@@ -11,7 +11,7 @@ import pytest
 from tests.nix.conftest import MINI, Write, torch_recipe
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.nix.derivation import Derivation, Output, name_of, read_derivations, show_derivations
-from torchsmith.nix.evaluate import evaluate
+from torchsmith.nix.evaluate import EvaluationOptions, evaluate
 from torchsmith.nix.tool import Nix
 
 DRV = "/nix/store/00000000000000000000000000000000-source-1.drv"
@@ -96,7 +96,9 @@ def test_text_that_is_no_json_is_refused() -> None:
 
 @pytest.mark.needs("nix")
 def test_the_installed_nix_is_understood(nix: Nix, write: Write) -> None:
-    [result] = evaluate(write(one=torch_recipe()), nix, trees={"default": MINI}, instantiate=True)
+    [result] = evaluate(
+        write(one=torch_recipe()), nix, EvaluationOptions(trees={"default": MINI}, instantiate=True)
+    )
     assert result.evaluated is not None
     shown = show_derivations(nix, [result.evaluated.drv_path], recursive=True)
     torch = shown[result.evaluated.drv_path]
@@ -117,7 +119,9 @@ def test_a_derivation_that_is_not_in_the_store_is_named(nix: Nix) -> None:
 @pytest.mark.needs("nix")
 def test_a_download_is_known_by_its_hash(nix: Nix, write: Write, tmp_path: Path) -> None:
     body = 'pkgs.fetchFromGitHub { owner = "a"; repo = "b"; rev = "c"; hash = pkgs.lib.fakeHash; }'
-    [result] = evaluate(write(one=torch_recipe(body)), nix, trees={"default": MINI}, instantiate=True)
+    [result] = evaluate(
+        write(one=torch_recipe(body)), nix, EvaluationOptions(trees={"default": MINI}, instantiate=True)
+    )
     assert result.evaluated is not None
     [shown] = show_derivations(nix, [result.evaluated.drv_path]).values()
     assert shown.fixed

@@ -16,7 +16,7 @@ from tests.recipe.conftest import Make, make  # noqa: F401
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.nix import embedded
 from torchsmith.nix.embedded import Evaluator, NoValues, Question, Values, ask_all
-from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.checkout import recipes_in
 
@@ -52,7 +52,9 @@ def test_values_are_those_of_real_nix(layout: str, make: Make, nix: Nix) -> None
     recipes = recipes_in(folder)
     told = {one.name: one for one in ask_all([(one.name, one.path, one.system) for one in recipes])}
     real = evaluate(
-        [EvaluationRequest(one.name, one.path, one.system) for one in recipes], nix, trees={"default": MINI}
+        [EvaluationRequest(one.name, one.path, one.system) for one in recipes],
+        nix,
+        EvaluationOptions(trees={"default": MINI}),
     )
     compared = 0
     for result in real:

@@ -14,7 +14,7 @@ from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
 from torchsmith.core.problem import Problem
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate, plan_batches
+from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, EvaluationRequest, evaluate, plan_batches
 from torchsmith.nix.prepare import Preparation, PreparedRecipe
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import WorkerLimits, run_batch
@@ -60,8 +60,8 @@ def test_shared_evaluation_gives_the_derivations_of_separate_evaluation(
 ) -> None:
     requests = requests_in(make(CELLS.replace("format = 1", f'format = 1\nlayout = "{layout}"')))
     trees = {"default": MINI}
-    shared = drvs(evaluate(requests, nix, trees=trees))
-    separate = drvs(evaluate(requests, nix, trees=trees, alone=True))
+    shared = drvs(evaluate(requests, nix, EvaluationOptions(trees=trees)))
+    separate = drvs(evaluate(requests, nix, EvaluationOptions(trees=trees, alone=True)))
     assert len(shared) == 37
     assert shared == separate
     assert all(drv and drv.endswith(".drv") for drv in shared.values())
@@ -79,7 +79,9 @@ def test_a_new_store_is_laid_out_before_processes_use_it_side_by_side(
 
     monkeypatch.setattr("torchsmith.nix.evaluate.run_batch", watched)
     requests = write(one=torch_recipe(), two=torch_recipe())
-    results = evaluate(requests, new, trees={"default": MINI}, limits=WorkerLimits(workers=2), alone=True)
+    results = evaluate(
+        requests, new, EvaluationOptions(trees={"default": MINI}, limits=WorkerLimits(workers=2), alone=True)
+    )
     assert all(result.ok for result in results)
     assert before == [True, True]
 
@@ -206,7 +208,7 @@ def test_a_stack_that_overflows_is_named_where_nix_says_so_without_an_event(
     wrapper.chmod(0o755)
     (tmp_path / "nix-store").symlink_to(nix.program.with_name("nix-store"))
     [deep] = write(deep=BAD["deep"][0])
-    [result] = evaluate([deep], replace(nix, program=wrapper), trees={"default": MINI})
+    [result] = evaluate([deep], replace(nix, program=wrapper), EvaluationOptions(trees={"default": MINI}))
     assert result.cause is not None
     assert "recursion" in result.cause.message
 
@@ -303,7 +305,7 @@ def test_results_are_kept_until_something_they_rest_on_changes(
     cache = ResultCache(tmp_path / "cache")
 
     def cached() -> bool:
-        [result] = evaluate([request], nix, trees={"default": tree}, cache=cache)
+        [result] = evaluate([request], nix, EvaluationOptions(trees={"default": tree}, cache=cache))
         assert result.ok, result.cause
         return result.cached
 
@@ -336,7 +338,7 @@ def test_a_failure_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
     requests = write(one=torch_recipe("pkgs.nonsense"))
     cache = ResultCache(tmp_path / "cache")
     for _ in range(2):
-        [result] = evaluate(requests, nix, trees={"default": MINI}, cache=cache)
+        [result] = evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}, cache=cache))
         assert not result.ok
         assert not result.cached
 
@@ -384,7 +386,7 @@ def test_a_file_imported_by_a_computed_path_sees_the_tree_too(write: Write, ask:
 
 def test_a_self_contained_nightly_evaluates_with_its_wrapper_and_its_cuda(make: Make, nix: Nix) -> None:  # noqa: F811
     root = make(NIGHTLY.format(self_contained="true"))
-    results = evaluate(requests_in(root), nix, trees={"default": MINI})
+    results = evaluate(requests_in(root), nix, EvaluationOptions(trees={"default": MINI}))
     assert {one.name: str(one.cause) for one in results if not one.ok} == {}
     wrapper = next(one for one in results if one.name.endswith("-wrapper"))
     assert wrapper.evaluated is not None
@@ -400,7 +402,7 @@ def test_every_cell_of_the_widest_profile_evaluates_at_its_pin(make: Make, nix: 
     root = make('format = 1\nprofile = "wide"\npackages = ["pytorch"]\n')
     workspace = open_workspace(root)
     trees = {"default": MINI, workspace.catalog.pins["2017d6d"].rev: MINI / "at-2017d6d"}
-    results = evaluate(requests_in(root), nix, trees=trees)
+    results = evaluate(requests_in(root), nix, EvaluationOptions(trees=trees))
     assert len(results) == len(workspace.matrix.cells)
     # At 2017d6d nobody knows; the miniature takes it to be as its neighbour in time.
     unproved = "pytorch-python313-cuda13_1-sm87-armv8_2"
@@ -415,7 +417,7 @@ def test_a_cell_that_its_pin_cannot_build_fails_where_the_limit_is_not_known(
     [request] = requests_in(root)
     wrong = request.path.with_name("wrong.nix")
     wrong.write_text(request.path.read_text().replace('"11.0"', '"8.7"'))
-    [result] = evaluate([EvaluationRequest("wrong", wrong)], nix, trees={"default": MINI})
+    [result] = evaluate([EvaluationRequest("wrong", wrong)], nix, EvaluationOptions(trees={"default": MINI}))
     assert result.cause is not None
     assert "hostPlatform" in result.cause.message
 

@@ -9,7 +9,7 @@ import pytest
 from tests.nix.conftest import MINI
 from tests.recipe.conftest import Make, make  # noqa: F401
 from torchsmith.nix.derivation import Derivation, Output, compare, show_derivations
-from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, closure, kind_of
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.checkout import recipes_in
@@ -119,7 +119,7 @@ def test_a_derivation_does_not_differ_from_itself() -> None:
 def test_companions_share_their_torch_and_isas_share_magma(make: Make, nix: Nix) -> None:  # noqa: F811
     folder: Path = make(CELLS)
     requests = [EvaluationRequest(one.name, one.path) for one in recipes_in(folder)]
-    results = evaluate(requests, nix, trees={"default": MINI}, instantiate=True)
+    results = evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}, instantiate=True))
     drvs = {one.name: one.evaluated.drv_path for one in results if one.evaluated}
     graph = Graph(show_derivations(nix, list(drvs.values()), recursive=True), drvs)
     users = [(one.kind, len(one.users)) for one in graph.heavy]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI, torch_recipe
-from torchsmith.nix.evaluate import EvalResult, EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.fetch import known
 from torchsmith.nix.tool import Nix
 
@@ -139,7 +139,7 @@ def tried(nix: Nix, repo: Path, recipes: dict[str, str], **more: object) -> dict
         file = repo / ".flox/pkgs" / f"r{number}.nix"
         file.write_text(text)
         requests.append(EvaluationRequest(name, file))
-    found = evaluate(requests, nix, instantiate=True, **more)  # type: ignore[arg-type]
+    found = evaluate(requests, nix, EvaluationOptions(instantiate=True, **more))  # type: ignore[arg-type]
     return {one.name: one for one in found}
 
 

@@ -16,7 +16,7 @@ from torchsmith.catalog import Sm, builtin_catalog
 from torchsmith.cli.console import tell
 from torchsmith.cli.plan_view import print_changes
 from torchsmith.nix.derivation import read_derivation
-from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.targets import gpu_targets, strangers
 from torchsmith.nix.tool import Nix
@@ -101,7 +101,9 @@ def test_of_the_seed_plan_all_but_x86_builds_for_jetson_hold_code_for_one_gpu(
     folder = make(f'narrow = "{narrow}"\n{PLAN}')
     recipes = [one for one in recipes_in(folder) if one.variant and one.variant.sm]
     requests = [EvaluationRequest(one.name, one.path, one.system) for one in recipes]
-    graph = graph_of(nix, evaluate(requests, nix, trees={"default": MINI}, instantiate=True))
+    graph = graph_of(
+        nix, evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}, instantiate=True))
+    )
     own = {one.name: one.variant.sm for one in recipes if one.variant and one.variant.sm}
     others = strangers(graph, own)
     for package in ("pytorch", "torchvision", "torchaudio"):

@@ -107,7 +107,7 @@ def evaluation(
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """The Nix at hand, and evaluation with it under these options; `watch` is told of each recipe."""
     from torchsmith.nix.cache import ResultCache
-    from torchsmith.nix.evaluate import default_workers, evaluate, with_means
+    from torchsmith.nix.evaluate import EvaluationOptions, default_workers, evaluate, with_means
     from torchsmith.nix.tool import find_nix
     from torchsmith.nix.worker import WorkerLimits
 
@@ -122,15 +122,17 @@ def evaluation(
             results = evaluate(
                 requests,
                 nix,
-                trees=trees,
-                addresses=workspace.addresses if workspace else (),
-                limits=limits,
-                cache=kept,
+                EvaluationOptions(
+                    trees=trees,
+                    addresses=workspace.addresses if workspace else (),
+                    limits=limits,
+                    cache=kept,
+                    alone=separate,
+                    instantiate=instantiate,
+                    phases=phases or {},
+                    inventory=inventory,
+                ),
                 tell=lambda result: tell(result.name),
-                alone=separate,
-                instantiate=instantiate,
-                phases=phases,
-                inventory=inventory,
             )
         return with_means(results)
 

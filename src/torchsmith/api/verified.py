@@ -23,8 +23,8 @@ def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
     built = record.built(name)
     if built is None or not built.outputs:
         return "it was not built here; torchsmith build builds it"
-    verdict = record.verdict(built.outputs[0])
-    if verdict is None or verdict.derivation != built.derivation:
+    verdict = record.verdict_on(built.outputs[0], built.derivation)
+    if verdict is None:
         verdict = judge(name, Path(built.outputs[0]), catalog, built.derivation)
         record.note_verdict(verdict)
     return "" if verdict.ok else f"its build is not right: {verdict.detail}"

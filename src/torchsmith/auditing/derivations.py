@@ -15,7 +15,7 @@ from torchsmith.core.words import grouped
 from torchsmith.matrix import Variant
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import graph_of
 from torchsmith.nix.targets import PHASES, strangers
 from torchsmith.nix.tool import find_nix
@@ -57,7 +57,11 @@ def judge_derivations(
     nix = find_nix()
     recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
     requests = [EvaluationRequest(shown, one.path, one.system) for shown, one in recipes.items()]
-    results = evaluate(requests, nix, trees=trees, addresses=addresses, cache=ResultCache(), instantiate=True)
+    results = evaluate(
+        requests,
+        nix,
+        EvaluationOptions(trees=trees, addresses=addresses, cache=ResultCache(), instantiate=True),
+    )
     graph = graph_of(nix, results)
     own = {name: sm for name, one in recipes.items() if one.variant and (sm := one.variant.sm)}
     others = grouped((one.recipe, (one.derivation, one.others)) for one in strangers(graph, own))

@@ -14,7 +14,7 @@ from torchsmith.building.jobs import jobs_of, jobs_of_recipes, outputs_of
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import CannotBuild, Lacking
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import Listener, evaluate, with_means
+from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, with_means
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.store import StoreOptions, outlook
@@ -81,13 +81,15 @@ def evaluate_recipes(
     results = evaluate(
         recipes,
         nix,
-        trees=trees,
-        addresses=addresses,
-        cache=ResultCache(),
+        EvaluationOptions(
+            trees=trees,
+            addresses=addresses,
+            cache=ResultCache(),
+            instantiate=True,
+            phases=phases or {},
+            keeper=keeper,
+        ),
         tell=tell,
-        instantiate=True,
-        phases=phases,
-        keeper=keeper,
     )
     with_means(results)
     broken = tuple(

@@ -42,7 +42,7 @@ from torchsmith.core.problem import Conflict, Empty, Invalid
 from torchsmith.nix.evaluate import Listener
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import source_hashes
-from torchsmith.nix.readable import root_of
+from torchsmith.nix.readable import readable_root
 from torchsmith.nix.store import StoreOptions, public_key
 from torchsmith.nix.tool import Nix, find_nix, nix_settings
 from torchsmith.record import Built, Record, open_record
@@ -228,8 +228,8 @@ class Prepared:
         """What is wrong with a build that was there: by the record, else looked at now, where asked."""
         if self.look is None or not one.outputs:
             return ""
-        verdict = self.record.verdict(one.outputs[0])
-        if verdict is None or verdict.derivation != one.derivation:
+        verdict = self.record.verdict_on(one.outputs[0], one.derivation)
+        if verdict is None:
             verdict = self.look(one.name, one.outputs[0])
             if verdict is None:
                 return ""
@@ -329,7 +329,7 @@ def _with_isas(builder: Builder, catalog: Catalog, nix: Nix) -> Builder:
 
 def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
     """Recipes before they are built: what changes while they build was not built."""
-    revision = cache(lambda folder: head(root_of(folder / "x.nix")))
+    revision = cache(lambda folder: head(readable_root(folder / "x.nix")))
     hashes = source_hashes(one.path for one in recipes)
     return {
         one.name: Built(name=one.name, source=source, revision=revision(one.path.parent), outputs=())

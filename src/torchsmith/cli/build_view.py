@@ -16,8 +16,8 @@ from torchsmith.api.build_plan import BuildPlanReport
 from torchsmith.api.building import BuildRequest
 from torchsmith.building import events
 from torchsmith.building.job import Tell
-from torchsmith.cli.console import GAP, Foot, Painted, Printer, command, laid_out, paint, tell, write
 from torchsmith.building.report import BuildReport
+from torchsmith.cli.console import GAP, Foot, Painted, Printer, command, laid_out, paint, tell, write
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.remaining import Remaining, cut, duration, moment
 from torchsmith.cli.verbs.diagnose import print_diagnosis

@@ -330,14 +330,19 @@ def _wanted(fit: Fits, pick: Pick, here: Surroundings) -> CreateRow:
 
 def _chosen(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> ChosenRow:
     fit, variant = one.fit, one.fit.variant
-    conditions = ([*map(str, fit.provided)], [*map(str, fit.unproved)])
-    install = install_command(variant, here.org)
-    by = where_built(fit.cell, here, catalog)
-    build = [*build_commands(variant, by, also=pick.also(variant)).values()]
-    manifest = manifest_of(one, pick, catalog, here.org) if here.org else ""
-    facts = (variant.name, one.gpus, fit.exact, fit.reasons)
-    found = audit_findings(here.recipe(variant), here)
-    return ChosenRow(*facts, *conditions, install, build, found, manifest)
+    where = where_built(fit.cell, here, catalog)
+    return ChosenRow(
+        name=variant.name,
+        gpus=one.gpus,
+        compiled_for=fit.exact,
+        reasons=fit.reasons,
+        provided=[*map(str, fit.provided)],
+        unproved=[*map(str, fit.unproved)],
+        install=install_command(variant, here.org),
+        build=[*build_commands(variant, where, also=pick.also(variant)).values()],
+        audit=audit_findings(here.recipe(variant), here),
+        manifest=manifest_of(one, pick, catalog, here.org) if here.org else "",
+    )
 
 
 def print_answer(pick: Pick, catalog: Catalog, here: Surroundings, file: FileOf, *, explain: bool) -> None:

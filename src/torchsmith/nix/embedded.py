@@ -22,7 +22,7 @@ from torchsmith.core.nixtext import nix_string, nix_value
 from torchsmith.core.problem import Lacking, Problem
 from torchsmith.core.process import Dialogue
 from torchsmith.nix.prepare import imported_file
-from torchsmith.nix.readable import root_of
+from torchsmith.nix.readable import readable_root
 from torchsmith.recipe.read.closed import relative_paths, rewritten
 from torchsmith.recipe.read.syntax import Edit, Syntax, attribute_names, parse
 
@@ -101,7 +101,7 @@ def _call(syntax: Syntax, path: Path, system: str) -> str:
 
 def inlined(syntax: Syntax, path: Path, names: set[str], depth: int = 0) -> str:
     """A recipe with the files of its repository that it imports put in their place; collects all names."""
-    root = root_of(path)
+    root = readable_root(path)
     names |= attribute_names(syntax)
     edits: list[Edit] = []
     for node in relative_paths(syntax):

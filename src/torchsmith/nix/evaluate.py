@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -84,35 +84,36 @@ def check_tree(path: Path) -> Path:
     return resolved
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """How recipes are evaluated, and what is asked of them besides."""
+
+    trees: Mapping[str, Path] = field(default_factory=dict)  # in place of nixpkgs at a revision, or "default"
+    addresses: Collection[str] = ()  # that may be downloaded besides nixpkgs at a revision, each whole
+    limits: WorkerLimits | None = None
+    cache: ResultCache | None = None
+    alone: bool = False  # share nothing: a process for each
+    instantiate: bool = False  # also put the derivations into the store
+    twin: bool = False  # as if recipes of any system were for this machine's, whose sources are the same
+    phases: Mapping[str, str] = field(default_factory=dict)  # build phases by name, in place of their own
+    inventory: bool = False  # also tell what recipes are made of
+    keeper: Keeper | None = None  # holds on to each derivation from the moment that it is in the store
+
+
 def evaluate(
     requests: Sequence[Evaluable],
     nix: Nix,
+    options: EvaluationOptions | None = None,
     *,
-    trees: Mapping[str, Path] | None = None,
-    addresses: Collection[str] = (),
-    limits: WorkerLimits | None = None,
-    cache: ResultCache | None = None,
     tell: Listener = lambda _: None,
-    alone: bool = False,
-    instantiate: bool = False,
-    twin: bool = False,
-    phases: Mapping[str, str] | None = None,
-    inventory: bool = False,
-    keeper: Keeper | None = None,
 ) -> list[EvalResult]:
-    """Evaluate recipes; results in the order of the requests.
-
-    `addresses` may be downloaded besides nixpkgs at a revision, each whole; nothing else is. `alone` shares
-    nothing and takes one process each; `instantiate` also puts the derivations into the store; `twin`
-    evaluates recipes of any system as if they were for this machine's, whose sources are the same; `phases`
-    are build phases by name, in place of the recipes' own; `inventory` also tells what recipes are made of;
-    `keeper` holds on to each derivation from the moment that it is in the store.
-    """
-    known_trees = {rev: str(check_tree(path)) for rev, path in (trees or {}).items()}
+    """Evaluate recipes; results in the order of the requests."""
+    options = options or EvaluationOptions()
+    phases, keeper, twin = options.phases, options.keeper, options.twin
+    known_trees = {rev: str(check_tree(path)) for rev, path in options.trees.items()}
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
-    identity |= {"inventory": "1"} if inventory else {}
-    phases = phases or {}
-    memory = _Memory(cache, identity, known_trees, nix if instantiate else None)
+    identity |= {"inventory": "1"} if options.inventory else {}
+    memory = _Memory(options.cache, identity, known_trees, nix if options.instantiate else None)
     results: dict[str, EvalResult] = {}
 
     def done(result: EvalResult) -> None:
@@ -132,12 +133,14 @@ def evaluate(
     for left in range(TRIES, 0, -1):
         if not pending:
             break
-        limits = limits or WorkerLimits(workers=default_workers())
+        limits = options.limits or WorkerLimits(workers=default_workers())
         system = nix.current_system if twin else ""
-        session = Session(nix, limits, instantiate, system, inventory, keeper=keeper)
+        session = Session(nix, limits, options.instantiate, system, options.inventory, keeper=keeper)
         for one in pending:
             phase = phases.get(one.name, "")
-            session.preparation.add(one.name, one.path, system=one.system, alone=alone, build_phase=phase)
+            session.preparation.add(
+                one.name, one.path, system=one.system, alone=options.alone, build_phase=phase
+            )
         jobs = {job.name: job for job in session.preparation.jobs}
         lost: set[str] = set()
 
@@ -153,7 +156,7 @@ def evaluate(
             memory.keep(jobs[result.name], result.evaluated)
             done(result)
 
-        _work_off(session, known_trees, addresses, alone, finish)
+        _work_off(session, known_trees, options.addresses, options.alone, finish)
         pending = [one for one in pending if one.name in lost]
     return [results[request.name] for request in requests]
 

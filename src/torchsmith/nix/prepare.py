@@ -19,7 +19,7 @@ from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem, Where
 from torchsmith.nix.cache import Fingerprints
 from torchsmith.nix.fetch import Tarball
-from torchsmith.nix.readable import Readable, root_of
+from torchsmith.nix.readable import Readable, readable_root
 from torchsmith.recipe.read.closed import (
     Closed,
     Open,
@@ -262,7 +262,7 @@ def source_hashes(recipes: Iterable[Path]) -> Iterator[str]:
     preparation, prints = Preparation(), Fingerprints()
     for recipe in recipes:
         preparation.add(recipe.name, recipe)
-        root = root_of(recipe)
+        root = readable_root(recipe)
         digest = hashlib.sha256()
         reads = {path.resolve() for path in preparation.jobs.pop().reads}
         for path in sorted(path for path in reads if path.is_relative_to(root)):

@@ -19,7 +19,7 @@ RECIPES = ".flox"  # the one hidden folder that holds recipes
 MOST = 50_000  # entries of a folder that is looked through; a larger one is no folder of recipes
 
 
-def root_of(recipe: Path) -> Path:
+def readable_root(recipe: Path) -> Path:
     """The folder that a recipe belongs to: its repository, or else the folder it lies in."""
     resolved = recipe.resolve()
     for folder in resolved.parents:
@@ -61,7 +61,7 @@ class Readable:
         plain = not recipe.is_symlink()
         if plain and recipe.parent in self.seen:
             return
-        folder = root_of(recipe)
+        folder = readable_root(recipe)
         if folder not in self.roots:
             self.roots[folder] = Root(folder, _tracked(folder))
         if plain:

@@ -86,7 +86,7 @@ class PagePast:
         published = self.published.get(name)
         words = ""
         state: CellState = "published" if published else "built"
-        if verdict is not None and verdict.derivation == built.derivation:
+        if verdict is not None:
             words = verdict.detail or ("it is what its name promises" if verdict.ok else "it is not right")
             if not verdict.ok:
                 return replace(past, state="wrong", why=(f"its build is not right: {words}",))
@@ -172,8 +172,8 @@ def _read(root: Path, record: Record) -> PagePast:
             drawn.append(_run(run, own))
     published = {one.name: one for one in reversed(record.published())}  # the newest counts
     built = {one.name: one for one in record.all_built()}
-    outputs = [one.outputs[0] for one in built.values() if one.outputs]
-    verdicts = {output: verdict for output in outputs if (verdict := record.verdict(output))}
+    outputs = {build.outputs[0]: build.derivation for build in built.values() if build.outputs}
+    verdicts = {output: row for output, drv in outputs.items() if (row := record.verdict_on(output, drv))}
     alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
     return PagePast(root, tuple(drawn), jobs, alive, built, verdicts, published)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
-from torchsmith.nix.evaluate import EvalResult, evaluate
+from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate
 from torchsmith.nix.fetch import tree_for, tree_hash
 from torchsmith.nix.hashes import to_sri
 from torchsmith.nix.prepare import Preparation, source_hash
@@ -59,7 +59,7 @@ def differences(
     now = {}
     if asked := [one for one in by_nix if one.name not in foreign]:
         assert nix is not None
-        results = evaluate(asked, nix, trees=trees, addresses=workspace.addresses)
+        results = evaluate(asked, nix, EvaluationOptions(trees=trees, addresses=workspace.addresses))
         now = {result.name: result for result in results}
     reasons = {
         one.name: _difference(one, built[one.name], now.get(one.name), nix)

@@ -270,6 +270,11 @@ class Record:
         found = self._all(VerificationRow, "select * from verdicts where output = ?", output)
         return next(iter(found), None)
 
+    def verdict_on(self, output: str, derivation: str) -> VerificationRow | None:
+        """The verdict on an output; None where it was of another derivation, and so is stale."""
+        verdict = self.verdict(output)
+        return verdict if verdict is not None and verdict.derivation == derivation else None
+
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store, whoever put them there."""
         self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})

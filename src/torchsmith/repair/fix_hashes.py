@@ -10,7 +10,7 @@ from torchsmith.core.files import read_text
 from torchsmith.core.problem import Exit, Refused
 from torchsmith.core.words import grouped, some_of
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import EvalResult, evaluate, exit_of, with_means
+from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate, exit_of, with_means
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
@@ -150,7 +150,11 @@ class HashFixer:
 
     def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[EvalResult]:
         addresses = self.workspace.addresses
-        return evaluate(recipes, self.nix, trees=self.trees, addresses=addresses, instantiate=True, twin=twin)
+        return evaluate(
+            recipes,
+            self.nix,
+            EvaluationOptions(trees=self.trees, addresses=addresses, instantiate=True, twin=twin),
+        )
 
     def _twins(self, recipes: Sequence[RecipeFile], results: Sequence[EvalResult]) -> list[EvalResult]:
         """Recipes of other systems as derivations of this machine's, which can run their downloads."""
