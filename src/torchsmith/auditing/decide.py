@@ -15,7 +15,7 @@ from torchsmith.auditing.rule import find_rule
 from torchsmith.core.git import git
 from torchsmith.core.process import run
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import EvaluationRequest, evaluate
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.readable import root_of
 from torchsmith.nix.tool import find_nix
 from torchsmith.recipe.read import read_recipe
@@ -111,7 +111,9 @@ def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[F
             git(copy, "init", "-q")
             git(copy, "add", "-A")
         asked = [EvaluationRequest(probe, Path(probe), SYSTEM) for probe in requests]
-        results = evaluate(asked, find_nix(), trees=trees, cache=ResultCache()) if asked else []
+        results = (
+            evaluate(asked, find_nix(), EvaluationOptions(trees=trees, cache=ResultCache())) if asked else []
+        )
     return {requests[one.name]: one.cause.message if one.cause else "" for one in results}
 
 
