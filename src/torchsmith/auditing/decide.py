@@ -16,7 +16,7 @@ from torchsmith.core.git import git
 from torchsmith.core.process import run
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
-from torchsmith.nix.readable import root_of
+from torchsmith.nix.readable import readable_root
 from torchsmith.nix.tool import find_nix
 from torchsmith.recipe.read import read_recipe
 from torchsmith.recipe.read.expressions import is_overlay
@@ -98,7 +98,7 @@ def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[F
         requests: dict[str, FileAttr] = {}
         for file, attr in questions:
             path = Path(file).resolve()
-            root = root_of(path)
+            root = readable_root(path)
             if root not in copies:
                 copies[root] = Path(folder, f"repository{len(copies)}")
                 _copy(root, copies[root])
