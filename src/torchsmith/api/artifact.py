@@ -6,19 +6,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from torchsmith.api.by_name import build_and_name, derivation_of
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import VariantOption, WorkspaceOption
 from torchsmith.api.samples import or_sample
-from torchsmith.api.verified import keep
 from torchsmith.artifact import report as artifact
 from torchsmith.artifact.inspect import Progress, silent
-from torchsmith.artifact.interpreter import interpreter_for
-from torchsmith.artifact.trial import Trial, try_out
 from torchsmith.artifact.verdict import promised
 from torchsmith.workspace.load import open_workspace
+
+if TYPE_CHECKING:
+    from torchsmith.artifact.trial import Trial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,11 @@ def verify(
     report = artifact.verify(path, promise, opened.catalog, progress, cpu=cpu, derivation=derivation)
     # All that a cell's name promises was judged.
     whole = path != named and not request.variant and not request.no_cpu
-    if whole and opened.root is not None and (why := keep(report, named.name, opened.root, opened.catalog)):
-        unwritten(why)
+    if whole and opened.root is not None:
+        from torchsmith.api.verified import keep
+
+        if why := keep(report, named.name, opened.root, opened.catalog):
+            unwritten(why)
     return report
 
 
@@ -79,6 +82,9 @@ class TestRequest:
 
 def test(request: TestRequest) -> Trial:
     """Import a built package and use it on the CPU and every GPU, in a process of its own."""
+    from torchsmith.artifact.interpreter import interpreter_for
+    from torchsmith.artifact.trial import try_out
+
     opened = open_workspace(request.workspace)
     word = or_sample(request.path, "build")
     # A toy runs with any Python.

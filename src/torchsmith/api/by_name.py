@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torchsmith.building.start import state_folder
 from torchsmith.core.problem import Exit, NotFound, Refused, did_you_mean
 from torchsmith.core.words import shell_word
-from torchsmith.record import Record, open_record
 from torchsmith.workspace.load import Workspace
+
+if TYPE_CHECKING:
+    from torchsmith.record import Record
 
 
 def is_name(given: Path) -> bool:
@@ -21,7 +23,10 @@ def build_named(given: Path, workspace: Workspace) -> Path:
     """A path as it is; for a cell's name the link to its last build, or what the record says that it was."""
     if not is_name(given) or workspace.root is None:
         return given
-    link = state_folder(workspace) / "results" / given.name
+    from torchsmith.record import open_record
+    from torchsmith.workspace.journal import STATE
+
+    link = workspace.home / STATE / "results" / given.name
     if link.exists():
         return link
     with closing(open_record(workspace.root, read_only=True)) as record:
@@ -45,6 +50,8 @@ def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
     """The derivation of a build that was made here under a name; empty where the record has another one."""
     if workspace.root is None:
         return ""
+    from torchsmith.record import open_record
+
     with closing(open_record(workspace.root, read_only=True)) as record:
         built = record.built(name)
     same = built is not None and path.resolve() in [Path(output).resolve() for output in built.outputs]
@@ -55,19 +62,23 @@ def log_named(given: Path, workspace: Workspace) -> Path:
     """A path as it is; for a job's name the log of its last build."""
     if not is_name(given) or workspace.root is None:
         return given
+    from torchsmith.record import open_record
+
     with closing(open_record(workspace.root, read_only=True)) as record:
         return last_log(record, given.name, workspace)
 
 
 def last_log(record: Record, name: str, workspace: Workspace) -> Path:
     """Where a job's last log is: below the workspace's own folder, whatever the record says."""
+    from torchsmith.workspace.journal import STATE
+
     row = record.last_log(name)
     if row is None:
         known = record.logged_names()
         hint = did_you_mean(name, known) if known else "nothing was built in this workspace yet"
         raise NotFound(f"{name} was never built here", hint=hint)
     log = Path(row.log)
-    if not log.resolve().is_relative_to(state_folder(workspace).resolve()):
+    if not log.resolve().is_relative_to((workspace.home / STATE).resolve()):
         raise Refused(f"the record says that the log of {name} is {log}, which is no log of this workspace")
     if not log.is_file():
         raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.LACKING)

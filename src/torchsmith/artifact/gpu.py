@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from torchsmith.artifact.fatbin import RELOCATABLE, CodeKind, Container, FatbinEntry
+from torchsmith.artifact.fatbin import RELOCATABLE, CodeKind, Container
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.runs import Code, Runs, gpu_code_runs
 
@@ -96,7 +96,7 @@ def services(
     libraries: Iterable[Iterable[Container]], gpus: Iterable[Gpu], catalog: Catalog
 ) -> list[Service]:
     """How each GPU is served: as well as by the library that serves it worst."""
-    parts = [part for part in map(launched, libraries) if part]
+    parts = [alike(part) for part in map(launched, libraries) if part]
     return [_together([service_of(part, gpu, catalog) for part in parts], gpu) for gpu in gpus]
 
 
@@ -113,15 +113,20 @@ def _together(parts: list[Service], gpu: Gpu) -> Service:
     return Service(gpu.sm, gpu.title, native, jit, none, verdict, exact)
 
 
-def service_of(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Service:
+def alike(containers: Iterable[Container]) -> Counter[frozenset[CodeKey]]:
+    """How many containers hold code of the same kinds for the same targets."""
+    return Counter(frozenset([(entry.kind, entry.target) for entry in part.entries]) for part in containers)
+
+
+def service_of(containers: Counter[frozenset[CodeKey]], gpu: Gpu, catalog: Catalog) -> Service:
     """How a GPU is served by the containers of one library."""
     counts = {"native": 0, "jit": 0, "none": 0}
     own = 0
-    for container in containers:
-        ways = {way_of(entry, gpu, catalog) for entry in container.entries}
-        counts["native" if "native" in ways else "jit" if "jit" in ways else "none"] += 1
-        own += any(entry.kind == CodeKind.CUBIN and entry.target.sm == gpu.sm for entry in container.entries)
-    enough = NEARLY_ALL * len(containers)
+    for codes, count in containers.items():
+        ways = {way_of(*code, gpu, catalog) for code in codes}
+        counts["native" if "native" in ways else "jit" if "jit" in ways else "none"] += count
+        own += count * any(kind == CodeKind.CUBIN and target.sm == gpu.sm for kind, target in codes)
+    enough = NEARLY_ALL * containers.total()
     if counts["native"] + counts["jit"] == 0:
         verdict: GpuVerdict = "no"
     elif counts["native"] >= enough:
@@ -134,12 +139,12 @@ def service_of(containers: list[Container], gpu: Gpu, catalog: Catalog) -> Servi
     return Service(gpu.sm, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
 
 
-def way_of(entry: FatbinEntry, gpu: Gpu, catalog: Catalog) -> str:
+def way_of(kind: CodeKind, target: GpuTarget, gpu: Gpu, catalog: Catalog) -> str:
     """How a GPU takes a piece of code: native, jit or none."""
-    if entry.kind not in (CodeKind.CUBIN, CodeKind.PTX):
+    if kind not in (CodeKind.CUBIN, CodeKind.PTX):
         return "none"
-    kind: Code = "cubin" if entry.kind == CodeKind.CUBIN else "ptx"
-    verdict = gpu_code_runs(kind, entry.target, catalog.gpus.get(entry.target.sm), gpu)
+    code: Code = "cubin" if kind == CodeKind.CUBIN else "ptx"
+    verdict = gpu_code_runs(code, target, catalog.gpus.get(target.sm), gpu)
     return verdict.how if isinstance(verdict, Runs) else "none"
 
 

@@ -14,7 +14,7 @@ from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
 from torchsmith.artifact.cpu import JUDGED
 from torchsmith.artifact.cpu_promise import LINKS_ALONE, cpu_promise, shared_copies
-from torchsmith.artifact.gpu import Service, gpu_code, launched, service_of, waste
+from torchsmith.artifact.gpu import Service, alike, gpu_code, launched, service_of, waste
 from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
@@ -227,7 +227,7 @@ def _by_library(seen: Inspection, gpu: Gpu, catalog: Catalog) -> Iterator[Check]
         containers = launched(library.containers)
         if not containers:
             continue
-        service = service_of(containers, gpu, catalog)
+        service = service_of(alike(containers), gpu, catalog)
         check = _served(service, library.name)
         if check is None:
             right, total = right + service.native, total + service.total

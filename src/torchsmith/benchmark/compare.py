@@ -227,6 +227,6 @@ def _used(container: Container, gpu: Gpu, catalog: Catalog) -> int:
     fitting = [
         (entry.kind == "cubin", entry.target, entry.size)
         for entry in container.entries
-        if way_of(entry, gpu, catalog) != "none"
+        if way_of(entry.kind, entry.target, gpu, catalog) != "none"
     ]
     return max(fitting)[2] if fitting else 0
