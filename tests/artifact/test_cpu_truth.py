@@ -135,7 +135,8 @@ def compiled_by_nvcc(machine: ElfMachine, flags: tuple[str, ...], work: Path) ->
 
 
 def linked(machine: ElfMachine, objects: list[Path], *options: str, form: str = "as built") -> Path:
-    made = objects[0].with_name("".join([*(part.stem for part in objects), *options, form, ".so"]))
+    parts = [part.stem for part in objects[:4]]
+    made = objects[0].with_name("".join([*parts, *options, form, ".so"]))
     checked(f"{TRIPLES[machine]}-g++", "-shared", *FORMS[form], "-O2", "-o", made, *objects, *options)
     if form.startswith("strip"):
         checked(f"{TRIPLES[machine]}-strip", *form.split()[1:], made)
@@ -258,6 +259,37 @@ def test_a_build_is_accepted_under_its_own_name_alone(built: str, form: str, wor
         library = linked(machine, [*units, compiled_by_nvcc(machine, handed, work)], form=form)
         found[f"CUDA {handed}"] = faults(outcomes(library, machine, built), built, form)
     assert not any(found.values()), found
+
+
+@cache
+def numbered(built: str, number: int, work: Path) -> Path:
+    """The extension's C++ unit in a namespace of its own, as one of many."""
+    unit = compiled("x86_64", flags_of(built), work)
+    made, table = work / f"{built}{number}.o", work / f"{built}{number}.names"
+    names = checked("x86_64-linux-gnu-nm", "--format=just-symbols", unit).split()
+    new = {
+        name: name.replace("3ops", f"5ops{number:02}").replace("PyInit__C", f"PyInit_C{number}")
+        for name in names
+    }
+    table.write_text("".join(f"{name} {other}\n" for name, other in new.items() if name != other))
+    checked("x86_64-linux-gnu-objcopy", f"--redefine-syms={table}", unit, made)
+    return made
+
+
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("form", ["as built", "strip -S", "strip"])
+@pytest.mark.parametrize(
+    ("older", "count"), [("avx2", 8), ("avx", 8), ("avx2", 2), ("avx2", 19), ("avx512", 20)]
+)
+def test_flags_that_reached_some_of_twenty_units_did_not_arrive(
+    older: str, count: int, form: str, work: Path
+) -> None:
+    """Also where no symbol tells units apart: functions show what their compiler was told."""
+    builds = [older] * count + ["avx512"] * (20 - count)
+    units = [numbered(built, number, work) for number, built in enumerate(builds)]
+    library = linked("x86_64", units, f"-Wl,-soname={older}{count}", form=form)
+    expected = {20: ("accepted", "alike"), 2: ("untold",)}.get(count, ("rejected",))
+    assert outcomes(library, "x86_64", "avx512")["avx512"] in expected
 
 
 @pytest.mark.needs("cross-gcc")

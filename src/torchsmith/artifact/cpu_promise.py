@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ LONGEST_NAME = 120  # characters of a function's name in a line
 A_FEW = 20  # functions that show any level, before C++ units are judged without host halves
 A_UNIT = 20  # functions that show any level, before a unit is judged by itself
 FEW_LEGACY = 0.05  # the share of functions written the old way that inline assembly explains
+FEW_OLDER = 0.01  # the share of functions written without the set that code by hand explains
+PROOF = 3  # such functions that prove something
 A_LIBRARY = 50  # functions that show any level, before a library is judged by itself
 # The share of functions in units that show nothing of a set, beyond what small units explain: how much leaves
 # doubt, and how much is proof. Neighbours that stand for units are of one kind where a linker sorted them.
@@ -75,7 +78,7 @@ class Combined:
             for feature, seen in self.group("shared").sightings.items()
             if any(one.caller for one in seen)
         }
-        return (self.judged.features(self.machine) | called) - {facts(self.machine).legacy}
+        return (self.judged.features(self.machine) | called) - facts(self.machine).older
 
 
 def combined(seen: Inspection) -> Combined | None:
@@ -157,15 +160,15 @@ def told_by_instructions(code: Combined | CpuCode, isa: Isa) -> Evidence:
     counts = tally.having
     telling = max(level.features, key=lambda feature: counts[feature])
     modern, legacy = counts[known.modern], counts[known.legacy]
-    status, why = _status(code, level, counts[telling], modern, legacy, alone)
+    status, why = _status(code, level, counts, alone)
     return Evidence(status, why, place, tally.functions, telling, counts[telling], modern, legacy)
 
 
-def _status(
-    code: Combined | CpuCode, level: Level, showing: int, modern: int, legacy: int, alone: bool
-) -> tuple[Status, str]:
-    """What counts of functions say; the words are for what does not tell."""
+def _status(code: Combined | CpuCode, level: Level, counts: Counter[str], alone: bool) -> tuple[Status, str]:
+    """What counts of functions by feature say; the words are for what does not tell."""
     known = facts(code.machine)
+    showing = max(counts[feature] for feature in level.features)
+    modern, legacy, older = counts[known.modern], counts[known.legacy], counts[level.older]
     if legacy > FEW_LEGACY * (modern + legacy):
         if alone:
             return "unjudged", "hardly any code but host halves of CUDA units, whose compiler gets no flags"
@@ -177,6 +180,11 @@ def _status(
         return "wrong", f"all of {unflagged.unit} {known.legacy_words}"
     if not showing and not level.share:
         return "unjudged", "code for the set may hold no instruction of it"
+    if older > FEW_OLDER * (showing + older):
+        text = (
+            f"{older} functions write a {level.older}, as compilers do that may not use {level.features[0]}"
+        )
+        return ("wrong" if older > FEW_LEGACY * (showing + older) and older >= PROOF else "unjudged"), text
     silent = silent_share(code.blocks, level, known.modern)
     some, most = SILENT_UNITS if _named(code.blocks, known.modern) else SILENT_NEIGHBOURS
     if silent <= some and showing:

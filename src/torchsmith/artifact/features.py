@@ -11,6 +11,7 @@ from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.tables import Table, read_table
 
 LEGACY_SSE = "sse2"  # in every x86-64 CPU; without VEX it shows a compiler that was not told of AVX
+TWO_STEPS = "broadcast in two steps"  # shows a compiler that was told of AVX and not of AVX-512
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,11 @@ class Scan:
 
 class Level(Table, frozen=True):
     """Features of which one shows up in code for a set: in at least `share` of the functions with vectors,
-    where there are `enough` of them. Without a share, code that uses none tells nothing."""
+    where there are `enough` of them. Without a share, code that uses none tells nothing. `older` shows
+    functions that were compiled without the set."""
 
     features: tuple[str, ...]
+    older: str = ""
     share: float = 0.0
     enough: int = 0
 
@@ -48,6 +51,11 @@ class InstructionFacts(Table, frozen=True):
     legacy: str
     legacy_words: str
     implied: dict[str, tuple[str, ...]]
+
+    @property
+    def older(self) -> frozenset[str]:
+        """What shows a compiler that was not told of a set, and needs no feature of a CPU."""
+        return frozenset((self.legacy, *(level.older for level in self.evidence if level.older)))
 
 
 class X86(InstructionFacts, frozen=True):

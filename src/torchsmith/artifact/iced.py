@@ -6,7 +6,7 @@ from collections.abc import Container
 from functools import cache
 from typing import Any
 
-from torchsmith.artifact.features import LEGACY_SSE, Scan, Use, x86_facts
+from torchsmith.artifact.features import LEGACY_SSE, TWO_STEPS, Scan, Use, x86_facts
 
 try:
     import iced_x86
@@ -17,6 +17,7 @@ except ImportError:
 
 MISSING = "iced-x86 reads x86-64 code and is not installed; it has no wheel for macOS on ARM"
 INVALID = 0
+NEAR = 4  # instructions between the two steps of a broadcast
 
 
 def scan_x86(code: bytes) -> Scan:
@@ -34,7 +35,42 @@ def scan_x86(code: bytes) -> Scan:
                 known = seen.get(feature)
                 if known is None or at < known.offset:
                     seen[feature] = Use(at, code[at : at + size], needs(kind))
+    if "avx512f" not in seen and not _moves().isdisjoint(first) and not _copies().isdisjoint(first):
+        seen.update(_two_steps(code))
     return Scan(seen, lost=INVALID in first)
+
+
+def _two_steps(code: bytes) -> dict[str, Use]:
+    """Where a number goes from a general register into all parts of a vector by way of its first part: with
+    AVX-512 this is a single instruction, which compilers that may use it prefer."""
+    moved: dict[int, int] = {}
+    for count, step in enumerate(iced_x86.Decoder(64, code)):
+        if step.op1_kind != iced_x86.OpKind.REGISTER:
+            continue
+        if step.code in _moves():
+            moved[step.op0_register] = count
+        elif step.code in _copies() and count - moved.get(step.op1_register, -NEAR - 1) <= NEAR:
+            by_number = step.op2_kind == iced_x86.OpKind.IMMEDIATE8
+            if step.op_count == 2 or (
+                not step.immediate8 if by_number else step.op2_register == step.op1_register
+            ):
+                return {TWO_STEPS: Use(step.ip, code[step.ip : step.ip + step.len], (TWO_STEPS,))}
+    return {}
+
+
+@cache
+def _moves() -> frozenset[int]:
+    return frozenset((iced_x86.Code.VEX_VMOVD_XMM_RM32, iced_x86.Code.VEX_VMOVQ_XMM_RM64))
+
+
+@cache
+def _copies() -> frozenset[int]:
+    """Instructions that copy the first part of a vector to the others."""
+    return frozenset(
+        code
+        for name, code in vars(iced_x86.Code).items()
+        if name.startswith(("VEX_VPBROADCAST", "VEX_VPUNPCKLQDQ_XMM", "VEX_VPSHUFD_XMM"))
+    )
 
 
 def text_of(code: bytes) -> str:
