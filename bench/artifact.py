@@ -14,7 +14,7 @@ from torchsmith.artifact.elf import read_elf
 from torchsmith.artifact.fatbin import containers_of
 from torchsmith.artifact.source import open_file
 
-WHEEL = "torch==2.10.0"
+WHEEL = "torch==2.15.0"
 OURS = """
 import sys
 from pathlib import Path
@@ -53,6 +53,11 @@ def _rows(library: Path) -> Iterator[Row]:
     mine, theirs = in_turn(command(ours), command(rival), repeats=3)
     yield Row(
         f"{what}, as a process", "cuobjdump", mine, theirs, 20, "higher", "most of it is Python's start"
+    )
+    whole = [sys.executable, "-m", "torchsmith", "verify", str(library), "--no-cpu"]
+    mine, theirs = in_turn(command(whole), command(rival), repeats=3)
+    yield Row(
+        "torchsmith verify --no-cpu", "cuobjdump", mine, theirs, 15, "higher", "the whole command, judged"
     )
     peaks = Timing((_peak_gib(ours),)), Timing((_peak_gib(rival),))
     yield Row(f"{what}: memory", "cuobjdump", *peaks, 100, "higher", "GiB where the table says s")

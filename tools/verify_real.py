@@ -34,6 +34,7 @@ X86_PLAIN = (
 ARM_312 = ("--platform", "manylinux_2_28_aarch64", "--python-version", "3.12")
 WHEELS = {
     "torch==2.10.0": X86_313,
+    "torch==2.15.0": X86_313,
     "torch==2.11.0": ARM_312,
     "torchvision==0.25.0": X86_313,
     "torchaudio==2.10.0": X86_313,

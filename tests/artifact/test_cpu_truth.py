@@ -227,7 +227,7 @@ def faults(found: dict[str, Outcome], built: str, form: str = "as built") -> dic
         for name, outcome in found.items()
         if outcome
         not in (
-            ("untold", "alike", *(("accepted",) if name == built else ()))
+            ("untold", "alike", "accepted" if name == built else "rejected")
             if (built, name) in untold
             else ("accepted", "alike")
             if name == built
