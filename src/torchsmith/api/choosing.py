@@ -21,6 +21,7 @@ from torchsmith.host.facts import Note
 from torchsmith.host.resolve import UNKNOWN, Capability
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
 from torchsmith.matrix import Cell, Rejected, assess
+from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.load import Workspace, open_workspace
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def pick(request: PickRequest | None = None, opened: Workspace | None = None) ->
 
 
 def why_older(cell: Cell, catalog: Catalog) -> str:
-    """Why a cell is not of the newest torch that is known here; empty where it is."""
+    """Why a cell is not of the newest torch that is known here, and what others lack; empty where it is."""
     lines = [line for line in catalog.lines.values() if line.torch and line.flavor == cell.variant.flavor]
     newest = max(lines, key=lambda line: version_key(line.torch), default=None)
     own = catalog.lines.get(cell.line)
@@ -74,7 +75,9 @@ def why_older(cell: Cell, catalog: Catalog) -> str:
     decision = assess(cell.variant, catalog, newest.name)
     reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
     why = reasons[0].text if reasons else "this matrix does not ask for it"
-    return f"torch {own.torch}; {newest.torch} is the newest known: {why}"
+    newer = {torch: lack for torch, lack in newer_lines(own, catalog).items() if torch != newest.torch}
+    lacking = "".join(f"; {torch} lacks {lack.partition(';')[0]}" for torch, lack in newer.items())
+    return f"torch {own.torch}; {newest.torch} is the newest known: {why}{lacking}"
 
 
 def audit_findings(recipe: Path, here: Surroundings) -> list[str]:
