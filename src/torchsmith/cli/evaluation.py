@@ -1,30 +1,19 @@
-"""Asking Nix with a bar for whoever watches, and what failed, in words."""
+"""Recipes that do not evaluate, for people."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from torchsmith.api import nix_options
-from torchsmith.api.nix_options import NixOptions
 from torchsmith.cli.console import paint, print_problem
-from torchsmith.cli.progress import Terminal
 from torchsmith.core.problem import Exit, Problem, Where
 from torchsmith.core.words import grouped, some_of
 
 if TYPE_CHECKING:
-    from torchsmith.nix.evaluate import EvalResult, Evaluable
-    from torchsmith.nix.tool import Nix
+    from torchsmith.nix.evaluate import EvalResult
 
 NAMED = 3  # recipes with the same failure that are named; the rest is counted
-
-
-def evaluation(
-    options: NixOptions, **more: Any
-) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
-    """As the api's, with a bar where a person watches."""
-    return nix_options.evaluation(options, **more, watch=Terminal())
 
 
 def print_failures(results: Sequence[EvalResult]) -> Exit:
