@@ -124,7 +124,8 @@ class _Tool:
         bare = "no_gpu" in values or ("absent" in values and not self.gpus and len(values) == 1)
         machine, instance = values.get("machine"), values.get("instance", "")
         if SEVERAL in instance and not gpus:
-            gpus, instance = (GpuFacts(name=Fact(instance, source)),), ""
+            notes.append(Note(source, f"shows an NVIDIA GPU of {instance}, not which"))
+            gpus, instance = (GpuFacts(),), ""
         memory = int(values.get("gib", 0)) * 1024 or int(values.get("bytes", 0)) // 2**20
         driver = driver_said(values.get("driver", ""), source, notes)
         return HostFacts(
