@@ -8,7 +8,10 @@ from typing import get_args
 import msgspec
 import pytest
 
-from torchsmith.building.events import Event
+from torchsmith.building.backends import _Watched
+from torchsmith.building.events import Event, JobSteps
+from torchsmith.building.job import Job
+from torchsmith.nix.log import Steps
 
 # Printed when all kinds were one struct.
 EARLIER = """\
@@ -35,3 +38,13 @@ def test_a_line_of_earlier_releases_says_the_same_now(line: str) -> None:
 def test_every_kind_of_event_has_a_tag_of_its_own() -> None:
     assert {type(DECODER.decode(line)) for line in EARLIER} <= set(get_args(Event))
     assert len({kind.__struct_config__.tag for kind in get_args(Event)}) == len(get_args(Event))
+
+
+def test_a_small_ninja_run_beside_the_build_is_no_progress() -> None:
+    told: list[object] = []
+    key = "/nix/store/a-torch.drv"
+    job = Job(key, "torch", (key,), "pytorch", False, "x86_64-linux")
+    watched = _Watched(job, told.append, set())
+    for done, total in ((1, 100), (3, 4), (2, 100)):
+        watched.take(Steps(key, done, total))
+    assert told == [JobSteps(job=key, done=1, total=100), JobSteps(job=key, done=2, total=100)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ ASK = """
     system = d.system;
     torch = if d ? torch then d.torch.drvPath else d.drvPath;
     archs = d.TORCH_CUDA_ARCH_LIST or d.env.TORCH_CUDA_ARCH_LIST or "";
-    phases = "${d.preConfigure or ""}${d.postPatch or ""}";
+    phases = "${d.preConfigure or ""}${d.postPatch or ""}${d.preBuild or ""}";
     propagates = map (p: p.outPath) d.propagatedBuildInputs;
     torchOut = if d ? torch then d.torch.out.outPath else "";
     label = d.torchsmith;
@@ -71,6 +73,45 @@ def test_a_compile_cache_reaches_the_build_only_when_it_is_asked_for(
     cached = ask_repo(evaluate, make(f'{PLAN}ccache = "/var/cache/ccache"\n'), "pytorch")[name]
     assert 'CCACHE_DIR="/var/cache/ccache"' in cached["phases"]
     assert "CMAKE_CUDA_COMPILER_LAUNCHER=ccache" in cached["phases"]
+
+
+FLAGS_UNSEEN = {
+    "NIX_CFLAGS_COMPILE": f"-isystem /nix/store/{'a' * 32}-openblas-0.3.30/include -frandom-seed=abc",
+    "NIX_HARDENING_ENABLE": "pic",
+    "NVCC_APPEND_FLAGS": "-Xcompiler=-mavx2",
+}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "differs"),
+    [
+        ("NVCC_APPEND_FLAGS", "-Xcompiler=-mavx512f", True),
+        ("NIX_CFLAGS_COMPILE", f"-isystem /nix/store/{'a' * 32}-openblas-0.3.31/include", True),
+        ("NIX_HARDENING_ENABLE", "pic relro", True),
+        (
+            "NIX_CFLAGS_COMPILE",
+            f"-isystem /nix/store/{'b' * 32}-openblas-0.3.30/include -frandom-seed=def",
+            False,
+        ),
+    ],
+)
+def test_flags_that_ccache_does_not_see_are_hashed(
+    variable: str, value: str, differs: bool, make: Make, evaluate: Evaluate, tmp_path: Path
+) -> None:
+    """Without that ccache takes an object of other flags; store hashes and seeds alone change nothing."""
+    name = "pytorch-python313-cuda13_0-sm120-avx512"
+    phases = ask_repo(evaluate, make(f'{PLAN}ccache = "/var/cache/ccache"\n'), "pytorch")[name]["phases"]
+    assert 'export CCACHE_EXTRAFILES="$NIX_BUILD_TOP/ccache-environment"' in phases
+    written = re.search(r"^ *echo \"\$NIX_CFLAGS_COMPILE [^|]*\| sed [^>]*> \"\$NIX_BUILD_TOP/ccache-environment\"$", phases, re.M)
+    assert written is not None
+    hashed = []
+    for place, changed in (("a", {}), ("b", {variable: value})):
+        folder = tmp_path / place
+        folder.mkdir()
+        env = {**os.environ, **FLAGS_UNSEEN, **changed, "NIX_BUILD_TOP": str(folder)}
+        subprocess.run(["bash", "-euc", written[0]], env=env, check=True)
+        hashed.append((folder / "ccache-environment").read_text().split())
+    assert (hashed[0] != hashed[1]) == differs
 
 
 def archs(recipe: dict[str, Any]) -> str:

@@ -96,6 +96,7 @@ class _Watched:
     missed: set[str]
     builder: str = ""
     killed: bool = False
+    total: int = 0  # of the largest ninja run so far: what CMake tries meanwhile is no progress of the build
 
     def take(self, event: LogEvent) -> None:
         key = self.job.key
@@ -106,7 +107,8 @@ class _Watched:
                 self.tell(JobBuilding(job=key, derivation=name_of(derivation), builder=builder))
             case LogPhase(derivation, phase):
                 self.tell(JobPhase(job=key, derivation=name_of(derivation), phase=phase))
-            case Steps(derivation, done, total) if derivation in self.job.targets:
+            case Steps(derivation, done, total) if derivation in self.job.targets and total >= self.total:
+                self.total = total
                 self.tell(JobSteps(job=key, done=done, total=total))
             case Failure(text) | LogLine(_, text) if SIGNALLED.search(text):
                 self.killed = True

@@ -106,16 +106,21 @@ def chosen(rows: ObjectRows, sample: dict[str, Any]) -> dict[str, str]:
     return why
 
 
-def log_seconds(trees: list[NinjaTree]) -> dict[str, float]:
-    """How long each step took, by ninja's own logs."""
-    seconds: dict[str, float] = {}
+def log_steps(trees: list[NinjaTree]) -> dict[str, tuple[str, ...]]:
+    """Each output's step by ninja's own logs: tree, start, end and command. A generator of thousands of files
+    is one step, however many lines it has."""
+    steps: dict[str, tuple[str, ...]] = {}
     for folder in dict.fromkeys(tree[0] for tree in trees):
         log = folder / ".ninja_log"
         for line in log.read_text(errors="replace").splitlines() if log.is_file() else ():
-            words = line.split("\t")
-            if len(words) >= 4 and words[0].isdigit():
-                seconds[words[3]] = (int(words[1]) - int(words[0])) / 1000
-    return seconds
+            start, end, _, output, *command = [*line.split("\t"), "", "", ""][:5]
+            if start.isdigit() and end.isdigit():
+                steps[output] = (str(folder), start, end, *command)
+    return steps
+
+
+def seconds_of(step: tuple[str, ...]) -> float:
+    return (int(step[2]) - int(step[1])) / 1000
 
 
 def compiled(by_tree: list[tuple[NinjaTree, ObjectRows]], why: dict[str, str], cores: int) -> int:
@@ -141,20 +146,21 @@ def main() -> None:
     why = chosen(rows, sample)
     cores = int(os.environ.get("NIX_BUILD_CORES") or 0) or len(os.sched_getaffinity(0))
     say(f"configured in {configure:.0f} s; compiling {len(why)} of {len(rows)} objects")
-    known, spent, began = log_seconds(trees), cpu_seconds(), time.monotonic()
+    known, spent, began = log_steps(trees), cpu_seconds(), time.monotonic()
     failed = compiled(by_tree, why, cores)
     spent, wall = cpu_seconds() - spent, time.monotonic() - began
     made = [output for output in why if places[output].is_file()]
     say(f"compiled {len(made)} of {len(why)} sampled objects in {wall:.0f} s")
     if failed:
         sys.exit(failed)
-    steps = {name: length for name, length in log_seconds(trees).items() if known.get(name) != length}
+    taken = {output: step for output, step in log_steps(trees).items() if known.get(output) != step}
+    steps = set(taken.values())
     keep(out, rows, {output: places[output] for output in made})
     kinds = {output: kind_of(row, sample["dispatched"]) for output, row in rows.items()}
-    share = spent / (sum(steps.values()) or 1.0)
+    share = spent / (sum(map(seconds_of, steps)) or 1.0)
     units = [
         {"output": output, "source": rows[output]["file"], "kind": kinds[output], "why": why[output]}
-        | {"cpu_seconds": steps.get(output, 0.0) * share}
+        | {"cpu_seconds": seconds_of(taken[output]) * share if output in taken else 0.0}
         for output in made
     ]
     told = {

@@ -1,4 +1,4 @@
-# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:823db72346fd116ad11a2fedd4568c57abde9d2207fff7eeea204acb772681d8
+# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:98dd92327dfd446bd7a464cfda27852d1a49ce1af96200ec4fd0acb88d52373f
 # PyTorch 2.10.0, Python 3.13, CUDA 13.0: what the recipes of many GPUs and CPUs have in common.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -147,9 +147,14 @@ let
       ];
 
       # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+      # CMake looks for CUPTI beside nvcc alone, nixpkgs keeps it apart: unnamed, torch would have no GPU profiler.
       postPatch = (oldAttrs.postPatch or "") + ''
         mkdir -p cmake/Modules
-        echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+        cat > cmake/Modules/FindCUDAToolkit.cmake <<'CMAKE'
+        set(CUDAToolkit_CUPTI_INCLUDE_DIR "${pkgs.lib.getOutput "include" pkgs.cudaPackages.cuda_cupti}/include" CACHE PATH "")
+        set(CUDA_cupti_LIBRARY "${pkgs.lib.getLib pkgs.cudaPackages.cuda_cupti}/lib/libcupti.so" CACHE FILEPATH "")
+        include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")
+        CMAKE
       '';
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:b75b596f3a71fdf9b7375d8a2dce6cae68c86720646801bf83f09ca4f9c85c61
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:e85746157acee488e83a825d55aec2d835fa10edc9134016fe01ba2ba1acc12c
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -86,9 +86,14 @@ let
       ];
 
       # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+      # CMake looks for CUPTI beside nvcc alone, nixpkgs keeps it apart: unnamed, torch would have no GPU profiler.
       postPatch = (oldAttrs.postPatch or "") + ''
         mkdir -p cmake/Modules
-        echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+        cat > cmake/Modules/FindCUDAToolkit.cmake <<'CMAKE'
+        set(CUDAToolkit_CUPTI_INCLUDE_DIR "${pkgs.lib.getOutput "include" pkgs.cudaPackages.cuda_cupti}/include" CACHE PATH "")
+        set(CUDA_cupti_LIBRARY "${pkgs.lib.getLib pkgs.cudaPackages.cuda_cupti}/lib/libcupti.so" CACHE FILEPATH "")
+        include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")
+        CMAKE
       '';
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.

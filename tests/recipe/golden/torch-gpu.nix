@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:4f926ad59bede57a23e31269823815172d2f6dcc40cbd782fcd06797d7c3f14a
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:467b40817e4de8c67a61c3b24e7f655e8c7d582067433f5357199366ff40c455
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -90,9 +90,14 @@ let
       ];
 
       # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+      # CMake looks for CUPTI beside nvcc alone, nixpkgs keeps it apart: unnamed, torch would have no GPU profiler.
       postPatch = (oldAttrs.postPatch or "") + ''
         mkdir -p cmake/Modules
-        echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+        cat > cmake/Modules/FindCUDAToolkit.cmake <<'CMAKE'
+        set(CUDAToolkit_CUPTI_INCLUDE_DIR "${pkgs.lib.getOutput "include" pkgs.cudaPackages.cuda_cupti}/include" CACHE PATH "")
+        set(CUDA_cupti_LIBRARY "${pkgs.lib.getLib pkgs.cudaPackages.cuda_cupti}/lib/libcupti.so" CACHE FILEPATH "")
+        include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")
+        CMAKE
       '';
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.

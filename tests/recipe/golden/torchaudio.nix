@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:dc2bc33a2a152f5b0237c65ee697eeaf3778c5f454b9e21cb24fa6f5570ed7af
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:697ee933a6d9b17b164111dbcfcd79948666489ab5eeced122c2adced5889061
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -90,9 +90,14 @@ let
       ];
 
       # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+      # CMake looks for CUPTI beside nvcc alone, nixpkgs keeps it apart: unnamed, torch would have no GPU profiler.
       postPatch = (oldAttrs.postPatch or "") + ''
         mkdir -p cmake/Modules
-        echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+        cat > cmake/Modules/FindCUDAToolkit.cmake <<'CMAKE'
+        set(CUDAToolkit_CUPTI_INCLUDE_DIR "${pkgs.lib.getOutput "include" pkgs.cudaPackages.cuda_cupti}/include" CACHE PATH "")
+        set(CUDA_cupti_LIBRARY "${pkgs.lib.getLib pkgs.cudaPackages.cuda_cupti}/lib/libcupti.so" CACHE FILEPATH "")
+        include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")
+        CMAKE
       '';
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.

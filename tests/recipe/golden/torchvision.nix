@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:58cf298a0811aaed453a2ffcfc66cb189a7334a2cd0016764bafe800a79a4cd4
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:a9969111b2d56910ca0bbf186781f382c40f8923bcecc98d9d4b1340534b31ac
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -90,9 +90,14 @@ let
       ];
 
       # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+      # CMake looks for CUPTI beside nvcc alone, nixpkgs keeps it apart: unnamed, torch would have no GPU profiler.
       postPatch = (oldAttrs.postPatch or "") + ''
         mkdir -p cmake/Modules
-        echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+        cat > cmake/Modules/FindCUDAToolkit.cmake <<'CMAKE'
+        set(CUDAToolkit_CUPTI_INCLUDE_DIR "${pkgs.lib.getOutput "include" pkgs.cudaPackages.cuda_cupti}/include" CACHE PATH "")
+        set(CUDA_cupti_LIBRARY "${pkgs.lib.getLib pkgs.cudaPackages.cuda_cupti}/lib/libcupti.so" CACHE FILEPATH "")
+        include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")
+        CMAKE
       '';
 
       # Whys stand outside the strings: a reworded one inside would compile torch again.

@@ -29,12 +29,26 @@ customPytorch =
     #? fix find-cuda-toolkit-stub
 
     # nixpkgs deletes this module but PyTorch still installs it; the full path keeps the stub from finding itself.
+    # CMake looks for CUPTI beside nvcc alone, nixpkgs keeps it apart: unnamed, torch would have no GPU profiler.
     postPatch = (oldAttrs.postPatch or "") + ''
       mkdir -p cmake/Modules
-      echo 'include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")' > cmake/Modules/FindCUDAToolkit.cmake
+      cat > cmake/Modules/FindCUDAToolkit.cmake <<'CMAKE'
+      set(CUDAToolkit_CUPTI_INCLUDE_DIR "${pkgs.lib.getOutput "include" pkgs.cudaPackages.cuda_cupti}/include" CACHE PATH "")
+      set(CUDA_cupti_LIBRARY "${pkgs.lib.getLib pkgs.cudaPackages.cuda_cupti}/lib/libcupti.so" CACHE FILEPATH "")
+      include("''${CMAKE_ROOT}/Modules/FindCUDAToolkit.cmake")
+      CMAKE
     '';
     #? end
 
+    #? if ccache
+    # Flags that ccache does not see, the compiler wrapper's and nvcc's: unhashed, an object of other flags would pass
+    # for this one. Store hashes are left out, so that libraries which differ by their GPU alone share their users.
+    preBuild = ''
+      echo "$NIX_CFLAGS_COMPILE $NIX_HARDENING_ENABLE ''${NVCC_PREPEND_FLAGS:-} ''${NVCC_APPEND_FLAGS:-}" \
+        | sed -E 's,/nix/store/[a-z0-9]{32}-,,g; s/-frandom-seed=[^ ]*//g' > "$NIX_BUILD_TOP/ccache-environment"
+    '' + (oldAttrs.preBuild or "");
+
+    #? end
     # Whys stand outside the strings: a reworded one inside would compile torch again.
     preConfigure = (oldAttrs.preConfigure or "")
       #? fix torch-version
@@ -71,6 +85,7 @@ customPytorch =
       + ''
         export PATH="${pkgs.ccache}/bin:$PATH"
         export CCACHE_DIR="@ccache@" CCACHE_BASEDIR="$NIX_BUILD_TOP" CCACHE_COMPILERCHECK=content CCACHE_UMASK=007
+        export CCACHE_EXTRAFILES="$NIX_BUILD_TOP/ccache-environment"
         export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
         export CMAKE_CUDA_COMPILER_LAUNCHER=ccache
       ''
