@@ -102,7 +102,9 @@ def test_flags_that_ccache_does_not_see_are_hashed(
     name = "pytorch-python313-cuda13_0-sm120-avx512"
     phases = ask_repo(evaluate, make(f'{PLAN}ccache = "/var/cache/ccache"\n'), "pytorch")[name]["phases"]
     assert 'export CCACHE_EXTRAFILES="$NIX_BUILD_TOP/ccache-environment"' in phases
-    written = re.search(r"^ *echo \"\$NIX_CFLAGS_COMPILE [^|]*\| sed [^>]*> \"\$NIX_BUILD_TOP/ccache-environment\"$", phases, re.M)
+    written = re.search(
+        r'^ *echo "\$NIX_CFLAGS_COMPILE [^|]*\| sed [^>]*> ".*/ccache-environment"$', phases, re.M
+    )
     assert written is not None
     hashed = []
     for place, changed in (("a", {}), ("b", {variable: value})):
