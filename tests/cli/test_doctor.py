@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import grp
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.test_host_verbs import with_tools
-from torchsmith.api.health import examine
+from torchsmith.api.health import _ccache, examine
 from torchsmith.workspace.load import open_workspace
 
 
@@ -67,3 +69,22 @@ def test_public_cuda_caches_are_asked_for_where_they_can_serve(
     assert checks(call)["CUDA cache"]["health"] == "warning"
     monkeypatch.setenv("NIX_CONFIG", "extra-substituters = https://cache.nixos-cuda.org")
     assert checks(call)["CUDA cache"]["found"] == "cache.nixos-cuda.org"
+
+
+def test_a_compile_cache_needs_its_folder_its_permission_and_the_sandbox(tmp_path: Path) -> None:
+    folder = tmp_path / "objects"
+    group = grp.getgrgid(os.getgid()).gr_name
+    boxed = {"sandbox": True, "build-users-group": group, "sandbox-paths": [f"{folder}={folder}"]}
+
+    def healths(settings: dict[str, object]) -> list[str]:
+        return [check.health for check in _ccache(str(folder), settings)]
+
+    assert list(_ccache("", boxed)) == []
+    assert healths(boxed) == ["does not work"], "no folder"
+    folder.mkdir(mode=0o700)
+    assert healths(boxed) == ["does not work", "works"], "not for the build users"
+    folder.chmod(0o770)
+    assert healths(boxed) == ["works", "works"]
+    assert healths(boxed | {"build-users-group": "another"}) == ["does not work", "works"]
+    assert healths(boxed | {"sandbox-paths": []}) == ["works", "does not work"]
+    assert healths(boxed | {"sandbox": False}) == ["works", "warning"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,6 +188,7 @@ def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]
     todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
     yield _good("Nix trust", good, f"{me} is trusted" if good else f"{me} is not trusted", todo)
     yield from _cuda_caches(workspace, [str(one) for one in value.get("substituters") or ()])
+    yield from _ccache(workspace.settings.ccache, value)
 
 
 def _cuda_caches(workspace: Workspace, substituters: Sequence[str]) -> Iterator[HealthCheck]:
@@ -197,6 +199,38 @@ def _cuda_caches(workspace: Workspace, substituters: Sequence[str]) -> Iterator[
     there = [host for host in CUDA_CACHES if any(host in one for one in substituters)]
     todo = f"extra-substituters = https://{CUDA_CACHES[0]} in nix.conf, with the key that its page states"
     yield _good("CUDA cache", bool(there), ", ".join(there) or "none is set up", todo)
+
+
+def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck]:
+    """The compile cache of torch: its folder, who may write there, and whether builds see it."""
+    if not folder:
+        return
+    group = str(settings.get("build-users-group") or "")
+    if not os.path.isdir(folder):
+        todo = f"mkdir -m 2770 {folder} && chgrp {group or 'nixbld'} {folder}, on every machine that builds"
+        yield HealthCheck("ccache", "does not work", f"{folder} is no folder here", todo)
+        return
+    state = os.stat(folder)
+    try:
+        owner = grp.getgrgid(state.st_gid).gr_name
+    except KeyError:
+        owner = str(state.st_gid)
+    everybody, members = state.st_mode & 0o003 == 0o003, state.st_mode & 0o030 == 0o030
+    writable = everybody or (owner == group and members) if group else os.access(folder, os.W_OK)
+    todo = f"chgrp {group} {folder} && chmod 2770 {folder}: builds run as members of that group"
+    found = f"{folder}, group {owner}, mode {state.st_mode & 0o7777:o}"
+    yield _good("ccache", writable, found, todo, "does not work")
+    paths = settings.get("sandbox-paths")
+    known = [str(path).partition("=")[0].rstrip("?") for path in paths] if isinstance(paths, list) else []
+    if not settings.get("sandbox"):
+        todo = (
+            "sandbox = true in nix.conf: elsewhere each cell has a folder of its own, and CUDA finds nothing"
+        )
+        yield HealthCheck("ccache in builds", "warning", "without a sandbox", todo)
+    else:
+        todo = f"extra-sandbox-paths = {folder} in nix.conf: builds do not see it"
+        found = "in the sandbox" if folder in known else "not in the sandbox"
+        yield _good("ccache in builds", folder in known, found, todo, "does not work")
 
 
 def _user() -> str:
