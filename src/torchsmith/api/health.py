@@ -224,7 +224,7 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
     known = [str(path).partition("=")[0].rstrip("?") for path in paths] if isinstance(paths, list) else []
     if not settings.get("sandbox"):
         todo = (
-            "sandbox = true in nix.conf: elsewhere each cell has a folder of its own, and CUDA finds nothing"
+            "sandbox = true in nix.conf: else each cell has its own folder, and CUDA finds nothing"
         )
         yield HealthCheck("ccache in builds", "warning", "without a sandbox", todo)
     else:
