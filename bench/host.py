@@ -15,7 +15,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.host.cover import Cover
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import read_fleet
-from torchsmith.host.solve import OPTIONS, Programme
+from torchsmith.host.solve import OPTIONS, CoverModel
 from torchsmith.workspace.load import open_workspace
 
 MACHINES = 10_000
@@ -83,11 +83,11 @@ def inventory(catalog: Catalog) -> str:
 def _programme_row(asked: Cover) -> Row:
     """The same question, built and solved twice: ours, and a variable for every demand and variant."""
     demands, candidates = asked.demands, range(len(asked.cells))
-    count = len(Programme(demands, candidates, ()).fewest().chosen)
+    count = len(CoverModel(demands, candidates, ()).fewest().chosen)
     if count != textbook(demands, len(asked.cells)):
         raise SystemExit("the textbook programme disagrees: this is a bug")
     ours, theirs = in_turn(
-        lambda: _use(Programme(demands, candidates, ()).fewest()),
+        lambda: _use(CoverModel(demands, candidates, ()).fewest()),
         lambda: _use(textbook(demands, len(asked.cells))),
         repeats=5,
     )

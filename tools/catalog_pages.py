@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, Pin
 from torchsmith.catalog.ranges import version_key
-from torchsmith.workspace.pages import table
+from torchsmith.workspace.readmes import table
 
 OWN_FACTS = Path(__file__).with_name("own_facts.md")
 INTRODUCTION = """# The catalog

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.workspace.pages import table
+from torchsmith.workspace.readmes import table
 
 REFERENCE = re.compile(r'"#/\$defs/([^"]+)"|"\$ref": "[^"]*/([^"/]+)"')
 SHARED = "shared"

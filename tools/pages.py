@@ -16,10 +16,10 @@ from tools.verb_pages import overview, verb_pages
 from torchsmith.api import build_plan, derivations, editing, health, proving, recording, rehearsing, repairing
 from torchsmith.api.aligning import AlignReport
 from torchsmith.api.auditing import RuleReport
-from torchsmith.api.listing import CellDocument, LeftOutDocument
+from torchsmith.api.listing import LeftOutReport, ListReport
 from torchsmith.api.starting import InitReport
 from torchsmith.api.writing import ChangeReport
-from torchsmith.artifact.trial import Trial
+from torchsmith.artifact.smoke_test import SmokeTest
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
@@ -55,8 +55,8 @@ def pages() -> dict[str, str]:
 
 # What each verb prints with --json: the type that is encoded.
 DOCUMENTS: dict[str, Any] = {
-    "list": CellDocument,
-    "list --left-out": LeftOutDocument,
+    "list": ListReport,
+    "list --left-out": LeftOutReport,
     "show": Description,
     "explain": Explanation,
     "host": HostFacts,
@@ -82,18 +82,18 @@ DOCUMENTS: dict[str, Any] = {
     "impact": derivations.ImpactReport,
     "build --dry-run": build_plan.BuildPlanReport,
     "build": Event,
-    "status": recording.StatusDocument,
-    "history": recording.HistoryDocument,
+    "status": recording.StatusReport,
+    "history": recording.HistoryReport,
     "diagnose": Diagnosis,
     "fix-hashes": repairing.HashReport,
     "farm check": health.FarmReport,
     "verify": artifact_view.VerifyDocument,
-    "test": Trial,
+    "test": SmokeTest,
     "compare": BuildComparison,
     "rehearse": rehearsing.RehearseReport,
     "sbom": Bom,
     "publish": publish.PublishDocument,
-    "facts": proving.FactsDocument,
+    "facts": proving.FactsReport,
     "doctor": health.DoctorReport,
 }
 

@@ -13,7 +13,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.cli.panels import VERBS
 from torchsmith.core.problem import Problem
 from torchsmith.repair.diagnose import diagnose
-from torchsmith.workspace.pages import table
+from torchsmith.workspace.readmes import table
 
 PACKAGE = Path(torchsmith.__file__).parent
 LOGS = Path(__file__).parent.parent / "tests" / "repair" / "logs"

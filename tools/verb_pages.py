@@ -11,7 +11,7 @@ from types import ModuleType
 from torchsmith.cli.help import described, option_names, reflowed
 from torchsmith.cli.panels import PANELS, VERBS
 from torchsmith.cli.parser import Command
-from torchsmith.workspace.pages import table
+from torchsmith.workspace.readmes import table
 
 WIDTH = 80
 

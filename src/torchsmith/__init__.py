@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torchsmith.api.writing import generate as generate
     from torchsmith.api.writing import plan as plan
     from torchsmith.artifact.report import Report as VerifyReport
-    from torchsmith.artifact.trial import Trial as TestReport
+    from torchsmith.artifact.smoke_test import SmokeTest as TestReport
     from torchsmith.auditing.run import AuditReport as AuditReport
     from torchsmith.building.report import BuildReport as BuildReport
     from torchsmith.core.problem import Problem as Problem
@@ -72,7 +72,7 @@ _PLACES = {
     "Problem": "core.problem",
     "PublishReport": "publishing.publish:PublishedRow",
     "PublishRequest": "api.building",
-    "TestReport": "artifact.trial:Trial",
+    "TestReport": "artifact.smoke_test:SmokeTest",
     "TestRequest": "api.artifact",
     "VerifyReport": "artifact.report:Report",
     "VerifyRequest": "api.artifact",

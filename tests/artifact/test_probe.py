@@ -14,7 +14,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.artifact.definitions import NUMBERS, known_numbers
-from torchsmith.artifact.trial import PROBE
+from torchsmith.artifact.smoke_test import PROBE
 
 FAULT = 1e-3
 OPERATIONS = (

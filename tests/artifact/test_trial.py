@@ -15,7 +15,7 @@ import pytest
 
 from tests.artifact import standin
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for, propagated
-from torchsmith.artifact.trial import StepResult, Trial, explain, interpret, junit, try_out
+from torchsmith.artifact.smoke_test import SmokeTest, StepResult, explain, interpret, junit, smoke_test
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.process import Finished, run
@@ -41,12 +41,12 @@ def package(folder: Path, source: str) -> Path:
     return folder
 
 
-def tried(folder: Path, source: str, limit: float = 30) -> Trial:
+def tried(folder: Path, source: str, limit: float = 30) -> SmokeTest:
     path = package(folder, source)
-    return try_out(path, interpreter_for(path, CATALOG, Path(sys.executable)), None, CATALOG, limit)
+    return smoke_test(path, interpreter_for(path, CATALOG, Path(sys.executable)), None, CATALOG, limit)
 
 
-def told(*events: Mapping[str, object], code: int = 0, stderr: str = "", name: str = NAME) -> Trial:
+def told(*events: Mapping[str, object], code: int = 0, stderr: str = "", name: str = NAME) -> SmokeTest:
     """What a child that said these events means."""
     text = "".join(json.dumps(event) + "\n" for event in events)
     done = Finished(("python",), code, text, stderr, 1.0)
@@ -54,7 +54,7 @@ def told(*events: Mapping[str, object], code: int = 0, stderr: str = "", name: s
     return interpret(Path("/x"), Interpreter(Path("python"), ()), done, variant, CATALOG)
 
 
-def step(trial: Trial, name: str) -> StepResult:
+def step(trial: SmokeTest, name: str) -> StepResult:
     return next(result for result in trial.results if name in result.step)
 
 
@@ -62,7 +62,7 @@ def gpu(name: str, major: int, minor: int) -> dict[str, object]:
     return {"event": "gpu", "device": "cuda:0", "name": name, "capability": [major, minor]}
 
 
-def standing_in(folder: Path, change: str) -> Trial:
+def standing_in(folder: Path, change: str) -> SmokeTest:
     """A torch that computes, with something changed in it."""
     return tried(folder, standin.TORCH + change)
 
@@ -139,9 +139,10 @@ def test_what_a_child_says_is_kept_in_little_memory(tmp_path: Path) -> None:
     code = (
         "import re, sys; from pathlib import Path;"
         "from torchsmith.artifact.interpreter import interpreter_for;"
-        "from torchsmith.artifact.trial import try_out; from torchsmith.catalog import builtin_catalog;"
+        "from torchsmith.artifact.smoke_test import smoke_test;"
+        "from torchsmith.catalog import builtin_catalog;"
         "path, catalog = Path(sys.argv[1]), builtin_catalog();"
-        "trial = try_out(path, interpreter_for(path, catalog, Path(sys.executable)), None, catalog, 250);"
+        "trial = smoke_test(path, interpreter_for(path, catalog, Path(sys.executable)), None, catalog, 250);"
         "assert trial.results[0].detail.endswith('last words'), trial.results;"
         "print(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
     )
@@ -409,7 +410,7 @@ def test_the_torch_that_a_companion_runs_with_may_lie_anywhere(tmp_path: Path) -
     package(tmp_path / "torch", standin.TORCH)
     interpreter = interpreter_for(path, CATALOG, Path(sys.executable))
     interpreter = replace(interpreter, folders=(*interpreter.folders, tmp_path / "torch"))
-    trial = try_out(path, interpreter, None, CATALOG, 30)
+    trial = smoke_test(path, interpreter, None, CATALOG, 30)
     assert step(trial, "import torchsde").outcome == "passed"
     assert [one.step.split()[0] for one in trial.results if one.step.endswith(" under test")] == ["torchsde"]
 
@@ -447,7 +448,7 @@ def test_a_package_without_torch_is_tried_on_the_drivers_gpus(
     library = tmp_path / "libcuda.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "driver.c"], check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    trial = try_out(path, interpreter_for(path, CATALOG, Path(sys.executable)), None, CATALOG, 30)
+    trial = smoke_test(path, interpreter_for(path, CATALOG, Path(sys.executable)), None, CATALOG, 30)
     for place, provider in (("the CPU", "CPUExecutionProvider"), ("GPU 0", "CUDAExecutionProvider")):
         found = step(trial, f"onnxruntime's trial on {place}")
         assert found.outcome == ("failed" if wrong else "passed"), found

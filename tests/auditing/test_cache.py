@@ -9,7 +9,7 @@ import pytest
 
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing import run
-from torchsmith.auditing.context import Context, Judged, JudgeTask
+from torchsmith.auditing.context import Context, FileFindings, JudgeTask
 from torchsmith.auditing.run import AuditReport, audit
 
 TORCHSMITH = 'format = 1\nprofile = "plan"\npackages = ["pytorch", "torchvision"]\n'
@@ -22,7 +22,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     names: list[str] = []
     judge = run._judge
 
-    def counted(task: JudgeTask, context: Context) -> Judged:
+    def counted(task: JudgeTask, context: Context) -> FileFindings:
         names.append(task.path.name)
         return judge(task, context)
 

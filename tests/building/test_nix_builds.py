@@ -18,7 +18,7 @@ from tests.anybody import weakened
 from tests.building.conftest import CELL, MINI, Place, title
 from tests.cli.conftest import Call
 from torchsmith.api.verified import why_unverified
-from torchsmith.building.plan import Means
+from torchsmith.building.plan import Resources
 from torchsmith.building.start import BuildSpec, resumed
 from torchsmith.catalog import builtin_catalog
 from torchsmith.record import open_record
@@ -134,7 +134,7 @@ def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
     asked = BuildSpec(
         selectors=("sm90",),
         trees={"default": tmp_path},
-        means=Means(2, None, 3.5),
+        means=Resources(2, None, 3.5),
         cache="file:///c",
         sign=tmp_path / "key",
         local=True,

@@ -12,14 +12,14 @@ import pytest
 
 from torchsmith.building.events import Event, JobRetried, Tick
 from torchsmith.building.job import Job, Outcome, Tell
-from torchsmith.building.plan import Machine, Means, Share, require_room, share_out
+from torchsmith.building.plan import Machine, Resources, Share, require_room, share_out
+from torchsmith.building.post_build import Copier, LookAt, PostBuild
 from torchsmith.building.processes import LogFile
 from torchsmith.building.queue import JobQueue, Limits
 from torchsmith.building.recorder import Recorder
 from torchsmith.building.report import BuildReport
 from torchsmith.building.retries import ATTEMPTS, BACKOFF, Retries
 from torchsmith.building.run import Run
-from torchsmith.building.settle import After, Copier, LookAt
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Lacking, Problem
@@ -99,7 +99,7 @@ def go(
         backend=backend,
         errors=builtin_catalog().errors.values(),
         keep_going=keep_going,
-        after=After(look, copier),
+        after=PostBuild(look, copier),
     )
     return run.go(), record, events
 
@@ -201,9 +201,9 @@ def test_secrets_of_the_environment_are_replaced_by_their_names() -> None:
 
 def test_cores_follow_from_memory() -> None:
     machine = Machine(cores=32, memory_gb=48, store_gb=500, scratch_gb=500, one_disk=True)
-    assert share_out(machine, 3.0, Means()) == Share(2, 8, 48), "16 cores each would take 96 GB"
-    assert share_out(machine, 3.0, Means(jobs=1)).cores == 16
-    assert share_out(machine, 0.5, Means(4, 16, 8)).cores == 4
+    assert share_out(machine, 3.0, Resources()) == Share(2, 8, 48), "16 cores each would take 96 GB"
+    assert share_out(machine, 3.0, Resources(jobs=1)).cores == 16
+    assert share_out(machine, 0.5, Resources(4, 16, 8)).cores == 4
 
 
 def refusal(machine: Machine, expected: Sequence[Expected], share: Share, per_core: float) -> list[str]:

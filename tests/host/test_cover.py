@@ -16,11 +16,11 @@ from torchsmith.core.problem import Conflict, NotKnown, Problem
 from torchsmith.host.cover import Cover, FleetPlan
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import Fleet, MachineKind, read_fleet
-from torchsmith.host.given import Given
 from torchsmith.host.matrix_file import write_matrix
 from torchsmith.host.pick import pick
 from torchsmith.host.resolve import Capability
-from torchsmith.host.solve import Programme
+from torchsmith.host.solve import CoverModel
+from torchsmith.host.spec import HostSpec
 from torchsmith.matrix.text import matrix_text
 from torchsmith.workspace.load import open_workspace, read_as
 
@@ -77,7 +77,7 @@ def test_the_best_few_are_as_good_as_trying_every_subset(
         Demand(d.host, {i: c for i, c in d.costs.items() if i in candidates}, weight=d.weight)
         for d in demands
     ]
-    solution = Programme(demands, candidates, must).best(count)
+    solution = CoverModel(demands, candidates, must).best(count)
     rivals = [quality(demands, group) for group in subsets(candidates, must, count)]
     found = quality(demands, solution.chosen)
     assert found[0] == pytest.approx(max(rivals)[0])
@@ -99,7 +99,7 @@ def test_the_fewest_are_as_few_as_trying_every_subset(
         for group in subsets(candidates, must, SIZE)
         if all(set(group) & set(demand.costs) for demand in reachable)
     ]
-    solution = Programme(demands, candidates, must).fewest()
+    solution = CoverModel(demands, candidates, must).fewest()
     assert len(solution.chosen) == min(map(len, covering))
     assert solution.chosen in covering
     assert solution.proof.optimal
@@ -108,10 +108,10 @@ def test_the_fewest_are_as_few_as_trying_every_subset(
 def test_how_much_worse_a_fit_is_decides_between_equally_many() -> None:
     far = Demand(Capability(), {0: 0, 2: 9}, weight=1.0)
     near = Demand(Capability(), {1: 0, 2: 2, 3: 1}, weight=1.0)
-    assert Programme([far, near], range(4), (2,)).best(2).chosen == (0, 2)
+    assert CoverModel([far, near], range(4), (2,)).best(2).chosen == (0, 2)
 
 
-def fleet(*rows: tuple[str, int, Given]) -> Fleet:
+def fleet(*rows: tuple[str, int, HostSpec]) -> Fleet:
     return Fleet(tuple(MachineKind(name, words.facts(CATALOG, "test"), count) for name, count, words in rows))
 
 
@@ -120,11 +120,11 @@ def cover(machines: Fleet, must: Sequence[str] = (), must_not: Sequence[str] = (
 
 
 MIXED = fleet(
-    ("ampere", 10, Given(cpu="zen3", gpu="A100", driver="535.1")),
-    ("desk", 5, Given(cpu="zen4", gpu="RTX 3090 + RTX 4090", driver="580")),
-    ("hopper", 3, Given(cpu="sapphirerapids", gpu="H100", driver="580")),
-    ("batch", 7, Given(cpu="graviton3", gpu="none")),
-    ("old", 2, Given(cpu="zen", gpu="T4", driver="470.1")),
+    ("ampere", 10, HostSpec(cpu="zen3", gpu="A100", driver="535.1")),
+    ("desk", 5, HostSpec(cpu="zen4", gpu="RTX 3090 + RTX 4090", driver="580")),
+    ("hopper", 3, HostSpec(cpu="sapphirerapids", gpu="H100", driver="580")),
+    ("batch", 7, HostSpec(cpu="graviton3", gpu="none")),
+    ("old", 2, HostSpec(cpu="zen", gpu="T4", driver="470.1")),
 )
 
 
@@ -193,7 +193,7 @@ def test_pins_that_cannot_hold_are_refused(
 
 
 def test_weights_decide_who_is_served_first() -> None:
-    words = (Given(cpu="zen3", gpu="A100", driver="580"), Given(cpu="zen3", gpu="H100", driver="580"))
+    words = (HostSpec(cpu="zen3", gpu="A100", driver="580"), HostSpec(cpu="zen3", gpu="H100", driver="580"))
     kinds = [
         MachineKind("many", words[0].facts(CATALOG, "t"), 10),
         MachineKind("dear", words[1].facts(CATALOG, "t"), 1, 50.0),
@@ -209,14 +209,14 @@ def test_the_bill_counts_companions_and_the_largest_build() -> None:
 
 
 def test_a_fleet_without_drivers_says_what_it_assumes() -> None:
-    asked = cover(fleet(("x", 1, Given(cpu="zen3", gpu="H100"))))
+    asked = cover(fleet(("x", 1, HostSpec(cpu="zen3", gpu="H100"))))
     assert ["525.60.13" in words for words in asked.fewest().served[0].assumed] == [True]
 
 
 def test_ten_thousand_machines_are_one_demand_for_each_kind() -> None:
     chance = random.Random(1)
     pool = [
-        Given(cpu=cpu, gpu=gpu, driver="580") for cpu in ("zen3", "zen4") for gpu in ("L4", "H100", "A10")
+        HostSpec(cpu=cpu, gpu=gpu, driver="580") for cpu in ("zen3", "zen4") for gpu in ("L4", "H100", "A10")
     ]
     facts = [words.facts(CATALOG, "t") for words in pool]
     kinds = tuple(MachineKind(f"m{n}", chance.choice(facts)) for n in range(10_000))
@@ -252,7 +252,7 @@ def test_the_sample_is_served_whole() -> None:
 
 
 def test_a_machine_with_two_gpus_is_one_machine() -> None:
-    asked = cover(fleet(("desk", 1, Given(cpu="zen4", gpu="RTX 3090 + H100", driver="580"))))
+    asked = cover(fleet(("desk", 1, HostSpec(cpu="zen4", gpu="RTX 3090 + H100", driver="580"))))
     assert [(demand.machines, demand.weight) for demand in asked.demands] == [(1, 0.5), (1, 0.5)]
     one = asked.best(1)
     assert (one.best, one.slower, one.unserved, one.in_part) == (0, 0, 1, 1)

@@ -15,10 +15,10 @@ from torchsmith.catalog import Sm
 from torchsmith.host.cover import Cover, FleetPlan
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import Fleet, MachineKind
-from torchsmith.host.given import Given
 from torchsmith.host.pick import choose
-from torchsmith.host.rank import Fits, rank
+from torchsmith.host.rank import Compatible, rank
 from torchsmith.host.resolve import capability_of, resolve
+from torchsmith.host.spec import HostSpec
 from torchsmith.matrix import Cell
 from torchsmith.workspace.load import open_workspace
 
@@ -41,7 +41,7 @@ def machine(chance: random.Random) -> HostFacts:
     missing = chance.choice((0.0, 0.3, 0.7))
     gpus = "; ".join(chance.choices([str(sm) for sm in CATALOG.gpus], k=chance.choice((1, 1, 1, 2, 2, 3))))
     gpu = chance.choice(("none", gpus, gpus, gpus))
-    words = Given(
+    words = HostSpec(
         system=some(chance, ("x86_64", "aarch64"), 0.8),
         cpu=some(chance, list(CATALOG.cpus), missing),
         gpu="" if chance.random() < missing / 3 else gpu,
@@ -79,7 +79,7 @@ def test_a_fleet_of_one_gets_what_pick_gives(count: int) -> None:
     assert different == []
 
 
-def needs(fit: Fits) -> tuple[str | None, frozenset[str], tuple[int, ...]]:
+def needs(fit: Compatible) -> tuple[str | None, frozenset[str], tuple[int, ...]]:
     """What a candidate takes for granted: a system, features, a driver; written apart from the code's own."""
     isa = CATALOG.isas[fit.variant.isa]
     codes = {reason.code for reason in fit.provided}
@@ -131,8 +131,8 @@ def test_the_fewest_for_a_fleet_are_as_few_as_trying_every_subset(count: int) ->
 
 
 def test_machines_of_which_nothing_is_known_get_the_least_demanding() -> None:
-    unknown = [Given(gpu="H100", driver="580"), Given(cpu="zen3", gpu="H100"), Given(gpu="H100")]
-    known = Given(cpu="sapphirerapids", gpu="H100", driver="580")
+    unknown = [HostSpec(gpu="H100", driver="580"), HostSpec(cpu="zen3", gpu="H100"), HostSpec(gpu="H100")]
+    known = HostSpec(cpu="sapphirerapids", gpu="H100", driver="580")
     for words in unknown:
         machines = [words.facts(CATALOG, "test"), *[known.facts(CATALOG, "test")] * 50]
         plan = plan_for(machines, TORCH, "general")

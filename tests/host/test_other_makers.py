@@ -13,15 +13,15 @@ from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.gpu_names import gfx_of_name, instance_of, product_of_name
 from torchsmith.catalog.load import Layer
 from torchsmith.core.process import run
-from torchsmith.host.given import Given, gather
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
+from torchsmith.host.spec import HostSpec, gather
 
 CATALOG = builtin_catalog()
 
 
 def machine(**words: str) -> Capability:
-    return capability_of(gather([], Given(**words), CATALOG, 1.0))
+    return capability_of(gather([], HostSpec(**words), CATALOG, 1.0))
 
 
 def known(text: str) -> Capability:
@@ -63,7 +63,7 @@ def test_a_workspace_adds_kinds_of_machines_and_spellings() -> None:
         }
     )
     own = Catalog([*CATALOG.layers, layer])
-    host = capability_of(gather([], Given(gpu="big-node-7"), own, 1.0))
+    host = capability_of(gather([], HostSpec(gpu="big-node-7"), own, 1.0))
     assert [str(sm) for sm in host.sms or ()] == ["sm90"]
     assert host.features
     assert instance_of("big-node-7", CATALOG) is None

@@ -12,10 +12,10 @@ from torchsmith.catalog.axes import DriverVersion
 from torchsmith.core.problem import Problem
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import read_fleet
-from torchsmith.host.given import Given, gather
 from torchsmith.host.pick import Pick, pick
 from torchsmith.host.read_report import read_report, read_report_file
 from torchsmith.host.resolve import Capability, capability_of, resolve
+from torchsmith.host.spec import HostSpec, gather
 from torchsmith.host.stock import stock_wheel
 from torchsmith.workspace.load import open_workspace
 
@@ -62,7 +62,7 @@ def picked(facts: HostFacts) -> Pick:
 
 
 def machine(**words: str) -> HostFacts:
-    return gather([], Given(**words), CATALOG, 1.0)
+    return gather([], HostSpec(**words), CATALOG, 1.0)
 
 
 DRESSES: dict[str, Callable[[str, int], str]] = {
@@ -236,7 +236,7 @@ def test_nothing_is_offered_that_no_nixpkgs_here_can_build(gpu: str) -> None:
         line = CATALOG.lines[fit.cell.line]
         build = line.build_for(fit.variant.cuda)
         assert build is not None
-        assert build.style != "catalog"
+        assert build.style != "flox"
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from torchsmith.catalog import DriverVersion, GpuTarget, Sm
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs
 from torchsmith.core.problem import Invalid, NotKnown, Problem
-from torchsmith.host.commands import Surroundings, build_commands, install_command
+from torchsmith.host.commands import Environment, build_commands, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
-from torchsmith.host.given import Given, find_cpu_name
 from torchsmith.host.pick import Assigned, Pick, PickedVariants, pick
 from torchsmith.host.rank import why_after
 from torchsmith.host.resolve import capability_of, resolve
+from torchsmith.host.spec import HostSpec, find_cpu_name
 from torchsmith.matrix import Cuda, Variant
 from torchsmith.workspace.load import open_workspace
 
@@ -125,7 +125,7 @@ def test_every_candidate_is_accounted_for(facts: HostFacts) -> None:
         assert why_after(fit, fits[0], CATALOG, answer.workload)
 
 
-def machine(words: Given) -> HostFacts:
+def machine(words: HostSpec) -> HostFacts:
     return words.facts(CATALOG, "test")
 
 
@@ -133,15 +133,15 @@ def names(answer: Pick) -> list[str]:
     return [one.fit.variant.cell.removeprefix("python313-") for one in answer.choice.variants]
 
 
-def chosen(words: Given, workload: str = "general") -> list[str]:
+def chosen(words: HostSpec, workload: str = "general") -> list[str]:
     return names(pick(machine(words), CELLS, CATALOG, CATALOG.workloads[workload]))
 
 
 def test_the_exact_architecture_comes_before_a_compatible_one() -> None:
-    assert chosen(Given(cpu="zen3", gpu="L40S", driver="580")) == ["cuda13_0-sm89-avx2"]
+    assert chosen(HostSpec(cpu="zen3", gpu="L40S", driver="580")) == ["cuda13_0-sm89-avx2"]
     cells = [cell for cell in CELLS if cell.variant.sm is None or cell.variant.sm.number != 89]
     answer = pick(
-        machine(Given(cpu="zen3", gpu="L40S", driver="580")), cells, CATALOG, CATALOG.workloads["general"]
+        machine(HostSpec(cpu="zen3", gpu="L40S", driver="580")), cells, CATALOG, CATALOG.workloads["general"]
     )
     assert names(answer) == ["cuda13_0-sm86-avx2"]
     assert [fit.variant.name for fit in answer.wanted] == ["pytorch-python313-cuda13_0-sm89-avx2"]
@@ -150,25 +150,25 @@ def test_the_exact_architecture_comes_before_a_compatible_one() -> None:
 def test_the_drivers_own_cuda_comes_before_one_that_it_runs_by_compatibility() -> None:
     wanted = {"535": "12_8", "570": "12_8", "575": "12_9", "579": "12_9", "580": "13_0", "590": "13_0"}
     for driver, cuda in wanted.items():
-        assert chosen(Given(cpu="zen3", gpu="sm90", driver=driver)) == [f"cuda{cuda}-sm90-avx2"]
+        assert chosen(HostSpec(cpu="zen3", gpu="sm90", driver=driver)) == [f"cuda{cuda}-sm90-avx2"]
 
 
 def test_without_a_driver_the_least_demanding_cuda_is_taken_and_the_condition_said() -> None:
-    answer = pick(machine(Given(cpu="zen3", gpu="A100")), CELLS, CATALOG, CATALOG.workloads["general"])
+    answer = pick(machine(HostSpec(cpu="zen3", gpu="A100")), CELLS, CATALOG, CATALOG.workloads["general"])
     assert names(answer) == ["cuda12_9-sm80-avx2"]
     provided = answer.choice.variants[0].fit.provided
     assert [(reason.code, "525.60.13" in reason.text) for reason in provided] == [("driver", True)]
 
 
 def test_a_gpu_that_needs_a_new_driver_vouches_for_it() -> None:
-    answer = pick(machine(Given(cpu="gb10", gpu="GB10")), CELLS, CATALOG, CATALOG.workloads["general"])
+    answer = pick(machine(HostSpec(cpu="gb10", gpu="GB10")), CELLS, CATALOG, CATALOG.workloads["general"])
     assert names(answer) == ["cuda13_0-sm121-armv9"]
     assert answer.choice.variants[0].fit.provided == ()
 
 
 def test_desktop_code_is_not_for_tegra() -> None:
     cells = [cell for cell in CELLS if cell.variant.sm != Sm(87)]
-    orin = machine(Given(cpu="cortex_a78ae", gpu="Jetson AGX Orin", driver="540.4.0"))
+    orin = machine(HostSpec(cpu="cortex_a78ae", gpu="Jetson AGX Orin", driver="540.4.0"))
     answer = pick(orin, cells, CATALOG, CATALOG.workloads["general"])
     assert names(answer) == ["cpu-armv8_2"]
     assert [str(sm) for sm in answer.choice.unserved] == ["sm87"]
@@ -176,7 +176,7 @@ def test_desktop_code_is_not_for_tegra() -> None:
 
 def test_a_report_about_gpus_alone_asks_for_the_least_of_the_cpu() -> None:
     answer = pick(
-        machine(Given(gpu="RTX 4090", driver="580")), CELLS, CATALOG, CATALOG.workloads["inference"]
+        machine(HostSpec(gpu="RTX 4090", driver="580")), CELLS, CATALOG, CATALOG.workloads["inference"]
     )
     assert names(answer) == ["cuda13_0-sm89-avx"]
     codes = [reason.code for reason in answer.choice.variants[0].fit.provided]
@@ -186,7 +186,7 @@ def test_a_report_about_gpus_alone_asks_for_the_least_of_the_cpu() -> None:
 def test_a_driver_that_is_too_old_is_the_nearest_miss_and_its_cure_is_named() -> None:
     plan = open_workspace(None, "plan").matrix.cells
     answer = pick(
-        machine(Given(cpu="zen4", gpu="RTX 4090", driver="570.124.06")),
+        machine(HostSpec(cpu="zen4", gpu="RTX 4090", driver="570.124.06")),
         plan,
         CATALOG,
         CATALOG.workloads["general"],
@@ -198,25 +198,25 @@ def test_a_driver_that_is_too_old_is_the_nearest_miss_and_its_cure_is_named() ->
 
 
 def test_workloads_order_instruction_sets() -> None:
-    spr = Given(cpu="Sapphire Rapids", gpu="none")
+    spr = HostSpec(cpu="Sapphire Rapids", gpu="none")
     assert chosen(spr) == ["cpu-avx512"]
     assert chosen(spr, "training") == ["cpu-avx512bf16"]
     assert chosen(spr, "inference") == ["cpu-avx512vnni"]
 
 
 def test_companions_of_the_choice_are_named() -> None:
-    answer = pick(machine(Given(cpu="zen3", gpu="none")), CELLS, CATALOG, CATALOG.workloads["general"])
+    answer = pick(machine(HostSpec(cpu="zen3", gpu="none")), CELLS, CATALOG, CATALOG.workloads["general"])
     assert answer.companions == ("torchvision-python313-cpu-avx2", "torchaudio-python313-cpu-avx2")
 
 
 def test_the_commands_are_those_that_a_person_types() -> None:
     variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512", CATALOG)
     assert install_command(variant, "acme") == "flox install acme/torchvision-python313-cuda13_0-sm120-avx512"
-    here = Surroundings(nix=True, flox=False, folder="a b")
+    here = Environment(nix=True, flox=False, folder="a b")
     assert build_commands(variant, here) == {
         "build": f"torchsmith generate -w 'a b' && torchsmith build -w 'a b' {variant}"
     }
-    assert build_commands(variant, Surroundings(nix=False, flox=False, folder=".")) == {
+    assert build_commands(variant, Environment(nix=False, flox=False, folder=".")) == {
         "write": "torchsmith generate"
     }
     assert install_command(variant, "") == ""
@@ -225,20 +225,22 @@ def test_the_commands_are_those_that_a_person_types() -> None:
 @pytest.mark.parametrize(
     ("words", "kind", "named", "hint"),
     [
-        (Given(cpu="zen9"), NotKnown, "'zen9'", "zen4"),
-        (Given(cpu="Saphire Rapids"), NotKnown, "'Saphire", "Rapids?"),
-        (Given(gpu="RTX 9999"), NotKnown, "'RTX 9999'", "sm89"),
-        (Given(gpu="RTX 4900"), NotKnown, "'RTX 4900'", "RTX 4090"),
-        (Given(gpu="H10"), NotKnown, "'H10'", "H100"),
-        (Given(driver="12.8"), Invalid, "CUDA release", "570.26"),
-        (Given(gpu="Intel Arc A770"), NotKnown, "Arc", "none"),
-        (Given(gpu="A100 RTX 4090"), NotKnown, "A100", " + "),
-        (Given(features="avx", isa="foo"), NotKnown, "'foo'", "avx512"),
-        (Given(driver="new"), Invalid, "'new'", ""),
-        (Given(isa="avx513"), NotKnown, "'avx513'", ": avx, avx2, avx512"),
+        (HostSpec(cpu="zen9"), NotKnown, "'zen9'", "zen4"),
+        (HostSpec(cpu="Saphire Rapids"), NotKnown, "'Saphire", "Rapids?"),
+        (HostSpec(gpu="RTX 9999"), NotKnown, "'RTX 9999'", "sm89"),
+        (HostSpec(gpu="RTX 4900"), NotKnown, "'RTX 4900'", "RTX 4090"),
+        (HostSpec(gpu="H10"), NotKnown, "'H10'", "H100"),
+        (HostSpec(driver="12.8"), Invalid, "CUDA release", "570.26"),
+        (HostSpec(gpu="Intel Arc A770"), NotKnown, "Arc", "none"),
+        (HostSpec(gpu="A100 RTX 4090"), NotKnown, "A100", " + "),
+        (HostSpec(features="avx", isa="foo"), NotKnown, "'foo'", "avx512"),
+        (HostSpec(driver="new"), Invalid, "'new'", ""),
+        (HostSpec(isa="avx513"), NotKnown, "'avx513'", ": avx, avx2, avx512"),
     ],
 )
-def test_a_word_that_nobody_knows_is_named(words: Given, kind: type[Problem], named: str, hint: str) -> None:
+def test_a_word_that_nobody_knows_is_named(
+    words: HostSpec, kind: type[Problem], named: str, hint: str
+) -> None:
     with pytest.raises(kind) as caught:
         machine(words)
     assert named in caught.value.message
@@ -250,7 +252,7 @@ def test_a_word_that_nobody_knows_is_named(words: Given, kind: type[Problem], na
     ["A100, RTX 4090", "A100/RTX 4090", "A100 and RTX 4090", "A100 & RTX 4090", "2x A100 + 1 x RTX 4090"],
 )
 def test_several_gpus_are_all_read_whatever_stands_between_them(words: str) -> None:
-    host = capability_of(resolve(machine(Given(gpu=words)), CATALOG))
+    host = capability_of(resolve(machine(HostSpec(gpu=words)), CATALOG))
     assert [str(sm) for sm in host.sms or ()] == ["sm80", "sm89"]
 
 

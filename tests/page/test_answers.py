@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from torchsmith.host.given import Given
 from torchsmith.host.pick import pick
 from torchsmith.host.resolve import capability_of, resolve
+from torchsmith.host.spec import HostSpec
 from torchsmith.page.answers import NO_GPU, answer_lines, answers, offer
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -21,7 +21,7 @@ def workspace(profile: str) -> Workspace:
     return opened(None, profile)
 
 
-def picked(machine: Given, workload: str, profile: str) -> tuple[str, list[str]]:
+def picked(machine: HostSpec, workload: str, profile: str) -> tuple[str, list[str]]:
     """The variant that `pick` chooses, out of all cells, and its reasons."""
     catalog = workspace(profile).catalog
     facts = machine.facts(catalog, "a test")

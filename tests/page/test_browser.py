@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.page.conftest import Open, write_page
 from tests.page.test_answers import picked
 from torchsmith.api.writing import GenerateRequest, generate
-from torchsmith.host.given import Given
+from torchsmith.host.spec import HostSpec
 from torchsmith.record import Attempt, JobRow, open_record
 
 pytestmark = pytest.mark.needs("chromium")
@@ -160,7 +160,7 @@ def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, f
         else:
             page.select_option("#driver", driver)
         page.click("#ask")
-        machine = Given(cpu=cpu, gpu=gpu, driver=driver)
+        machine = HostSpec(cpu=cpu, gpu=gpu, driver=driver)
         name, lines = picked(machine, "general", "plan")
         expect(page.locator("#answer h3")).to_have_text(name)
         assert page.locator("#answer li").all_text_contents() == lines

@@ -13,7 +13,7 @@ from torchsmith.core.process import run
 from torchsmith.recipe.template import (
     FOLDER,
     Expression,
-    Filled,
+    HoleTexts,
     Part,
     SourceLine,
     TemplateError,
@@ -111,4 +111,4 @@ def test_filling_in_two_steps_gives_the_same_text_as_one() -> None:
     later = ("gpu", "flags", "cell")
     begun = partly(parts, values, later)
     own = {"cell": str(values["cell"])}
-    assert Filled(values).render(begun, own) == render(parts, values)
+    assert HoleTexts(values).render(begun, own) == render(parts, values)

@@ -13,7 +13,7 @@ import pytest
 from tests.building.conftest import MINI, Place
 from tests.cli.conftest import Call
 from torchsmith.nix.hashes import PLACEHOLDER, to_sri
-from torchsmith.repair.holders import Holder, best
+from torchsmith.repair.hash_sites import HashSite, best
 from torchsmith.workspace.load import Workspace
 
 pytestmark = pytest.mark.needs("nix")
@@ -208,7 +208,7 @@ def test_the_addresses_of_the_workspace_count_for_every_verb_that_evaluates(
 
 def test_a_short_word_inside_a_store_path_recognises_no_source() -> None:
     address, recipe = "https://github.com/pytorch/pytorch", Path("mine.nix")
-    other, own = (Holder(recipe, "", marks) for marks in (("pytorch", "gone", "v1"), (address,)))
+    other, own = (HashSite(recipe, "", marks) for marks in (("pytorch", "gone", "v1"), (address,)))
     told = f"source\n{address}\n/nix/store/0cv1qk-source"
     assert best([other, own], to_sri(ZEROS), told) == [own]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.building.events import Event, Tick
-from torchsmith.building.plan import Means
+from torchsmith.building.plan import Resources
 from torchsmith.building.start import BuildSpec, prepare, workspace_record
 
 
@@ -36,7 +36,7 @@ def build(root: Path, told: Path) -> Cost:
             if not isinstance(event, Tick):
                 file.write(msgspec.json.encode(event) + b"\n")
 
-        request = BuildSpec(workspace=root, means=Means(jobs=0))
+        request = BuildSpec(workspace=root, means=Resources(jobs=0))
         ready = prepare(request, workspace, record)
         ready.check()
         planned, children, began = time.process_time(), _children(), time.monotonic()

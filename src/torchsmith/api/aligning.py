@@ -11,7 +11,7 @@ import msgspec
 
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import WorkspaceOption
-from torchsmith.edit.align import Unaligned, align_repositories, make_missing, write_missing
+from torchsmith.edit.align import UnmatchedRecipe, align_repositories, make_missing, write_missing
 from torchsmith.workspace.checkout import workspace_folder
 
 
@@ -43,7 +43,7 @@ class AlignReport(msgspec.Struct, frozen=True):
 
     repositories: Sequence[str]
     cells: Sequence[AlignedCell]
-    left: Sequence[Unaligned]
+    left: Sequence[UnmatchedRecipe]
     written: Sequence[Path] = ()
     not_written: dict[str, str] = {}
     managed: bool = False  # whether a torchsmith.toml asks for the written ones too

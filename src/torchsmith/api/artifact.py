@@ -18,7 +18,7 @@ from torchsmith.artifact.verdict import promised
 from torchsmith.workspace.load import open_workspace
 
 if TYPE_CHECKING:
-    from torchsmith.artifact.trial import Trial
+    from torchsmith.artifact.smoke_test import SmokeTest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +80,10 @@ class TestRequest:
     workspace: WorkspaceOption = None
 
 
-def test(request: TestRequest) -> Trial:
+def test(request: TestRequest) -> SmokeTest:
     """Import a built package and use it on the CPU and every GPU, in a process of its own."""
     from torchsmith.artifact.interpreter import interpreter_for
-    from torchsmith.artifact.trial import try_out
+    from torchsmith.artifact.smoke_test import smoke_test
 
     opened = open_workspace(request.workspace)
     word = or_sample(request.path, "build")
@@ -92,4 +92,4 @@ def test(request: TestRequest) -> Trial:
     path, variant = build_and_name(word, request.variant, opened)
     promise = promised(variant, path, opened.catalog)
     interpreter = interpreter_for(path, opened.catalog, python)
-    return try_out(path, interpreter, promise, opened.catalog, request.timeout)
+    return smoke_test(path, interpreter, promise, opened.catalog, request.timeout)

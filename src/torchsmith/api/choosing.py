@@ -16,7 +16,7 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict, Incomplete, by_name
 from torchsmith.core.words import grouped, some_of
 from torchsmith.host import pick as host
-from torchsmith.host.commands import Surroundings, flox_manifest
+from torchsmith.host.commands import Environment, flox_manifest
 from torchsmith.host.facts import Note
 from torchsmith.host.resolve import UNKNOWN, Capability
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
@@ -80,7 +80,7 @@ def why_older(cell: Cell, catalog: Catalog) -> str:
     return f"torch {own.torch}; {newest.torch} is the newest known: {why}{lacking}"
 
 
-def audit_findings(recipe: Path, here: Surroundings) -> list[str]:
+def audit_findings(recipe: Path, here: Environment) -> list[str]:
     """What the audit has against a recipe that lies in the workspace: errors and warnings, the first few."""
     if here.folder is None or not recipe.exists():
         return []
@@ -94,11 +94,11 @@ def audit_findings(recipe: Path, here: Surroundings) -> list[str]:
     return [*findings[: FEW - 1], f"{len(findings) - FEW + 1} more: torchsmith audit"]
 
 
-def where_built(cell: Cell, here: Surroundings, catalog: Catalog) -> Surroundings:
+def where_built(cell: Cell, here: Environment, catalog: Catalog) -> Environment:
     """The tools that can build a cell: one whose packages come from Flox' catalog has no nixpkgs for Nix."""
     line = catalog.lines.get(cell.line)
     build = line.build_for(cell.variant.cuda) if line else None
-    return msgspec.structs.replace(here, nix=False) if build and build.style == "catalog" else here
+    return msgspec.structs.replace(here, nix=False) if build and build.style == "flox" else here
 
 
 def nearest_misses(pick: host.Pick) -> list[tuple[str, str]]:

@@ -134,7 +134,7 @@ def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
         decisions = [assess(variant, catalog, line) for line in lines for variant in variants]
         able = next((one.line for one in decisions if isinstance(one, Accepted) and one.usable), None)
         build = able.build_for(cuda) if able else None
-        if able and build and build.style != "catalog":
+        if able and build and build.style != "flox":
             builds[str(cuda)] = f"torch {able.torch}"
         elif build:
             builds[str(cuda)] = "no nixpkgs here has it: an older Flox catalog may"

@@ -267,10 +267,10 @@ def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
 
 
 def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
-    from torchsmith.host.given import Given, gather
     from torchsmith.host.resolve import capability_of, known_isas
+    from torchsmith.host.spec import HostSpec, gather
 
-    facts = gather((), Given(), workspace.catalog, seconds)
+    facts = gather((), HostSpec(), workspace.catalog, seconds)
     host = capability_of(facts)
     isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
     todo = "builds of this matrix do not run here"

@@ -59,10 +59,10 @@ class MachineOptions(msgspec.Struct, frozen=True):
 
     def facts(self, catalog: Catalog) -> HostFacts:
         """What is known of the machine."""
-        from torchsmith.host.given import Given, gather
+        from torchsmith.host.spec import HostSpec, gather
 
         gpus = "; ".join(self.gpu or [])
-        given = Given(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
+        given = HostSpec(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
         return gather(self.from_ or [], given, catalog, self.time_limit)
 
 

@@ -42,7 +42,7 @@ class CellRow(msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
-class CellDocument(msgspec.Struct, frozen=True):
+class ListReport(msgspec.Struct, frozen=True):
     """The cells that were asked for."""
 
     cells: list[CellRow]
@@ -55,7 +55,7 @@ class LeftOutRow(msgspec.Struct, frozen=True):
     reasons: list[str]
 
 
-class LeftOutDocument(msgspec.Struct, frozen=True):
+class LeftOutReport(msgspec.Struct, frozen=True):
     """The cells that were left out."""
 
     left_out: list[LeftOutRow]
@@ -69,9 +69,9 @@ def row_of(cell: Cell, catalog: Catalog) -> CellRow:
     return CellRow(cell.name, package, version, pname(variant, line), *axes, cell.line, warnings)
 
 
-def cells_document(matrix: Matrix, catalog: Catalog) -> CellDocument:
+def cells_document(matrix: Matrix, catalog: Catalog) -> ListReport:
     """The cells as data."""
-    return CellDocument([row_of(cell, catalog) for cell in matrix.cells])
+    return ListReport([row_of(cell, catalog) for cell in matrix.cells])
 
 
 def left_out_of(opened: Workspace, matrix: Matrix) -> list[LeftOut]:

@@ -107,7 +107,7 @@ def evaluation(
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """The Nix at hand, and evaluation with it under these options; `watch` is told of each recipe."""
     from torchsmith.nix.cache import ResultCache
-    from torchsmith.nix.evaluate import EvaluationOptions, default_workers, evaluate, with_means
+    from torchsmith.nix.evaluate import EvaluationOptions, default_workers, evaluate, reachable
     from torchsmith.nix.tool import find_nix
     from torchsmith.nix.worker import WorkerLimits
 
@@ -134,6 +134,6 @@ def evaluation(
                 ),
                 tell=lambda result: tell(result.name),
             )
-        return with_means(results)
+        return reachable(results)
 
     return nix, run

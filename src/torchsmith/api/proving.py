@@ -23,18 +23,18 @@ class FactsRequest:
     workspace: WorkspaceOption = None
 
 
-class FactsDocument(msgspec.Struct, frozen=True):
+class FactsReport(msgspec.Struct, frozen=True):
     """Every fact that a tool can see, and how many of each kind no tool was asked about."""
 
     checks: Sequence[FactCheck]
     not_looked_at: Mapping[str, int]
 
 
-def facts(request: FactsRequest, watch: Callable[[str], None] = lambda tool: None) -> FactsDocument:
+def facts(request: FactsRequest, watch: Callable[[str], None] = lambda tool: None) -> FactsReport:
     """Ask ptxas, gcc, archspec and LLVM; `watch` is told which."""
     from torchsmith.catalog.proof.readings import chosen_toolkits, read_tools
 
     catalog = open_workspace(request.workspace).catalog
     toolkits = chosen_toolkits(catalog, list(request.cuda) or None)
     readings = read_tools(toolkits, download=not request.offline, watch=watch)
-    return FactsDocument(check_catalog(catalog, readings), not_looked_at(catalog))
+    return FactsReport(check_catalog(catalog, readings), not_looked_at(catalog))

@@ -30,7 +30,7 @@ class StatusRequest:
     workspace: WorkspaceOption = None
 
 
-class StatusDocument(msgspec.Struct, frozen=True):
+class StatusReport(msgspec.Struct, frozen=True):
     """The last run, how it stands in words, its jobs, and results of them that the store no longer has."""
 
     run: RunRow | None
@@ -39,14 +39,14 @@ class StatusDocument(msgspec.Struct, frozen=True):
     missing: Sequence[str] = ()
 
 
-def status(request: StatusRequest) -> StatusDocument:
+def status(request: StatusRequest) -> StatusReport:
     """How the last run stands."""
     from torchsmith.building.start import workspace_record
 
     with workspace_record(request.workspace, read_only=True) as (_, record):
         last = next(iter(record.runs(1)), None)
         jobs = record.jobs(last.id) if last else []
-    return StatusDocument(last, _standing(last) if last else "", jobs, _missing(jobs))
+    return StatusReport(last, _standing(last) if last else "", jobs, _missing(jobs))
 
 
 def _standing(run: RunRow) -> str:
@@ -78,18 +78,18 @@ class HistoryRequest:
     workspace: WorkspaceOption = None
 
 
-class HistoryDocument(msgspec.Struct, frozen=True):
+class HistoryReport(msgspec.Struct, frozen=True):
     """Builds that ended, the latest first."""
 
     builds: Sequence[JobRow]
 
 
-def history(request: HistoryRequest) -> HistoryDocument:
+def history(request: HistoryRequest) -> HistoryReport:
     """Builds that ended: how long they took, where, and why they failed."""
     from torchsmith.building.start import workspace_record
 
     with workspace_record(request.workspace, read_only=True) as (_, record):
-        return HistoryDocument(record.history(request.name, request.limit))
+        return HistoryReport(record.history(request.name, request.limit))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from torchsmith.artifact.check import Check, passed
 from torchsmith.artifact.commands import CompilerUse, read_commands, uses
 from torchsmith.artifact.objects import check_objects
 from torchsmith.building.jobs import outputs_of
-from torchsmith.building.plan import Means
+from torchsmith.building.plan import Resources
 from torchsmith.building.rehearsal import PREFIX, RehearsalFigures, WholeBuild, read_figures, whole_build
 from torchsmith.building.start import BuildSpec, Prepared, workspace_record
 from torchsmith.core.problem import Exit, Incomplete, Lacking
@@ -80,7 +80,7 @@ def rehearse(request: RehearseRequest, watch: Watch = SILENT) -> RehearseReport:
         workspace=request.workspace,
         selectors=tuple(request.recipes or ()),
         trees=read_trees(request.nixpkgs or ()),
-        means=Means(request.jobs, request.cores, None),
+        means=Resources(request.jobs, request.cores, None),
         local=request.local,
         timeout=request.timeout,
         rehearse=True,

@@ -14,7 +14,7 @@ from torchsmith.api.options import ProfileChoice, complete_cells
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict
 from torchsmith.matrix.describe import newer_lines
-from torchsmith.workspace.derive import LeftBehind
+from torchsmith.workspace.derive import SkippedRecipe
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import (
     block_words,
@@ -60,7 +60,7 @@ class InitReport(msgspec.Struct, frozen=True):
     variants: int
     warned: int = 0
     recipes: int = 0
-    left: Sequence[LeftBehind] = ()
+    left: Sequence[SkippedRecipe] = ()
     assumed: Sequence[str] = ()
     lost: Sequence[str] = ()
     elsewhere: dict[str, int] = {}

@@ -114,7 +114,7 @@ def capability_of_unit(unit: str, patterns: SymbolPatterns) -> str:
     return found[1] if found else ""
 
 
-class Told(NamedTuple):
+class SymbolFacts(NamedTuple):
     """What a function's name tells; equal ones are one value, for names are longer than all the rest."""
 
     own: bool
@@ -123,17 +123,17 @@ class Told(NamedTuple):
     capability: str
 
 
-def told_by(name: bytes, patterns: SymbolPatterns) -> Told:
+def facts_of_symbol(name: bytes, patterns: SymbolPatterns) -> SymbolFacts:
     own = bool(patterns.own.match(name))
     of_own = not own and bool(patterns.of_own_types.match(name))
     return _one(own, of_own, stands_apart(name), capability_of(name, patterns))
 
 
-_one = cache(Told)
+_one = cache(SymbolFacts)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Sighting:
+class Hit:
     """An instruction in a function that needs a feature."""
 
     feature: str
@@ -155,7 +155,7 @@ class Tally:
     size: int = 0
     undecoded: int = 0
     having: Counter[str] = field(default_factory=Counter)  # functions by feature
-    sightings: dict[str, list[Sighting]] = field(default_factory=dict)
+    sightings: dict[str, list[Hit]] = field(default_factory=dict)
 
     def join(self, other: Tally) -> None:
         """Add what another library's functions showed."""
@@ -223,7 +223,7 @@ class _Reading:
         self.facts = facts(elf.machine)
         self.functions = functions_of(elf)
         self.rows = _each_once(self.functions.rows)
-        self.told = [told_by(self.functions.raw_name(row), patterns) for row in self.rows]
+        self.told = [facts_of_symbol(self.functions.raw_name(row), patterns) for row in self.rows]
         self.spans = spans_of(self.rows, [told.apart for told in self.told], len(self.functions.units))
         self.layout = UnitLayout.of(self._places(), self._names_dispatch())
         self.capabilities: set[str] = set()
@@ -369,10 +369,10 @@ class _Reading:
             self.groups[group].sightings[feature] = [self._sighting(feature, index) for index in examples]
         self.complete = size <= most
 
-    def _sighting(self, feature: str, index: int) -> Sighting:
+    def _sighting(self, feature: str, index: int) -> Hit:
         row, use = self.rows[index], self._scan(index).first[feature]
         where = (self.library, self.functions.name(row), self.unit(index), use.offset)
-        return Sighting(feature, self.elf.machine, *where, use.code.hex(" "), row.address)
+        return Hit(feature, self.elf.machine, *where, use.code.hex(" "), row.address)
 
     def _blocks(self) -> list[CodeBlock]:
         by_unit: dict[int, CodeBlock] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status
-from torchsmith.artifact.cpu import FLAGGED, JUDGED, CodeBlock, CodeGroup, CpuCode, Sighting, Tally
+from torchsmith.artifact.cpu import FLAGGED, JUDGED, CodeBlock, CodeGroup, CpuCode, Hit, Tally
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import InstructionFacts, Level, closure, facts
 from torchsmith.artifact.identity import StatedFlags, stated
@@ -306,12 +306,12 @@ def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Ite
         yield Check("within", "right" if complete else "note", text)
 
 
-def first_of(tally: Tally, features: Sequence[str]) -> Sighting:
+def first_of(tally: Tally, features: Sequence[str]) -> Hit:
     """The first place that needs one of some features."""
     return tally.sightings[features[0]][0]
 
 
-def spot(sighting: Sighting) -> str:
+def spot(sighting: Hit) -> str:
     """Where an instruction stands, in words."""
     unit = f" of {sighting.unit}" if sighting.unit else ""
     return (
@@ -326,7 +326,7 @@ def clipped(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[:half]} … {name[-half:]}"
 
 
-def disassembled(sighting: Sighting) -> str:
+def disassembled(sighting: Hit) -> str:
     """An instruction as its bytes, and for x86-64 as text."""
     if sighting.machine == "aarch64":
         return sighting.code

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 import torchsmith
-from torchsmith.auditing.context import Context, Judged, JudgeTask
+from torchsmith.auditing.context import Context, FileFindings, JudgeTask
 from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.repo import RecipeFacts
 from torchsmith.core.files import cache_dir
@@ -79,15 +79,17 @@ class JudgementCache:
         self._digests: dict[JudgeTask, str] = {}
         self._contents: dict[str, tuple[bytes, Sequence[str]]] = {}
 
-    def judged(self, task: JudgeTask) -> Judged | None:
+    def judged(self, task: JudgeTask) -> FileFindings | None:
         """What the text of a file gave away, where nothing has changed since."""
         return self._find(task, task.kind)
 
-    def evaluated(self, task: JudgeTask) -> Judged | None:
+    def evaluated(self, task: JudgeTask) -> FileFindings | None:
         """What the evaluation of a recipe gave away, where nothing has changed since."""
         return self._find(task, "values")
 
-    def keep(self, judged: Mapping[JudgeTask, Judged], evaluated: Mapping[JudgeTask, Judged]) -> None:
+    def keep(
+        self, judged: Mapping[JudgeTask, FileFindings], evaluated: Mapping[JudgeTask, FileFindings]
+    ) -> None:
         """Keep what holds as long as no file changes."""
         kept: dict[str, KeptJudgement] = {}
         for kind, results in ((None, judged), ("values", evaluated)):
@@ -100,7 +102,7 @@ class JudgementCache:
         if len(kept) >= FEWEST and kept != self._kept:
             self._store.keep(self._key, KeptAudit(self._grounds, kept))
 
-    def _find(self, task: JudgeTask, kind: str) -> Judged | None:
+    def _find(self, task: JudgeTask, kind: str) -> FileFindings | None:
         kept = self._kept.get(f"{kind} {task.shown}")
         if kept is None or kept.digest != self._digest(task):
             return None
@@ -110,7 +112,7 @@ class JudgementCache:
             reading = try_read(name, self.context.catalog)
             known = msgspec.structs.asdict(kept.facts)
             facts = RecipeFacts(task.shown, name, reading.variant if reading else None, **known)
-        return Judged(kept.findings, facts, kept.silenced, concerns=kept.concerns)
+        return FileFindings(kept.findings, facts, kept.silenced, concerns=kept.concerns)
 
     def _digest(self, task: JudgeTask) -> str:
         """All that the judgement of a file rests on besides the rules and the catalog."""

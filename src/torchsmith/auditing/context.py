@@ -34,7 +34,7 @@ OF_THE_CELL = ("gpu", "cpu", "names")  # groups of rules that hold a recipe agai
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class FileFindings:
     """One file: what was found, and what its repository needs to know of it."""
 
     findings: tuple[Finding, ...]
@@ -53,7 +53,7 @@ class Judged:
         *,
         concerns: bool = False,
         lasting: bool = True,
-    ) -> Judged:
+    ) -> FileFindings:
         """What was found in a text, less what its comments silence, which is counted."""
         found = list(findings)
         kept = unmuted(found, text)
@@ -61,7 +61,7 @@ class Judged:
 
     def again(
         self, form: NormalizedText, name: str, shown: str, found: Sequence[Finding], catalog: Catalog
-    ) -> Judged:
+    ) -> FileFindings:
         """The judgement of a recipe that differs in its cell alone: notes below its flags move along."""
         first = self.form or form
         more = form.flags_lines - first.flags_lines
@@ -70,7 +70,7 @@ class Judged:
             line = one.where.line + (more if one.where.line > first.flags_line else 0)
             notes.append(replace(one, where=replace(one.where, file=shown, line=line)))
         facts = self.facts.of(name, shown, catalog) if self.facts else None
-        return Judged((*found, *notes), facts, form=first)
+        return FileFindings((*found, *notes), facts, form=first)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Context:
         return Normalizer(self.catalog)
 
     @cached_property
-    def judged(self) -> dict[NormalizedText, Judged]:
+    def judged(self) -> dict[NormalizedText, FileFindings]:
         """Judgements of forms that were seen before."""
         return {}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.auditing.context import Context, Judged
+from torchsmith.auditing.context import Context, FileFindings
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
 from torchsmith.core.words import grouped
@@ -52,7 +52,7 @@ def judge_derivations(
     context: Context,
     trees: Mapping[str, Path],
     addresses: Sequence[str] = (),
-) -> Iterator[Judged]:
+) -> Iterator[FileFindings]:
     """What the derivations give away; `addresses` may be downloaded besides nixpkgs."""
     nix = find_nix()
     recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
@@ -80,7 +80,7 @@ def judge_derivations(
         built = EvaluatedWorkspace(good, failed, torch, context.catalog)
         for found in context.findings("repo", Where(folder.shown), built, depth="derivations"):
             recipe = recipes.get(found.where.file)
-            yield Judged.of([found], recipe.text or "" if recipe else "")
+            yield FileFindings.of([found], recipe.text or "" if recipe else "")
 
 
 def _recipe(

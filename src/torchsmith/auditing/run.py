@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from torchsmith.auditing.context import Context, Judged, JudgeTask
+from torchsmith.auditing.context import Context, FileFindings, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.form import MOST
 from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
@@ -113,8 +113,8 @@ def audit(
     for folder, task in work:
         if known := judged[task].facts:
             facts.setdefault(folder.root, []).append(known)
-    deeper: list[Judged] = []
-    evaluated: dict[JudgeTask, Judged] = {}
+    deeper: list[FileFindings] = []
+    evaluated: dict[JudgeTask, FileFindings] = {}
     if values is not False:
         from torchsmith.auditing.values import counted_once, judge_all_evaluated
 
@@ -126,7 +126,7 @@ def audit(
         evaluated |= judge_all_evaluated(todo, context, forms, needed=values is True)
         told = [one for result in evaluated.values() for one in result.findings]
         silent = sum(result.silenced for result in evaluated.values())
-        deeper.append(Judged(tuple(counted_once(told, folders)), silenced=silent))
+        deeper.append(FileFindings(tuple(counted_once(told, folders)), silenced=silent))
     if cache and all(folder.whole for folder in folders):
         cache.keep(judged, evaluated)
     if evaluate:
@@ -164,7 +164,7 @@ def _tasks(folder: Repository, context: Context) -> Iterator[JudgeTask]:
     yield from (JudgeTask(path, folder.show(path), "expression") for path in named)
 
 
-def _judge_all(todo: Sequence[JudgeTask], context: Context, jobs: int) -> Iterator[Judged]:
+def _judge_all(todo: Sequence[JudgeTask], context: Context, jobs: int) -> Iterator[FileFindings]:
     if jobs == 1 or len(todo) < WORTH_A_PROCESS:
         yield from (_judge(task, context) for task in todo)
         return
@@ -183,11 +183,11 @@ def _prepare(context: Context) -> None:
     _context[:] = [context]
 
 
-def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[Judged]:
+def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[FileFindings]:
     return [_judge(one, _context[0]) for one in chunk]
 
 
-def _judge(task: JudgeTask, context: Context) -> Judged:
+def _judge(task: JudgeTask, context: Context) -> FileFindings:
     if task.kind == "expression":
         return judge_expressions(task.path, task.shown, context)
     return judge_file(task.path, task.shown, task.kind == "recipe", context)
@@ -202,30 +202,30 @@ def _mentions(path: Path, context: Context) -> bool:
     return len(text) <= LARGEST and context.mentioned.search(text) is not None and owner_of(text) == "foreign"
 
 
-def judge_expressions(path: Path, shown: str, context: Context) -> Judged:
+def judge_expressions(path: Path, shown: str, context: Context) -> FileFindings:
     """What a Nix file that is no recipe by its name says of torch and CUDA, wherever it lies."""
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
         sure = Sure.GUESS if PIPES in read_text(path) else None if find("nix-instantiate") else Sure.LIKELY
         unread = _unread(problem, shown, context)
-        return Judged(tuple(_less_sure(one, sure) for one in unread), concerns=True, lasting=False)
+        return FileFindings(tuple(_less_sure(one, sure) for one in unread), concerns=True, lasting=False)
     if not context.concerns(recipe):
-        return Judged(())
+        return FileFindings(())
     subject = context.subject(shown, recipe)
     found = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
-    return Judged.of(found, recipe.text, concerns=True, lasting=_exact(recipe))
+    return FileFindings.of(found, recipe.text, concerns=True, lasting=_exact(recipe))
 
 
-def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Judged:
+def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> FileFindings:
     """All that the text of one file gives away."""
     try:
         text = read_text(path)
     except Problem as problem:
-        return Judged(tuple(_unread(problem, shown, context)), lasting=False)
+        return FileFindings(tuple(_unread(problem, shown, context)), lasting=False)
     found = list(context.findings("file", Where(shown), path, text))
     if not is_recipe or len(text) > LARGEST:
-        return Judged(tuple(found))
+        return FileFindings(tuple(found))
     name = package_name(path)
     concerns = context.mentioned.search(text) is not None and try_read(name, context.catalog) is None
     form = context.forms.of(name, text, context.lines.get(name))
@@ -236,7 +236,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
         unread = _unread(problem, shown, context)
-        return Judged((*found, *unread), concerns=concerns, lasting=False)
+        return FileFindings((*found, *unread), concerns=concerns, lasting=False)
     judged = replace(judge_recipe(recipe, shown, context, found), concerns=concerns)
     if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
         if len(context.judged) > MOST:
@@ -245,13 +245,13 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Jud
     return judged
 
 
-def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[Finding] = ()) -> Judged:
+def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[Finding] = ()) -> FileFindings:
     """A recipe that was read, with the rules over recipes."""
     subject = context.subject(shown, recipe)
     facts = facts_of(subject, context.forms)
     told = [*found, *context.of_recipe(subject)]
     told += context.of_expressions(subject) if subject.variant is None and context.concerns(recipe) else ()
-    return Judged.of(told, recipe.text, facts, lasting=_exact(recipe))
+    return FileFindings.of(told, recipe.text, facts, lasting=_exact(recipe))
 
 
 def _exact(recipe: Recipe) -> bool:

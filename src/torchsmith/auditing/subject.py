@@ -16,10 +16,10 @@ from torchsmith.matrix import Flavor, Reading, Variant
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import (
     Bound,
+    Located,
     Override,
     PackageSet,
     Recipe,
-    Said,
     Span,
     Value,
     expressions,
@@ -139,7 +139,7 @@ class Subject(ReadRecipe):
     @property
     def embeds_torch(self) -> bool:
         """Whether it builds torch and a companion, each with its name, flags and meta."""
-        return self.companion and self.style != "catalog" and not self.torch_from_elsewhere
+        return self.companion and self.style != "flox" and not self.torch_from_elsewhere
 
     @property
     def seen(self) -> bool:
@@ -172,7 +172,7 @@ class Subject(ReadRecipe):
         return self.catalog.pins.get(self.build.pin) if self.build else None
 
     @property
-    def config(self) -> Mapping[str, Said[Value]]:
+    def config(self) -> Mapping[str, Located[Value]]:
         """What the import of nixpkgs is configured with."""
         return {name: said for one in self.body.imports for name, said in one.config.items()}
 
@@ -189,7 +189,7 @@ class Subject(ReadRecipe):
         catalog's own recipes of its line take. What the package set of another caller holds is not known."""
         if self.body.pins:
             return self.said_pin
-        ours = self.convention is None or (self.build is not None and self.build.style == "catalog")
+        ours = self.convention is None or (self.build is not None and self.build.style == "flox")
         return self.pin if ours else None
 
     @property

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.auditing.context import Context, Judged, JudgeTask
+from torchsmith.auditing.context import Context, FileFindings, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.form import NormalizedText
 from torchsmith.auditing.rule import LARGEST
@@ -30,7 +30,7 @@ def judge_all_evaluated(
     forms: Mapping[JudgeTask, NormalizedText],
     *,
     needed: bool,
-) -> dict[JudgeTask, Judged]:
+) -> dict[JudgeTask, FileFindings]:
     """What evaluation finds in recipes; some forms are known.
 
     Without the evaluator nothing is found, or a Problem says so where it is `needed`.
@@ -43,7 +43,7 @@ def judge_all_evaluated(
         doubtful = [task for task, one in judged.items() if any(map(_worse_than_note, one.findings))]
         again = [task for first in doubtful for task in alike[first]]
         for first, one in list(judged.items()):
-            judged |= {task: Judged((), lasting=one.lasting) for task in alike[first]}
+            judged |= {task: FileFindings((), lasting=one.lasting) for task in alike[first]}
         return judged | dict(judge_evaluated(again, context, evaluator))
 
 
@@ -89,7 +89,7 @@ def form_of(path: Path, context: Context) -> NormalizedText | None:
 
 def judge_evaluated(
     wanted: Sequence[JudgeTask], context: Context, evaluator: Evaluator
-) -> Iterator[tuple[JudgeTask, Judged]]:
+) -> Iterator[tuple[JudgeTask, FileFindings]]:
     """What evaluation finds in recipes."""
     for start in range(0, len(wanted), BATCH):
         subjects = list(_subjects(wanted[start : start + BATCH], context))
@@ -101,7 +101,7 @@ def judge_evaluated(
             unread = isinstance(values, NoValues)
             findings = context.of_recipe(subject, "values", "unread" if unread else "recipe", values)
             lasting = not isinstance(values, NoValues) or values.lasting
-            yield task, Judged.of(findings, subject.recipe.text, lasting=lasting)
+            yield task, FileFindings.of(findings, subject.recipe.text, lasting=lasting)
 
 
 def _subjects(wanted: Sequence[JudgeTask], context: Context) -> Iterator[tuple[JudgeTask, Subject]]:

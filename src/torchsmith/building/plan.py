@@ -14,7 +14,7 @@ from torchsmith.building.jobs import jobs_of, jobs_of_recipes, outputs_of
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import CannotBuild, Lacking
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, with_means
+from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, reachable
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.store import StoreOptions, outlook
@@ -91,7 +91,7 @@ def evaluate_recipes(
         ),
         tell=tell,
     )
-    with_means(results)
+    reachable(results)
     broken = tuple(
         Broken(result.name, str(CannotBuild(result.cause.message, where=result.cause.where)))
         for result in results
@@ -101,16 +101,16 @@ def evaluate_recipes(
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class Resources:
     """What the user gave a run: jobs side by side, cores and memory in all."""
 
     jobs: int | None = None
     cores: int | None = None
     memory_gb: float | None = None
 
-    def over(self, jobs: int | None, cores: int | None, memory_gb: float | None) -> Means:
+    def over(self, jobs: int | None, cores: int | None, memory_gb: float | None) -> Resources:
         """These, where nothing else is given."""
-        return Means(
+        return Resources(
             self.jobs if jobs is None else jobs,
             self.cores if cores is None else cores,
             self.memory_gb if memory_gb is None else memory_gb,
@@ -123,7 +123,7 @@ def plan_with_nix(
     catalog: Catalog,
     past: Sequence[Past],
     machine: Machine,
-    means: Means,
+    means: Resources,
     options: StoreOptions,
 ) -> BuildPlan:
     """Hold the graph against the store and the binary caches, and estimate what is left."""
@@ -148,7 +148,11 @@ def plan_with_nix(
 
 
 def plan_with_flox(
-    recipes: Sequence[RecipeFile], workspace: Workspace, past: Sequence[Past], machine: Machine, means: Means
+    recipes: Sequence[RecipeFile],
+    workspace: Workspace,
+    past: Sequence[Past],
+    machine: Machine,
+    means: Resources,
 ) -> BuildPlan:
     """One job a recipe: what Flox shares or fetches, it does not tell beforehand."""
     catalog = workspace.catalog
@@ -162,7 +166,7 @@ def plan_with_flox(
 
 
 def _plan(
-    jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past], machine: Machine, means: Means
+    jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past], machine: Machine, means: Resources
 ) -> BuildPlan:
     per_core = memory_per_core(catalog, [job.work for job in jobs])
     share = share_out(machine, per_core, means)
@@ -216,7 +220,7 @@ class Share:
     memory_gb: float  # for all jobs together
 
 
-def share_out(machine: Machine, per_core_gb: float, means: Means) -> Share:
+def share_out(machine: Machine, per_core_gb: float, means: Resources) -> Share:
     """Divide cores and memory; each job has at most as many compilers as its memory serves."""
     all_cores = means.cores or machine.cores
     all_memory = means.memory_gb or machine.memory_gb

@@ -22,11 +22,11 @@ from torchsmith.building.events import (
     Tick,
 )
 from torchsmith.building.job import Backend, Job, Outcome
+from torchsmith.building.post_build import PostBuild, PostBuildResult
 from torchsmith.building.queue import JobQueue
 from torchsmith.building.recorder import Recorder
 from torchsmith.building.report import BuildReport
 from torchsmith.building.retries import Retries
-from torchsmith.building.settle import After, Afterwards
 from torchsmith.catalog import KnownError
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem
@@ -34,7 +34,7 @@ from torchsmith.record import Attempt, JobState, RunState
 from torchsmith.repair.diagnose import Diagnosis, diagnose
 
 PAUSE = 0.2
-Message = Event | Tick | Afterwards | Exception | tuple[Job, Outcome | BaseException]
+Message = Event | Tick | PostBuildResult | Exception | tuple[Job, Outcome | BaseException]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Run:
     backend: Backend
     errors: Collection[KnownError]
     built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # e.g. write down what it was
-    after: After | None = None  # what is done with each build
+    after: PostBuild | None = None  # what is done with each build
     keep_going: bool = True
     broken: int = 0  # recipes that were asked for and do not evaluate
     _failed: dict[str, Diagnosis] = field(default_factory=dict)  # by name
@@ -109,7 +109,7 @@ class Run:
                 message = self._messages.get(timeout=PAUSE)
             except queue.Empty:
                 message = Tick()
-            if isinstance(message, Afterwards):
+            if isinstance(message, PostBuildResult):
                 self._followed(message)
             elif isinstance(message, Exception):
                 raise message
@@ -177,7 +177,7 @@ class Run:
             except Exception as error:  # else the run would wait for this look for ever
                 self._messages.put(error)
 
-    def _followed(self, done: Afterwards) -> None:
+    def _followed(self, done: PostBuildResult) -> None:
         self._following -= 1
         for verdict in done.verdicts:
             row = msgspec.structs.replace(verdict, derivation=done.job.derivation)

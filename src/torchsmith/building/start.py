@@ -22,12 +22,21 @@ from torchsmith.building.jobs import recipes_above
 from torchsmith.building.plan import (
     BuildPlan,
     Machine,
-    Means,
+    Resources,
     evaluate_recipes,
     plan_with_flox,
     plan_with_nix,
     require_room,
     this_machine,
+)
+from torchsmith.building.post_build import (
+    Copier,
+    LookAt,
+    PostBuild,
+    PresentRecipe,
+    fetch_present,
+    keep_derivations,
+    long_builds,
 )
 from torchsmith.building.queue import JobQueue, Limits
 from torchsmith.building.recorder import Recorder
@@ -35,7 +44,6 @@ from torchsmith.building.rehearsal import Rehearsals, as_rehearsals, choose_rehe
 from torchsmith.building.report import BuildReport
 from torchsmith.building.retries import Retries
 from torchsmith.building.run import Run
-from torchsmith.building.settle import After, Copier, LookAt, Settled, keep_derivations, long_builds, settle
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import exclusive
 from torchsmith.core.problem import Conflict, Empty, Invalid
@@ -63,7 +71,7 @@ class BuildSpec:
     selectors: tuple[str, ...] = ()
     backend: BackendName = "nix"
     trees: Mapping[str, Path] = field(default_factory=dict)  # nixpkgs trees in place of downloads
-    means: Means = field(default_factory=Means)
+    means: Resources = field(default_factory=Resources)
     cache: str = ""
     sign: Path | None = None
     local: bool = False  # use no other machine
@@ -170,7 +178,7 @@ class Prepared:
             backend = self.backend()
             self.sources = sources_now(self.recipes)
             copier = Copier(self.nix, request.cache, request.sign) if self.nix and request.cache else None
-            after = After(self.look, copier)
+            after = PostBuild(self.look, copier)
             settled = self._settle(after, tell)
             number = self.record.start_run(request.backend, request.selectors, request.options())
             finished = Run(
@@ -201,7 +209,7 @@ class Prepared:
                 results={name: results / name for name in right if (results / name).exists()},
             )
 
-    def _settle(self, after: After, tell: Tell) -> BuildReport:
+    def _settle(self, after: PostBuild, tell: Tell) -> BuildReport:
         """Fetch, keep, write down, look at and copy what needs no build: whoever built it."""
         if self.nix is None or self.plan.graph is None:
             return BuildReport("done")
@@ -210,7 +218,7 @@ class Prepared:
             tell(Remark(words=unkept))
         elif self.keeper is not None:
             self.keeper.close()
-        found = settle(self.nix, self.plan, self.options, self.folder / "results", tell)
+        found = fetch_present(self.nix, self.plan, self.options, self.folder / "results", tell)
         notes = [f"{one.name}: {one.failure}" for one in found if one.failure]
         there = [one for one in found if not one.failure]
         for one in there:
@@ -224,7 +232,7 @@ class Prepared:
             tell(Remark(words=words))
         return BuildReport("done", notes=tuple(notes), settled=tuple(one.name for one in there), wrong=wrong)
 
-    def _why_wrong(self, one: Settled, tell: Tell) -> str:
+    def _why_wrong(self, one: PresentRecipe, tell: Tell) -> str:
         """What is wrong with a build that was there: by the record, else looked at now, where asked."""
         if self.look is None or not one.outputs:
             return ""

@@ -19,10 +19,10 @@ from torchsmith.api.choosing import (
 )
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.cli.console import columns, paint, warn, write
-from torchsmith.host.commands import Surroundings, build_commands, install_command
+from torchsmith.host.commands import Environment, build_commands, install_command
 from torchsmith.host.facts import GpuFacts, Note
 from torchsmith.host.pick import Assigned, Pick
-from torchsmith.host.rank import Fits, why_after
+from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import known_isas
 from torchsmith.host.stock import Stock
@@ -33,7 +33,7 @@ NEW_LINE = "\n" + " " * 10  # a shell reads on after &&
 FileOf = Callable[[Variant], str]  # the file to which a cell can be added; empty: none
 
 
-def print_pick(pick: Pick, catalog: Catalog, here: Surroundings, file: FileOf) -> None:
+def print_pick(pick: Pick, catalog: Catalog, here: Environment, file: FileOf) -> None:
     """The machine in a line, the answer with its commands, what is missing, and what serves until then."""
     write(_machine(pick, catalog), "dim")
     write()
@@ -81,7 +81,7 @@ def _machine(pick: Pick, catalog: Catalog) -> str:
     return "; ".join(words)
 
 
-def _print_assigned(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> None:
+def _print_assigned(one: Assigned, pick: Pick, catalog: Catalog, here: Environment) -> None:
     fit = one.fit
     whom = f"  for {', '.join(map(str, one.gpus))}" if len(pick.choice.variants) > 1 else ""
     write(paint(fit.variant.name, "bold green") + whom)
@@ -176,7 +176,7 @@ def _print_unknown(pick: Pick) -> None:
     write("  for the CPU alone: --gpu none")
 
 
-def _print_wanted(pick: Pick, here: Surroundings, file: FileOf) -> None:
+def _print_wanted(pick: Pick, here: Environment, file: FileOf) -> None:
     for fit in pick.wanted:
         compatible = pick.found and not pick.choice.unserved
         better = "would be compiled for this GPU" if compatible else "would run here"
@@ -294,7 +294,7 @@ class PickDocument(msgspec.Struct, frozen=True):
     others: list[OtherRow]
 
 
-def pick_json(pick: Pick, catalog: Catalog, here: Surroundings) -> PickDocument:
+def pick_json(pick: Pick, catalog: Catalog, here: Environment) -> PickDocument:
     """The whole answer as data."""
     from torchsmith.host.document import to_document
 
@@ -322,13 +322,13 @@ def _stock_row(found: Stock) -> StockRow:
     )
 
 
-def _wanted(fit: Fits, pick: Pick, here: Surroundings) -> CreateRow:
+def _wanted(fit: Compatible, pick: Pick, here: Environment) -> CreateRow:
     steps = build_commands(fit.variant, here, also=pick.also(fit.variant), included=False)
     conditions = [*map(str, fit.provided)]
     return CreateRow(fit.variant.name, [*steps.values()], [*map(str, fit.unproved)], conditions)
 
 
-def _chosen(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> ChosenRow:
+def _chosen(one: Assigned, pick: Pick, catalog: Catalog, here: Environment) -> ChosenRow:
     fit, variant = one.fit, one.fit.variant
     where = where_built(fit.cell, here, catalog)
     return ChosenRow(
@@ -345,7 +345,7 @@ def _chosen(one: Assigned, pick: Pick, catalog: Catalog, here: Surroundings) -> 
     )
 
 
-def print_answer(pick: Pick, catalog: Catalog, here: Surroundings, file: FileOf, *, explain: bool) -> None:
+def print_answer(pick: Pick, catalog: Catalog, here: Environment, file: FileOf, *, explain: bool) -> None:
     """Everything that a person should see, with what was not used."""
     print_pick(pick, catalog, here, file)
     if explain:

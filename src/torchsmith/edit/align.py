@@ -21,7 +21,7 @@ from torchsmith.workspace.wanted import recipe_options
 
 
 @dataclass(frozen=True, slots=True)
-class Unaligned:
+class UnmatchedRecipe:
     """A recipe that is in no row, and why."""
 
     path: Path
@@ -36,7 +36,7 @@ class Column:
     root: Path
     package: Package
     recipes: dict[str, RecipeFile]
-    left: tuple[Unaligned, ...] = ()
+    left: tuple[UnmatchedRecipe, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Alignment:
         return [Gap(column, cell, siblings[cell], self.catalog) for column, cell in lacking]
 
     @property
-    def left(self) -> list[Unaligned]:
+    def left(self) -> list[UnmatchedRecipe]:
         return [one for column in self.columns for one in column.left]
 
 
@@ -105,23 +105,23 @@ def _variant(recipe: RecipeFile) -> Variant:
 
 def _column(repository: Repository) -> Column | None:
     found: dict[Package, dict[str, RecipeFile]] = {}
-    left: list[Unaligned] = []
+    left: list[UnmatchedRecipe] = []
     # Of two names of a cell the one that is spelled as ours counts.
     for recipe in sorted(repository.recipes, key=lambda one: not one.canonical):
         if isinstance(recipe.read, BadName):
-            left.append(Unaligned(recipe.path, recipe.read.what))
+            left.append(UnmatchedRecipe(recipe.path, recipe.read.what))
             continue
         variant = recipe.read.variant
         first = found.setdefault(variant.package, {}).setdefault(variant.stack, recipe)
         if first is not recipe:
-            left.append(Unaligned(recipe.path, f"{first.attr} is the same cell"))
+            left.append(UnmatchedRecipe(recipe.path, f"{first.attr} is the same cell"))
     if not found:
         return None
     package = max(found, key=lambda one: len(found[one]))
     for other, cells in found.items():
         if other != package:
             why = f"a {other} among recipes of {package}"
-            left += [Unaligned(one.path, why) for one in cells.values()]
+            left += [UnmatchedRecipe(one.path, why) for one in cells.values()]
     return Column(repository.shown, repository.root, package, found[package], tuple(left))
 
 

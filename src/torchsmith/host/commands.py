@@ -11,7 +11,7 @@ from torchsmith.core.words import shell_word
 from torchsmith.matrix import Variant
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class Environment(msgspec.Struct, frozen=True):
     """Where a person stands: which tools are here, and which workspace."""
 
     nix: bool
@@ -26,15 +26,15 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 # Somewhere else: a workspace whose files nobody can see from here, and Nix.
-IN_A_WORKSPACE = Surroundings(nix=True, flox=False, folder=".")
+IN_A_WORKSPACE = Environment(nix=True, flox=False, folder=".")
 
 
-def stand_here(root: Path | None, org: str) -> Surroundings:
+def stand_here(root: Path | None, org: str) -> Environment:
     """What this machine and folder have."""
     folder = None if root is None else os.path.relpath(root)
     spares = ("mine", *(f"mine-{number}" for number in range(2, 1000)))
     spare = next(name for name in spares if not Path(name).exists())
-    return Surroundings(has_command("nix-build"), has_command("flox"), folder, org, spare)
+    return Environment(has_command("nix-build"), has_command("flox"), folder, org, spare)
 
 
 def has_command(name: str) -> bool:
@@ -57,7 +57,7 @@ def flox_manifest(variant: Variant, companions: tuple[str, ...], org: str, syste
 
 
 def build_commands(
-    variant: Variant, here: Surroundings, *, also: tuple[str, ...] = (), included: bool = True
+    variant: Variant, here: Environment, *, also: tuple[str, ...] = (), included: bool = True
 ) -> dict[str, str]:
     """How to build a cell here, by the tool that does it; what cannot run here is not among them.
 

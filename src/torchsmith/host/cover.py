@@ -11,7 +11,7 @@ from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.pick import stack_of
 from torchsmith.host.rank import rank
-from torchsmith.host.solve import Programme, Proof, Solution
+from torchsmith.host.solve import CoverModel, Proof, Solution
 from torchsmith.matrix import Cell, Flavor, Matrix
 
 
@@ -90,7 +90,7 @@ class Cover:
     ) -> None:
         everything = list(cells)
         stack = stack_of(packages, everything, catalog)
-        wanted = {stack.lead, *stack.beside(catalog)}
+        wanted = {stack.root, *stack.siblings(catalog)}
         self.packages = [one for one in Matrix(tuple(everything)).packages(catalog) if one in wanted]
         self.names = {cell.name: cell for cell in everything}
         # A torch and its companions serve the same machines: one package's cells stand for all of them.
@@ -104,7 +104,7 @@ class Cover:
             name = self.cells[min(self.must & banned)].name
             raise Conflict(f"{name} must be chosen and must not be chosen")
         self.allowed = frozenset(range(len(self.cells))) - banned
-        self.programme = Programme(self.demands, self.allowed, self.must)
+        self.programme = CoverModel(self.demands, self.allowed, self.must)
 
     def _indices(self, names: Collection[str]) -> frozenset[int]:
         places = {cell.name: index for index, cell in enumerate(self.cells)}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from torchsmith.catalog import Catalog, Sm, Workload
 from torchsmith.host.fleet import MachineKind
 from torchsmith.host.pick import choose
-from torchsmith.host.rank import Fits, asks_no_more, order, place_of_isa, rank
+from torchsmith.host.rank import Compatible, asks_no_more, order, place_of_isa, rank
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
 from torchsmith.matrix import Cell
 
@@ -25,7 +25,7 @@ class Demand:
 
     host: Capability
     costs: dict[int, int] = field(default_factory=dict)
-    fits: dict[int, Fits] = field(default_factory=dict)  # of the same candidates, as pick orders them
+    fits: dict[int, Compatible] = field(default_factory=dict)  # of the same candidates, as pick orders them
     machines: int = 0
     weight: float = 0.0
     names: dict[str, None] = field(default_factory=dict)  # of the machines' kinds, each once
@@ -117,7 +117,7 @@ def _demands_of(
         yield _demand(host, ranking.fits, picked, place, catalog, workload)
 
 
-def _seen_by(fit: Fits, sm: Sm) -> Fits:
+def _seen_by(fit: Compatible, sm: Sm) -> Compatible:
     """A candidate as one of the machine's GPUs sees it."""
     exact = tuple(one for one in fit.exact if one == sm)
     return replace(fit, exact=exact, compatible=() if exact else (sm,), idle=())
@@ -125,8 +125,8 @@ def _seen_by(fit: Fits, sm: Sm) -> Fits:
 
 def _demand(
     host: Capability,
-    fits: Iterable[Fits],
-    picked: Fits | None,
+    fits: Iterable[Compatible],
+    picked: Compatible | None,
     place: Mapping[Cell, int],
     catalog: Catalog,
     workload: Workload,

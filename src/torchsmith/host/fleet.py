@@ -13,11 +13,11 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.document import MARK, from_document
 from torchsmith.host.facts import HostFacts, merge
-from torchsmith.host.given import Given
 from torchsmith.host.node import Node
 from torchsmith.host.normalise import normalise
 from torchsmith.host.read_cluster import load_json, read_nodes
 from torchsmith.host.read_report import read_report, report_text
+from torchsmith.host.spec import HostSpec
 
 SAMPLE = Path(__file__).with_name("sample.csv")
 # What the columns of an inventory may be called.
@@ -156,7 +156,7 @@ class _RowReader:
             raise Empty(f"{name} describes no machine", hint=hint)
         self.kinds: list[MachineKind] = []
         self.unread: list[Unread] = []
-        self.seen: dict[Given, HostFacts] = {}
+        self.seen: dict[HostSpec, HostFacts] = {}
 
     def refuse(self, where: Where, why: str) -> None:
         self.unread.append(Unread(where, why))
@@ -186,7 +186,7 @@ class _RowReader:
             return from_document({key: row[key] for key in row if key not in counted}, self.file)
         if {self.column.get(key.lower()) for key in row} & {"gpu", "sm"}:
             words.setdefault("gpu", "none")
-        given = Given(**words)
+        given = HostSpec(**words)
         if given not in self.seen:
             self.seen[given] = given.facts(self.catalog, "the inventory")
         return self.seen[given]

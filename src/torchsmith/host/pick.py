@@ -11,7 +11,7 @@ from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import by_name
 from torchsmith.host.facts import HostFacts
-from torchsmith.host.rank import Fits, Ranking, rank
+from torchsmith.host.rank import Compatible, Ranking, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, LeftOut, Rejected, Target, Variant, assess
 
@@ -21,7 +21,7 @@ Holds = Callable[[Variant], bool]  # whether a matrix has a cell
 class Stack(msgspec.Struct, frozen=True):
     """The packages that a person named; the last of them in the order of building stands for all."""
 
-    lead: Package
+    root: Package
     others: tuple[Package, ...] = ()  # wanted in the same cell
     named: bool = False  # otherwise it is what the matrix has: all of it comes along
 
@@ -29,25 +29,25 @@ class Stack(msgspec.Struct, frozen=True):
         """The lead's cells where the matrix has all of them."""
         cells = list(everything)
         names = {cell.name for cell in cells}
-        own = (cell for cell in cells if cell.variant.package == self.lead)
+        own = (cell for cell in cells if cell.variant.package == self.root)
         return [cell for cell in own if all(cell.variant.of(one).name in names for one in self.others)]
 
     def exists(self, variant: Variant, catalog: Catalog, line: str) -> bool:
         """Whether all of them can be built for a cell of the lead's."""
         return all(isinstance(assess(variant.of(one), catalog, line), Accepted) for one in self.others)
 
-    def beside(self, catalog: Catalog) -> list[Package]:
+    def siblings(self, catalog: Catalog) -> list[Package]:
         """What belongs to a cell besides the lead: what is named or needed, else all that there is."""
         if not self.named:
-            return [one for one in catalog.packages.values() if one != self.lead]
-        found = {one.name: one for one in catalog.below(self.lead)}
+            return [one for one in catalog.packages.values() if one != self.root]
+        found = {one.name: one for one in catalog.below(self.root)}
         for other in self.others:
             found |= {one.name: one for one in catalog.below(other)}
-        return [one for name, one in catalog.packages.items() if name in found and one != self.lead]
+        return [one for name, one in catalog.packages.items() if name in found and one != self.root]
 
     def brought(self, variant: Variant, has: Holds, catalog: Catalog) -> tuple[str, ...]:
         """What a cell's recipe brings by itself because the matrix has no cell of it."""
-        needed = [one for one in catalog.below(self.lead) if one != self.lead]
+        needed = [one for one in catalog.below(self.root) if one != self.root]
         return tuple(one.title for one in needed if not has(variant.of(one)))
 
 
@@ -58,14 +58,14 @@ def stack_of(names: Sequence[str], cells: Iterable[Cell], catalog: Catalog) -> S
         return Stack(min(having, key=lambda one: one.order, default=catalog.torch))
     found = {name: by_name("package", name, catalog.packages) for name in names}
     # The one with most below it: its recipe brings the others where the matrix has them not.
-    *others, lead = sorted(found.values(), key=lambda one: (len(catalog.below(one)), one.order))
-    return Stack(lead, tuple(others), named=True)
+    *others, root = sorted(found.values(), key=lambda one: (len(catalog.below(one)), one.order))
+    return Stack(root, tuple(others), named=True)
 
 
 class Assigned(msgspec.Struct, frozen=True):
     """A chosen variant and the GPUs that it is for; none for a CPU-only build."""
 
-    fit: Fits
+    fit: Compatible
     gpus: tuple[Sm, ...]
 
 
@@ -87,8 +87,8 @@ class Pick(msgspec.Struct, frozen=True):
     stack: tuple[Package, ...]  # that is wanted, the variants' own package last
     companions: tuple[str, ...] = ()  # names of the same cell in other packages, where the matrix has them
     brought: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
-    exact: tuple[tuple[Sm, Fits], ...] = ()  # for GPUs that run compatible code: what was compiled for them
-    wanted: tuple[Fits, ...] = ()  # cells that the matrix lacks and that would suit better
+    exact: tuple[tuple[Sm, Compatible], ...] = ()  # for GPUs that run compatible code: their own
+    wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     barred: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
 
     @property
@@ -137,10 +137,10 @@ def pick(
     choice = choose(host, ranking)
     if has is None:
         has = {cell.variant for cell in everything}.__contains__
-    siblings = (one.fit.variant.of(other) for one in choice.variants for other in stack.beside(catalog))
+    siblings = (one.fit.variant.of(other) for one in choice.variants for other in stack.siblings(catalog))
     python = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
 
-    def possible(packages: Stack) -> tuple[Fits, ...]:
+    def possible(packages: Stack) -> tuple[Compatible, ...]:
         """All that could be built for the machine, the best first."""
         cells = possible_cells(host, python, packages, catalog)
         return rank(host, cells, catalog, workload, able=True).fits
@@ -153,7 +153,7 @@ def pick(
         workload,
         ranking,
         choice,
-        (*stack.others, stack.lead),
+        (*stack.others, stack.root),
         companions=tuple(one.name for one in siblings if has(one)),
         brought=tuple(dict.fromkeys(brought)),
         exact=tuple(_exact(ranking, choice)),
@@ -179,7 +179,7 @@ def choose(host: Capability, ranking: Ranking) -> PickedVariants:
     return PickedVariants(tuple(assigned), unserved)
 
 
-def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[Sm, Fits]]:
+def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[Sm, Compatible]]:
     """For each GPU that the choice serves with compatible code, the best variant compiled for it."""
     for one in choice.variants:
         for sm in one.gpus:
@@ -197,7 +197,7 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
         if line.torch and not line.flavor
     ]
     for target, isa in product(targets, catalog.isas):
-        variant = Variant(stack.lead, python, target, isa)
+        variant = Variant(stack.root, python, target, isa)
         # An older line may build for a GPU that the newest has left behind; the name then states it.
         stated = (variant.changed(release=line.release) for line in older)
         for one in (variant, *stated):
@@ -205,16 +205,16 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
             if not isinstance(decision, Accepted) or not stack.exists(one, catalog, decision.line.name):
                 continue
             build = decision.line.build_for(one.cuda)
-            if build is not None and build.style != "catalog":  # which nothing here can build
+            if build is not None and build.style != "flox":  # which nothing here can build
                 yield Cell(one, decision.line.name, decision.warnings)
                 break
 
 
 def _barred(
-    choice: PickedVariants, stack: Stack, catalog: Catalog, of_torch: Callable[[], Sequence[Fits]]
+    choice: PickedVariants, stack: Stack, catalog: Catalog, of_torch: Callable[[], Sequence[Compatible]]
 ) -> tuple[LeftOut, ...]:
     """For what is not served: the cell of torch that would serve it and of which least bars the stack."""
-    if stack.lead.is_torch or (choice.variants and not choice.unserved):
+    if stack.root.is_torch or (choice.variants and not choice.unserved):
         return ()
     fits = of_torch()
     found = []
@@ -223,7 +223,7 @@ def _barred(
             LeftOut(fit.variant.of(one), decision.reasons)
             for fit in fits
             if sm is None or sm in fit.exact
-            for one in (stack.lead, *stack.others)
+            for one in (stack.root, *stack.others)
             if isinstance(decision := assess(fit.variant.of(one), catalog, fit.cell.line), Rejected)
         ]
         found += [min(refused, key=lambda one: len(one.reasons))] if refused else []
@@ -231,8 +231,8 @@ def _barred(
 
 
 def _wanted(
-    host: Capability, ranking: Ranking, choice: PickedVariants, possible: Callable[[], Sequence[Fits]]
-) -> tuple[Fits, ...]:
+    host: Capability, ranking: Ranking, choice: PickedVariants, possible: Callable[[], Sequence[Compatible]]
+) -> tuple[Compatible, ...]:
     """For every GPU that no variant was compiled for (or for the CPU alone), the best cell that could be."""
     served = {sm for fit in ranking.fits for sm in fit.exact}
     lacking = [sm for sm in host.sms or () if sm not in served]

@@ -25,7 +25,7 @@ from torchsmith.matrix.cells import UNUSABLE
 BY_KIND = "cpu-kind"  # assumed of a CPU whose kind is known
 
 
-class Fits(msgspec.Struct, frozen=True):
+class Compatible(msgspec.Struct, frozen=True):
     """A candidate that runs here: on which GPUs, and what must be true that no source told."""
 
     cell: Cell
@@ -53,7 +53,7 @@ class Fits(msgspec.Struct, frozen=True):
         return any(reason.code == code for reason in self.provided)
 
 
-class Misses(msgspec.Struct, frozen=True):
+class Incompatible(msgspec.Struct, frozen=True):
     """A candidate that does not run here, and everything that stands in its way."""
 
     cell: Cell
@@ -80,10 +80,10 @@ class _Case:
             self.contra.append(Reason(code, verdict.reason, hint))
 
 
-def judge(host: Capability, cell: Cell, catalog: Catalog) -> Fits | Misses:
+def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incompatible:
     """Whether a cell runs on a machine, and why or why not."""
     if host.conflict:
-        return Misses(cell, (Reason("conflict", host.conflict),))
+        return Incompatible(cell, (Reason("conflict", host.conflict),))
     case = _Case(contra=[warning for warning in cell.warnings if warning.code == UNUSABLE])
     exact: tuple[Sm, ...] = ()
     compatible: tuple[Sm, ...] = ()
@@ -93,9 +93,9 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Fits | Misses:
         _judge_driver(host, target, exact + compatible, catalog, case)
     _judge_cpu(host, cell, catalog, case)
     if case.contra:
-        return Misses(cell, tuple(case.contra))
+        return Incompatible(cell, tuple(case.contra))
     idle = tuple(sm for sm in host.sms or () if sm not in exact + compatible)
-    return Fits(cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided), case.native)
+    return Compatible(cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided), case.native)
 
 
 def _judge_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> None:
@@ -181,8 +181,8 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
 class Ranking(msgspec.Struct, frozen=True):
     """All candidates: those that run, the best first, and the others, the nearest first."""
 
-    fits: tuple[Fits, ...]
-    misses: tuple[Misses, ...]
+    fits: tuple[Compatible, ...]
+    misses: tuple[Incompatible, ...]
 
 
 def rank(
@@ -191,8 +191,8 @@ def rank(
     """Judge every cell for a machine and order the answers; `able`: those that run alone."""
     judged = (cell for cell in cells if not able or _may_run(host, cell, catalog))
     verdicts = [judge(host, cell, catalog) for cell in judged]
-    fits = [verdict for verdict in verdicts if isinstance(verdict, Fits)]
-    misses = [] if able else [verdict for verdict in verdicts if isinstance(verdict, Misses)]
+    fits = [verdict for verdict in verdicts if isinstance(verdict, Compatible)]
+    misses = [] if able else [verdict for verdict in verdicts if isinstance(verdict, Incompatible)]
     fits.sort(key=order(catalog, workload))
     misses.sort(key=lambda miss: _distance(miss, host, catalog, workload))
     return Ranking(tuple(fits), tuple(misses))
@@ -221,7 +221,7 @@ HARDNESS = {
 
 
 def _distance(
-    miss: Misses, host: Capability, catalog: Catalog, workload: Workload
+    miss: Incompatible, host: Capability, catalog: Catalog, workload: Workload
 ) -> tuple[int, int, int, str]:
     """How far a candidate is from running here."""
     hardness = sum(HARDNESS.get(code, HARDEST) for code in {reason.code for reason in miss.reasons})
@@ -233,8 +233,8 @@ def _distance(
 class Criterion(msgspec.Struct, frozen=True):
     """One thing that makes a candidate better than another, and how to say so of the worse one."""
 
-    key: Callable[[Fits], Any]  # smaller is better
-    say: Callable[[Fits, Fits], str]  # of the worse one, beside the better one
+    key: Callable[[Compatible], Any]  # smaller is better
+    say: Callable[[Compatible, Compatible], str]  # of the worse one, beside the better one
 
 
 def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
@@ -275,13 +275,13 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
     )
 
 
-def _gap(fit: Fits) -> int:
+def _gap(fit: Compatible) -> int:
     """How far the GPUs are above the architecture that the code was compiled for."""
     sm = fit.variant.sm
     return sum(gpu.number - sm.number for gpu in fit.compatible) if sm else 0
 
 
-def _isa_key(fit: Fits, catalog: Catalog, workload: Workload) -> tuple[int, int]:
+def _isa_key(fit: Compatible, catalog: Catalog, workload: Workload) -> tuple[int, int]:
     """The workload's order; the least demanding first where nothing is known of the CPU."""
     place = place_of_isa(fit.variant.isa, catalog, workload)
     return (catalog.isas[fit.variant.isa].level if fit.assumes("isa") else 0), place
@@ -294,7 +294,7 @@ def place_of_isa(isa: str, catalog: Catalog, workload: Workload) -> int:
     return len(workload.isas) + 100 - catalog.isas[isa].level
 
 
-def _cuda_key(fit: Fits, catalog: Catalog) -> tuple[Any, ...]:
+def _cuda_key(fit: Compatible, catalog: Catalog) -> tuple[Any, ...]:
     """The newest CUDA that the driver knows, then the oldest of those that it runs by compatibility.
 
     The least demanding first where the driver is unknown.
@@ -307,7 +307,7 @@ def _cuda_key(fit: Fits, catalog: Catalog) -> tuple[Any, ...]:
     return asked, not fit.native, sign * version.major, sign * version.minor
 
 
-def _why_cuda(fit: Fits, best: Fits) -> str:
+def _why_cuda(fit: Compatible, best: Compatible) -> str:
     if fit.assumes("driver"):
         return "asks less of a driver that is not known"
     if fit.native:
@@ -315,13 +315,13 @@ def _why_cuda(fit: Fits, best: Fits) -> str:
     return "is the driver's own" if best.native else "is nearer to the driver's own"
 
 
-def order(catalog: Catalog, workload: Workload) -> Callable[[Fits], tuple[Any, ...]]:
+def order(catalog: Catalog, workload: Workload) -> Callable[[Compatible], tuple[Any, ...]]:
     """The sort key of candidates that run."""
     wanted = criteria(catalog, workload)
     return lambda fit: (*(criterion.key(fit) for criterion in wanted), fit.variant.name)
 
 
-def asks_no_more(fit: Fits, other: Fits, catalog: Catalog) -> bool:
+def asks_no_more(fit: Compatible, other: Compatible, catalog: Catalog) -> bool:
     """Whether all that a candidate assumes of a machine is assumed by another one as well."""
     own, theirs = catalog.isas[fit.variant.isa], catalog.isas[other.variant.isa]
     if fit.assumes("system") and not (other.assumes("system") and own.platform == theirs.platform):
@@ -336,7 +336,7 @@ def asks_no_more(fit: Fits, other: Fits, catalog: Catalog) -> bool:
     return catalog.cuda[fit.variant.cuda].min_driver <= catalog.cuda[other.variant.cuda].min_driver
 
 
-def why_after(fit: Fits, best: Fits, catalog: Catalog, workload: Workload) -> str:
+def why_after(fit: Compatible, best: Compatible, catalog: Catalog, workload: Workload) -> str:
     """What puts a candidate behind a better one."""
     for criterion in criteria(catalog, workload):
         if criterion.key(fit) != criterion.key(best):

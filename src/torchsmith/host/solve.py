@@ -36,7 +36,7 @@ class Solution:
     proof: Proof
 
 
-class Programme:
+class CoverModel:
     """Choose candidates x; z says for each demand whether it is served at a cost or better.
 
         z[demand, cost] <= sum of x over the candidates that serve the demand at that cost or better

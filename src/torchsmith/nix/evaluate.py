@@ -53,7 +53,7 @@ LACKING = {
 }
 
 
-def with_means(results: list[EvalResult]) -> list[EvalResult]:
+def reachable(results: list[EvalResult]) -> list[EvalResult]:
     """The results; a Problem where nothing evaluates because nixpkgs or the store is out of reach."""
     causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
     if len(causes) == len(results) and exit_of(causes) is Exit.LACKING:

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
 from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
-from torchsmith.host.given import Given
 from torchsmith.host.pick import choose, stack_of
-from torchsmith.host.rank import Fits, Ranking, judge, order
+from torchsmith.host.rank import Compatible, Ranking, judge, order
 from torchsmith.host.resolve import Capability, beside_gpu, capability_of, resolve
+from torchsmith.host.spec import HostSpec
 from torchsmith.matrix import Cell
 
 NO_GPU = "none"
@@ -47,12 +47,12 @@ class Offer(msgspec.Struct, frozen=True):
     drivers: dict[str, tuple[DriverVersion, ...]]  # by GPU, the oldest first; and unknown
     workloads: tuple[str, ...]
 
-    def processors(self) -> Iterator[tuple[str, Given]]:
+    def processors(self) -> Iterator[tuple[str, HostSpec]]:
         """Every choice of a CPU by its value."""
-        yield from ((system, Given(system=system)) for system in self.systems)
-        yield from ((cpu.name, Given(cpu=cpu.name)) for cpu in self.cpus)
+        yield from ((system, HostSpec(system=system)) for system in self.systems)
+        yield from ((cpu.name, HostSpec(cpu=cpu.name)) for cpu in self.cpus)
 
-    def questions(self) -> Iterator[tuple[tuple[str, str, str, str], Given]]:
+    def questions(self) -> Iterator[tuple[tuple[str, str, str, str], HostSpec]]:
         """Every question (GPU, CPU, driver, use), and the machine that it describes."""
         for gpu in (NO_GPU, *(gpu.name for gpu in self.gpus)):
             for cpu, machine in self.processors():
@@ -122,13 +122,13 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def _host(machine: Given, catalog: Catalog) -> Capability:
+def _host(machine: HostSpec, catalog: Catalog) -> Capability:
     return capability_of(resolve(machine.facts(catalog, "the page"), catalog))
 
 
-def _fits(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> list[Fits]:
+def _fits(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> list[Compatible]:
     """The cells that may run on a machine, as far as it is known."""
-    return [fit for cell in cells if isinstance(fit := judge(host, cell, catalog), Fits)]
+    return [fit for cell in cells if isinstance(fit := judge(host, cell, catalog), Compatible)]
 
 
 def _newest_pythons(cells: Iterable[Cell]) -> list[Cell]:

@@ -246,11 +246,13 @@ def render(parts: Sequence[Part], values: TemplateValues) -> str:
     return "".join(cast("Iterator[str]", _partly(parts, values, ())))
 
 
-def partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> Begun:
+def partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> PartialTemplate:
     """Fill what is known now; holes of the names in `later` stay, and everything else becomes plain text."""
     left = merged(list(_partly(parts, values, later)))
     texts = [part if isinstance(part, str) else "" for part in left]
-    return Begun(texts, [(place, part) for place, part in enumerate(left) if isinstance(part, Hole)])
+    return PartialTemplate(
+        texts, [(place, part) for place, part in enumerate(left) if isinstance(part, Hole)]
+    )
 
 
 def _partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> Iterator[str | Hole]:
@@ -275,14 +277,14 @@ def _partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PartialTemplate:
     """A template with nothing but holes left: its texts, and the places among them that are still empty."""
 
     texts: list[str]
     holes: list[tuple[int, Hole]]
 
 
-class Filled(dict[Hole, str]):
+class HoleTexts(dict[Hole, str]):
     """Holes as text for values that many recipes have in common, each made once."""
 
     def __init__(self, common: TemplateValues) -> None:
@@ -292,7 +294,7 @@ class Filled(dict[Hole, str]):
         text = self[hole] = _fill(hole, self.common)
         return text
 
-    def render(self, begun: Begun, own: Mapping[str, str]) -> str:
+    def render(self, begun: PartialTemplate, own: Mapping[str, str]) -> str:
         """A template filled with its own words and the common values."""
         texts = begun.texts.copy()
         for place, hole in begun.holes:

@@ -11,7 +11,15 @@ from torchsmith.core.problem import Invalid, Where
 from torchsmith.core.words import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.template import Begun, Filled, TemplateValue, lines_of, partly, render, template
+from torchsmith.recipe.template import (
+    HoleTexts,
+    PartialTemplate,
+    TemplateValue,
+    lines_of,
+    partly,
+    render,
+    template,
+)
 from torchsmith.recipe.values import CellFacts, RecipeOptions, cuda_package_values, shared_values
 
 MARK = "torchsmithPackage"  # what a probe calls a package of the matrix in its derivation
@@ -38,7 +46,7 @@ def family(facts: CellFacts) -> str:
         wrapper = variant.flavor is Flavor.NIGHTLY_WRAPPER
         kind = "wrapper" if wrapper else "torch" if variant.package.is_torch else "companion"
         return f"nightly-{kind}.nix"
-    if facts.build.style == "catalog":
+    if facts.build.style == "flox":
         return "catalog-gpu.nix" if variant.cuda else "catalog-cpu.nix"
     if not variant.package.is_torch:
         return "companion.nix" if variant.package.needs_torch else "package.nix"
@@ -63,8 +71,8 @@ class RecipeWriter:
     def __init__(self, catalog: Catalog, options: RecipeOptions) -> None:
         self.catalog = catalog
         self.options = options
-        self._begun: dict[str, Begun] = {}
-        self._filled: dict[str, Filled] = {}
+        self._begun: dict[str, PartialTemplate] = {}
+        self._filled: dict[str, HoleTexts] = {}
 
     def recipe(self, cell: Cell) -> str:
         """A recipe that is complete in itself."""
@@ -80,7 +88,7 @@ class RecipeWriter:
         # Cells of other packages and Pythons say the same of their GPU and CPU.
         alike = variant.cell.removeprefix(variant.python.slug)
         if alike not in self._filled:
-            self._filled[alike] = Filled(facts.own_values())
+            self._filled[alike] = HoleTexts(facts.own_values())
         body = self._filled[alike].render(self._begun[key], {"cell": variant.cell})
         return with_header(body, about(cell), ".nix")
 

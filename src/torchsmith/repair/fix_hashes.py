@@ -10,13 +10,13 @@ from torchsmith.core.files import read_text
 from torchsmith.core.problem import Exit, Refused
 from torchsmith.core.words import grouped, some_of
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate, exit_of, with_means
+from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate, exit_of, reachable
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
 from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
-from torchsmith.repair.holders import Holder, best, holders_of, searchable_text, source_of
+from torchsmith.repair.hash_sites import HashSite, best, holders_of, searchable_text, source_of
 from torchsmith.repair.unseen import hash_of, unseen_downloads
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import RecipeFile, choose
@@ -34,7 +34,7 @@ ROUNDS = 5  # a wrong pin hides the sources behind it
 class Correction:
     """A hash to write: where, what was there, what the source has, and whether that is suspicious."""
 
-    holder: Holder
+    holder: HashSite
     got: str
     source: str
     recipes: tuple[str, ...]
@@ -125,7 +125,7 @@ class HashFixer:
     def look(self) -> HashSurvey:
         """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch."""
         recipes = choose(self.words, self.workspace, self.root).recipes
-        results = with_means(self._evaluate(recipes))
+        results = reachable(self._evaluate(recipes))
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
         holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
@@ -163,7 +163,7 @@ class HashFixer:
         return self._evaluate([one for one in recipes if one.name in foreign], twin=True)
 
     def _at_evaluation(
-        self, results: Sequence[EvalResult], holders: Mapping[str, Sequence[Holder]]
+        self, results: Sequence[EvalResult], holders: Mapping[str, Sequence[HashSite]]
     ) -> tuple[list[Correction], list[str], list[str]]:
         """Tarballs that Nix fetches while it evaluates; and recipes that fail for another reason."""
         placed: list[Correction] = []
@@ -208,7 +208,10 @@ class HashFixer:
         return done.ok, [event for event in events if isinstance(event, LogLine | Failure)]
 
     def _place(
-        self, mismatches: Sequence[Mismatch], graphs: Sequence[Graph], holders: Mapping[str, Sequence[Holder]]
+        self,
+        mismatches: Sequence[Mismatch],
+        graphs: Sequence[Graph],
+        holders: Mapping[str, Sequence[HashSite]],
     ) -> tuple[list[Correction], list[str]]:
         placed: list[Correction] = []
         unplaced: list[str] = []
@@ -225,7 +228,7 @@ class HashFixer:
                 unplaced.append(f"{mismatch.derivation} has {mismatch.got}, and no file states its old hash")
         return placed, unplaced
 
-    def _correction(self, holder: Holder, got: str, source: str, recipes: tuple[str, ...]) -> Correction:
+    def _correction(self, holder: HashSite, got: str, source: str, recipes: tuple[str, ...]) -> Correction:
         return Correction(holder, got, source, recipes, suspicion(holder.value, got, source, self.proved))
 
     @property
@@ -256,7 +259,7 @@ def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:
     return [list(batch.values()) for batch in batches]
 
 
-def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[Holder]]) -> list[Derivation]:
+def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[HashSite]]) -> list[Derivation]:
     """The fixed-output derivations below recipes whose hash one of those recipes states."""
     found: dict[str, Derivation] = {}
     for name, paths in graph.below.items():

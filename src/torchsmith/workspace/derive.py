@@ -29,7 +29,7 @@ OF_A_CELL = {"cudaSupport", "cudaPackages", "gpuTargets", "rocmSupport", "magma"
 
 
 @dataclass(frozen=True, slots=True)
-class LeftBehind:
+class SkippedRecipe:
     """A recipe that the derived matrix does not hold, and why."""
 
     name: str
@@ -47,7 +47,7 @@ class ExpressionCells:
     cells: tuple[Cell, ...]
     assumed: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    refused: tuple[LeftBehind, ...] = ()
+    refused: tuple[SkippedRecipe, ...] = ()
 
 
 def cells_of_files(paths: Sequence[Path], catalog: Catalog, line: str | None) -> ExpressionCells:
@@ -158,7 +158,7 @@ class _RepositoryCells:
                 hint=f"{self._told()}; set the target there, or name cells: torchsmith init --cell",
             )
         cells: dict[str, Cell] = {}
-        refused: dict[str, LeftBehind] = {}
+        refused: dict[str, SkippedRecipe] = {}
         for file in aimed:
             for variant, line in self._variants(file):
                 decision = assess(variant, self.catalog, line)
@@ -168,7 +168,7 @@ class _RepositoryCells:
                         self._assume(f"no torch release is told: line {decision.line.name}")
                 else:
                     why = why_not_generated(variant, self.catalog, line)
-                    refused[variant.name] = LeftBehind(variant.name, str(file.path), why, True)
+                    refused[variant.name] = SkippedRecipe(variant.name, str(file.path), why, True)
         lost = [loss for file in self.files for loss in file.lost()]
         left = tuple(refused.values())
         return ExpressionCells(len(aimed), tuple(cells.values()), tuple(self.assumed), tuple(lost), left)

@@ -18,7 +18,7 @@ from torchsmith.recipe.header import Header, read_header
 from torchsmith.recipe.read import Override, Recipe, read_recipe
 from torchsmith.recipe.read.open import without_definitions
 
-RecipeStyle = Literal["pinned", "catalog", "scratch"]
+RecipeStyle = Literal["pinned", "flox", "scratch"]
 How = Literal["name", "workspace", "header", "comment", "told", "text", "unknown"]
 BESIDE = re.compile(r"import \./([\w.+-]+\.nix)\b")
 SCRATCH = ("buildPythonPackage", "mkDerivation")
@@ -129,7 +129,7 @@ class ReadRecipe:
             return "scratch"
         if self.body.pins or self.body.imports:
             return "pinned"
-        return "catalog"
+        return "flox"
 
     @cached_property
     def overrides(self) -> tuple[tuple[str, Override], ...]:
@@ -212,9 +212,9 @@ class ReadRecipe:
         if self.variant is None:
             return []
         lines = [one for one in self.catalog.lines.values() if not one.flavor]
-        if self.style == "catalog":
+        if self.style == "flox":
             builds = [(one, one.build_for(self.variant.cuda)) for one in lines if self.body.arguments]
-            return [one for one, build in builds if build and build.style == "catalog"]
+            return [one for one, build in builds if build and build.style == "flox"]
         if self.torch_from_elsewhere:
             torch = self._torch_beside
             return [one for one in lines if torch and torch.release.line == one.name]

@@ -30,7 +30,7 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, discover
-from torchsmith.workspace.derive import LeftBehind, cells_of_files
+from torchsmith.workspace.derive import SkippedRecipe, cells_of_files
 from torchsmith.workspace.load import FILE, default_profiles, read_as
 
 OLD = "plan"  # the name of a profile that still works and is no longer offered
@@ -117,7 +117,7 @@ class Derived:
     text: str
     recipes: int
     cells: tuple[Cell, ...]
-    left: tuple[LeftBehind, ...]
+    left: tuple[SkippedRecipe, ...]
     folders: dict[str, str] = field(default_factory=dict)  # of packages that do not lie where ours would
     pins: Mapping[LineCuda, str] = field(default_factory=dict)  # where all recipes are at another nixpkgs
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept, in words
@@ -177,7 +177,7 @@ def _from_expressions(found: Checkout, repos: Sequence[Path], line: str | None) 
 
 def _cells(
     recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
-) -> tuple[dict[str, Cell], list[LeftBehind]]:
+) -> tuple[dict[str, Cell], list[SkippedRecipe]]:
     """What recipes are builds of, by name, and what could not be taken in."""
     found = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
     if silent := [recipe for recipe, one in found if one is None]:
@@ -190,9 +190,9 @@ def _cells(
         if isinstance(one, Cell):
             cells.setdefault(one.name, one)
     lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
-    left: list[LeftBehind] = []
+    left: list[SkippedRecipe] = []
     for recipe, one in found:
-        if not isinstance(one, LeftBehind):
+        if not isinstance(one, SkippedRecipe):
             continue
         # A companion that its own line does not build is one of its torch's line.
         torchs = recipe.variant and lines.get(recipe.variant.stack)
@@ -237,20 +237,22 @@ def _root(repos: Sequence[Path]) -> Path:
 
 def _cell(
     recipe: RecipeFile, catalog: Catalog, line: str | None, *, told: bool = True
-) -> Cell | LeftBehind | None:
+) -> Cell | SkippedRecipe | None:
     """What a recipe is a build of, by what it tells of its release; None where nothing does."""
     where = str(recipe.path)
     if recipe.variant is None:
-        return LeftBehind(recipe.attr, where, recipe.read.message if isinstance(recipe.read, Problem) else "")
+        return SkippedRecipe(
+            recipe.attr, where, recipe.read.message if isinstance(recipe.read, Problem) else ""
+        )
     variant = recipe.variant
     if variant.flavor:
-        return LeftBehind(
+        return SkippedRecipe(
             recipe.attr, where, "a nightly: its source belongs into [nightly] of torchsmith.toml"
         )
     named = (recipe.release.line if told else "") or line
     decision = assess(variant, catalog, named)
     if not isinstance(decision, Accepted):
-        return LeftBehind(recipe.attr, where, why_not_generated(variant, catalog, named), impossible=True)
+        return SkippedRecipe(recipe.attr, where, why_not_generated(variant, catalog, named), impossible=True)
     return Cell(variant, decision.line.name, decision.warnings) if named else None
 
 

@@ -15,7 +15,7 @@ from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
-from torchsmith.workspace import pages
+from torchsmith.workspace import readmes
 from torchsmith.workspace.checkout import PKGS, SHARED
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.settings import Settings
@@ -59,7 +59,7 @@ def wanted_repos(workspace: Workspace) -> list[WantedRepo]:
     matrix, settings, catalog = workspace.matrix, workspace.settings, workspace.catalog
     writer = RecipeWriter(catalog, recipe_options(workspace))
     repos = []
-    alignment = pages.alignment(matrix, catalog)
+    alignment = readmes.alignment(matrix, catalog)
     packages = matrix.packages(catalog)
     for package in packages:
         cells = [cell for cell in matrix.cells if cell.variant.package == package]
@@ -98,7 +98,7 @@ def _toolkit_repo(settings: Settings, writer: RecipeWriter) -> WantedRepo:
     names = [file.name for file in recipes]
     texts = {
         "default.nix": writer.default_nix(names),
-        "README.md": pages.toolkit_readme(names, settings, writer.catalog),
+        "README.md": readmes.toolkit_readme(names, settings, writer.catalog),
     }
     files = [WantedFile(f"{TOOLKIT_REPO}/{path}", text) for path, text in texts.items()]
     return WantedRepo(TOOLKIT_REPO, (*recipes, *_flox(TOOLKIT_REPO), *files))
@@ -130,10 +130,10 @@ def _package_repo(
     pinned = [file.name for file in files if file.is_recipe and file.name not in names]
     texts = {
         "default.nix": writer.default_nix(pinned, called, package, beside),
-        "README.md": pages.readme(package, cells, settings, catalog),
-        "BUILD_MATRIX.md": pages.build_matrix(package, cells, catalog),
+        "README.md": readmes.readme(package, cells, settings, catalog),
+        "BUILD_MATRIX.md": readmes.build_matrix(package, cells, catalog),
         "ALIGNMENT.md": alignment,
-        **pages.build_notes(package, cells, catalog),
+        **readmes.build_notes(package, cells, catalog),
     }
     files += [WantedFile(f"{name}/{path}", text) for path, text in texts.items()]
     return WantedRepo(name, tuple(files))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchsmith.recipe.read.fold import ConstantFolder
-from torchsmith.recipe.read.said import Unknown
+from torchsmith.recipe.read.located import Unknown
 from torchsmith.recipe.read.syntax import parse
 
 

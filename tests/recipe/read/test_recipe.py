@@ -8,7 +8,7 @@ import pytest
 
 from torchsmith.core.problem import Problem
 from torchsmith.recipe.read import Recipe, Unreadable, read_recipe, read_text_as_recipe
-from torchsmith.recipe.read.said import Unknown
+from torchsmith.recipe.read.located import Unknown
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PIN = "6a030d535719c5190187c4cec156f335e95e3211"

@@ -10,7 +10,7 @@ from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewri
 from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import Line
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import Bound, Override, Said, Value
+from torchsmith.recipe.read import Bound, Located, Override, Value
 
 
 def _own(subject: Subject, kind: str) -> list[Override]:
@@ -81,7 +81,7 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
         yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
 
 
-def _hold_out(subject: Subject, said: Iterable[Said[Value] | Bound]) -> bool:
+def _hold_out(subject: Subject, said: Iterable[Located[Value] | Bound]) -> bool:
     """Whether one of some values names an `out`."""
     data = subject.body.syntax.data
     return any(re.search(rb"(?<![\w-])out(?![\w-])", data[one.span.start : one.span.end]) for one in said)

@@ -9,7 +9,7 @@ from torchsmith.auditing.rule import ERROR, LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import Isa
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import FlagList, Said, Unknown
+from torchsmith.recipe.read import FlagList, Located, Unknown
 
 
 def _lists(subject: Subject) -> Iterator[FlagList]:
@@ -29,7 +29,7 @@ def _exported(subject: Subject) -> Iterator[FlagList]:
     for one in subject.body.exports:
         words = [word for word in one.value.split() if word.startswith("-m")]
         if one.variable == "CXXFLAGS" and words and not FILLED_IN.search(one.value):
-            yield FlagList(one.variable, tuple(Said(word, one.span) for word in words), one.span)
+            yield FlagList(one.variable, tuple(Located(word, one.span) for word in words), one.span)
 
 
 FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")

@@ -171,7 +171,7 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
         elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
             words = f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe"
             yield Defect(words, said.span)
-    if not told and subject.style == "catalog" and variant.cuda:
+    if not told and subject.style == "flox" and variant.cuda:
         words = "no override tells torch its CUDA: it is built as the package set has it"
         hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
         yield Defect(words, hint=hint, severity=WARNING)
@@ -228,7 +228,7 @@ def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> 
 def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A torch that takes its packages from a set with another default CUDA tells MAGMA and Triton the same
     CUDA as itself; torch refuses a MAGMA of another one. A CPU build tells Triton that there is none."""
-    if subject.style != "catalog":
+    if subject.style != "flox":
         return
     needs = ("cudaPackages", "effectiveMagma", "_tritonEffective") if variant.cuda else ("_tritonEffective",)
     for told in subject.passed_to("torch"):

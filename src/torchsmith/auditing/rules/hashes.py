@@ -12,7 +12,7 @@ from torchsmith.catalog import Line, LineBuild, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
 from torchsmith.nix.hashes import to_sri
-from torchsmith.recipe.read import FetchedSource, Said
+from torchsmith.recipe.read import FetchedSource, Located
 
 # As Nix reads them: base 64 with or without padding after a dash or a colon, or base 32 or 16 after a colon.
 BASE_64 = r"[A-Za-z0-9+/]"
@@ -50,7 +50,7 @@ def _patch(subject: Subject, source: FetchedSource) -> Patch | None:
     return next((patch for patch in every if url is not None and patch.url == url.value), None)
 
 
-def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Said[str], str, FindingFix | None]]:
+def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Located[str], str, FindingFix | None]]:
     """Sources that state their hash: what they state, what it is where the catalog knows, and the fix."""
     for source in subject.whole.sources:
         if source.hash is not None:

@@ -122,7 +122,7 @@ def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterato
 def cuda_set_is_named(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
     """A recipe that takes plain `cudaPackages` from its caller gets the default of that package set, whatever
     CUDA its name says; the set of a release has its own name."""
-    if subject.style != "catalog":
+    if subject.style != "flox":
         return
     usual = {pin.default_cuda for pin in subject.catalog.pins.values()}
     for argument in subject.body.arguments:

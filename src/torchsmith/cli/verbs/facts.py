@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchsmith.api.options import JsonOption
-from torchsmith.api.proving import FactsDocument, FactsRequest, facts
+from torchsmith.api.proving import FactsReport, FactsRequest, facts
 from torchsmith.cli.console import answer, exit_if, table, write
 from torchsmith.cli.progress import Terminal
 
@@ -24,7 +24,7 @@ def run(*, request: FactsRequest, json: JsonOption = False) -> None:
     exit_if(any(check.outcome == "wrong" for check in proved.checks))
 
 
-def _print_checks(proved: FactsDocument) -> None:
+def _print_checks(proved: FactsReport) -> None:
     """Every fact with its verdict, then the count, and what no tool was asked about."""
     headings = ("fact", "source", "verdict", "detail")
     rows = [

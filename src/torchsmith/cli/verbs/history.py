@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchsmith.api.options import JsonOption
-from torchsmith.api.recording import HistoryDocument, HistoryRequest, history
+from torchsmith.api.recording import HistoryReport, HistoryRequest, history
 from torchsmith.cli.console import answer, paint, write
 from torchsmith.cli.remaining import duration
 from torchsmith.cli.verbs.status import joined, state_of, when
@@ -19,7 +19,7 @@ def run(*, request: HistoryRequest, json: JsonOption = False) -> None:
     answer(history(request), _print_history, as_json=json)
 
 
-def _print_history(report: HistoryDocument) -> None:
+def _print_history(report: HistoryReport) -> None:
     """A line a build."""
     if not report.builds:
         write("no build has ended here yet")

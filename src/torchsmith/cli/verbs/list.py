@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from torchsmith.api.fields import Option
-from torchsmith.api.listing import LeftOutDocument, LeftOutRow, ListRequest, cells_document, left_out_of
+from torchsmith.api.listing import LeftOutReport, LeftOutRow, ListRequest, cells_document, left_out_of
 from torchsmith.api.options import JsonOption
 from torchsmith.catalog import Catalog, Package
 from torchsmith.cli.console import Painted, columns, next_step, print_json, warn, write
@@ -55,7 +55,7 @@ def _print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
     """The cells left out with their reasons."""
     if as_json:
         left = [LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows]
-        print_json(LeftOutDocument(left))
+        print_json(LeftOutReport(left))
         return
     found = grouped(("; ".join(map(str, row.reasons)), row.variant.name) for row in rows)
     for why, names in found.items():

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.api.options import JsonOption
-from torchsmith.api.recording import StatusDocument, StatusRequest, status
+from torchsmith.api.recording import StatusReport, StatusRequest, status
 from torchsmith.cli.console import next_step, paint, print_json, write
 from torchsmith.cli.remaining import duration
 from torchsmith.record import JobRow
@@ -26,7 +26,7 @@ def run(*, request: StatusRequest, json: JsonOption = False) -> None:
         _print_status(report, request.workspace)
 
 
-def _print_status(report: StatusDocument, workspace: Path | None) -> None:
+def _print_status(report: StatusReport, workspace: Path | None) -> None:
     """The run in a line, its jobs, and what to do next."""
     run, jobs, missing = report.run, report.jobs, report.missing
     if run is None:

@@ -9,8 +9,8 @@ from typing import Annotated
 from torchsmith.api.artifact import TestRequest, test
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption
-from torchsmith.artifact.trial import Trial
-from torchsmith.artifact.trial import junit as junit_xml
+from torchsmith.artifact.smoke_test import SmokeTest
+from torchsmith.artifact.smoke_test import junit as junit_xml
 from torchsmith.cli.console import answer, exit_if, next_step, paint, write
 from torchsmith.cli.progress import Terminal
 
@@ -43,7 +43,7 @@ def run(
         next_step("publish", request.path.name, workspace=request.workspace)
 
 
-def _print_trial(trial: Trial) -> None:
+def _print_trial(trial: SmokeTest) -> None:
     """Every step with its outcome, and the sum."""
     write(trial.variant or trial.path, "bold")
     facts = trial.facts

@@ -1,17 +1,17 @@
 """What a recipe says: its text as a tree, with positions, and nothing evaluated."""
 
 from torchsmith.recipe.read.expressions import ChangedPackage, CudaSet, PackageSet, expressions, is_known
-from torchsmith.recipe.read.open import read_recipe, read_text_as_recipe
-from torchsmith.recipe.read.recipe import Recipe
-from torchsmith.recipe.read.said import (
+from torchsmith.recipe.read.located import (
     Bound,
     FetchedSource,
     FlagList,
     GpuMention,
+    Located,
     Overlay,
     Override,
-    Said,
     Unknown,
     Value,
 )
+from torchsmith.recipe.read.open import read_recipe, read_text_as_recipe
+from torchsmith.recipe.read.recipe import Recipe
 from torchsmith.recipe.read.syntax import Edit, Span, Unreadable, edited

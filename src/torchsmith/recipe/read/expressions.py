@@ -13,9 +13,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from torchsmith.catalog.axes import CudaVersion
+from torchsmith.recipe.read.located import FlagList, GpuMention, Located, OverrideKind, Unknown, Value
 from torchsmith.recipe.read.nixpkgs import body_of, override_kind
 from torchsmith.recipe.read.recipe import SPELLINGS, Recipe, words_of
-from torchsmith.recipe.read.said import FlagList, GpuMention, OverrideKind, Said, Unknown, Value
 from torchsmith.recipe.read.scope import attr_names, formal_nodes, names_of, resolved, statements, unwrapped
 from torchsmith.recipe.read.syntax import Span, part
 
@@ -55,14 +55,14 @@ class ChangedPackage:
     package: str
     root: str  # where the package is taken from: `prev`, `pkgs`
     kind: OverrideKind
-    read: Callable[[], Mapping[str, Said[Value]]]
+    read: Callable[[], Mapping[str, Located[Value]]]
     written: Callable[[], Iterator[tuple[str, str]]]
     old: str  # the name of what was there before, where its function has one
     span: Span
     node: Node
 
     @cached_property
-    def arguments(self) -> Mapping[str, Said[Value]]:
+    def arguments(self) -> Mapping[str, Located[Value]]:
         """What it passes, read when somebody asks: a file may override hundreds of other packages."""
         return self.read()
 
@@ -82,9 +82,9 @@ class PackageSet:
 
     span: Span
     imported: bool  # whether nixpkgs is imported here, so that all of its configuration is seen
-    config: Mapping[str, Said[Value]]
-    system: Said[str] | None
-    cudas: tuple[Said[CudaSet | None], ...]  # what `cudaPackages` is made; None where that is not plain
+    config: Mapping[str, Located[Value]]
+    system: Located[str] | None
+    cudas: tuple[Located[CudaSet | None], ...]  # what `cudaPackages` is made; None where that is not plain
     targets: tuple[GpuMention, ...]
     changes: tuple[ChangedPackage, ...]
     flags: tuple[FlagList, ...]
@@ -117,9 +117,9 @@ class _Draft:
     """A package set while its file is read."""
 
     node: Node
-    config: dict[str, Said[Value]] = field(default_factory=dict)
-    systems: list[Said[str]] = field(default_factory=list)
-    cudas: list[Said[CudaSet | None]] = field(default_factory=list)
+    config: dict[str, Located[Value]] = field(default_factory=dict)
+    systems: list[Located[str]] = field(default_factory=list)
+    cudas: list[Located[CudaSet | None]] = field(default_factory=list)
     targets: list[GpuMention] = field(default_factory=list)
     changes: list[ChangedPackage] = field(default_factory=list)
     flags: list[FlagList] = field(default_factory=list)
@@ -182,7 +182,7 @@ class _ExpressionReader:
                 bound=draft.bound,
             )
 
-    def _note(self, draft: _Draft, name: str, value: Said[Value], node: Node) -> None:
+    def _note(self, draft: _Draft, name: str, value: Located[Value], node: Node) -> None:
         """Take down what a binding says of its package set."""
         if not self._is_argument(node):
             draft.bound[name] = value.span
@@ -191,14 +191,14 @@ class _ExpressionReader:
             draft.config[name] = value
         elif name == "cudaPackages" and not self._is_argument(node):
             text = self.syntax.text(resolved(self.syntax, node))
-            draft.cudas.append(Said(cuda_set(text), value.span))
+            draft.cudas.append(Located(cuda_set(text), value.span))
         elif name in SYSTEMS and isinstance(value.value, str) and SYSTEM.fullmatch(value.value):
-            draft.systems.append(Said(value.value, value.span))
+            draft.systems.append(Located(value.value, value.span))
         spelling = SPELLINGS.get(name, "variable")
         if spelling != "variable" and (words := words_of(value.value)):
             draft.targets.append(GpuMention(spelling, name, words, value.span))
 
-    def _bindings(self) -> Iterator[tuple[str, Said[Value], Node]]:
+    def _bindings(self) -> Iterator[tuple[str, Located[Value], Node]]:
         """Bindings that say something here: the last name, the value and its node."""
         for node, path in self.syntax.bindings:
             name = attr_names(self.syntax, path)[-1]
@@ -312,12 +312,12 @@ class _ExpressionReader:
         for export in self.recipe.exports:
             words = FLAG.findall(export.value)
             if words and "FLAGS" in export.variable:
-                said = tuple(Said(word, export.span) for word in words)
+                said = tuple(Located(word, export.span) for word in words)
                 yield FlagList(export.variable, said, export.span)
         for bound in self.recipe.strings("NIX_CFLAGS_COMPILE", "CFLAGS", "CXXFLAGS"):
             words = FLAG.findall(bound.value)
             if words:
-                yield FlagList("CFLAGS", tuple(Said(word, bound.span) for word in words), bound.span)
+                yield FlagList("CFLAGS", tuple(Located(word, bound.span) for word in words), bound.span)
 
 
 def is_overlay(node: Node) -> bool:

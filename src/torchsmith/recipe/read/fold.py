@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem
-from torchsmith.recipe.read.said import Unknown, Value
+from torchsmith.recipe.read.located import Unknown, Value
 from torchsmith.recipe.read.scope import lookup, names_of, statements, static_name
 from torchsmith.recipe.read.syntax import Syntax, parse, part
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, cast, get_args
 
-from torchsmith.recipe.read.said import NixpkgsImport, Overlay, OverrideKind, Said, Value, as_text
+from torchsmith.recipe.read.located import Located, NixpkgsImport, Overlay, OverrideKind, Value, as_text
 from torchsmith.recipe.read.scope import attr_names, bindings_of, names_of, resolved, statements, unwrapped
 from torchsmith.recipe.read.syntax import Syntax, part
 from torchsmith.recipe.read.tree import RecipeTree
@@ -53,7 +53,7 @@ def _import(tree: RecipeTree, node: Node, arguments: list[Node]) -> NixpkgsImpor
     )
 
 
-def _told(tree: RecipeTree, node: Node) -> dict[str, Said[Value]] | None:
+def _told(tree: RecipeTree, node: Node) -> dict[str, Located[Value]] | None:
     """The attributes of a set, also of one that is put together; None where that needs an evaluation."""
     node = resolved(tree.syntax, node)
     if node.type in SETS:
@@ -61,12 +61,12 @@ def _told(tree: RecipeTree, node: Node) -> dict[str, Said[Value]] | None:
     value = tree.folder.fold(node)
     if not isinstance(value, dict):
         return None
-    return {name: Said(one, tree.syntax.span(node)) for name, one in value.items()}
+    return {name: Located(one, tree.syntax.span(node)) for name, one in value.items()}
 
 
 def _config(
-    tree: RecipeTree, arguments: Node, fields: Mapping[str, Said[Value]]
-) -> Mapping[str, Said[Value]] | None:
+    tree: RecipeTree, arguments: Node, fields: Mapping[str, Located[Value]]
+) -> Mapping[str, Located[Value]] | None:
     for stated in bindings_of(tree.syntax, resolved(tree.syntax, arguments), ("config",)):
         return _told(tree, stated)
     said = fields.get("config")
@@ -74,7 +74,7 @@ def _config(
         return {}
     if not isinstance(said.value, dict):
         return None
-    return {name: Said(one, said.span) for name, one in said.value.items()}
+    return {name: Located(one, said.span) for name, one in said.value.items()}
 
 
 def _is_nixpkgs(syntax: Syntax, source: Node) -> bool:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import TooLarge, Where
 from torchsmith.recipe.read.fold import parsed_file
+from torchsmith.recipe.read.located import Unknown, Value
 from torchsmith.recipe.read.recipe import Recipe
-from torchsmith.recipe.read.said import Unknown, Value
 from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse, part
 
 if TYPE_CHECKING:

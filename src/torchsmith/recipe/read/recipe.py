@@ -12,23 +12,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchsmith.matrix.variant import package_name
-from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
-from torchsmith.recipe.read.said import (
+from torchsmith.recipe.read.located import (
     Argument,
     Export,
     FetchedSource,
     FlagList,
     GpuMention,
     GpuSpelling,
+    Located,
     NixpkgsImport,
     Overlay,
     Override,
     RecipePin,
-    Said,
     Value,
     Wrapper,
     as_text,
 )
+from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
 from torchsmith.recipe.read.scope import formal_nodes, lookup, resolved
 from torchsmith.recipe.read.syntax import Span, captured, part
 from torchsmith.recipe.read.tree import RecipeTree
@@ -107,23 +107,23 @@ class Recipe(RecipeTree):
         return (self, *(self.inner.files if self.inner else ()))
 
     @cached_property
-    def paths(self) -> tuple[Said[str], ...]:
+    def paths(self) -> tuple[Located[str], ...]:
         """Path literals, but for defaults that the caller replaces."""
         found = []
         for node in filter(self.alive, self.syntax.captures.get("path", ())):
             formal = node.parent
             name = self.syntax.text(part(formal, "name")) if formal and formal.type == "formal" else ""
             if name not in self.given:
-                found.append(Said(self.syntax.text(node), self.syntax.span(node)))
+                found.append(Located(self.syntax.text(node), self.syntax.span(node)))
         return tuple(found)
 
     @cached_property
-    def comments(self) -> tuple[Said[str], ...]:
+    def comments(self) -> tuple[Located[str], ...]:
         found = []
         for node in self.syntax.captures.get("comment", ()):
             words = re.sub(r"^(?:#+|/\*+)\s?", "", self.syntax.text(node)).removesuffix("*/")
             if self.alive(node):
-                found.append(Said(words.strip(), self.syntax.span(node)))
+                found.append(Located(words.strip(), self.syntax.span(node)))
         return tuple(found)
 
     # ---- where packages come from
@@ -140,7 +140,7 @@ class Recipe(RecipeTree):
             if digits:
                 at = self.syntax.data.find(digits[0].encode(), url.span.start, url.span.end)
                 place = self.syntax.span_at(at, at + 40) if at >= 0 else url.span
-                rev = Said(digits[0], place)
+                rev = Located(digits[0], place)
             found.append(RecipePin(url, rev, source.hash, source.span))
         return tuple(found)
 
@@ -175,17 +175,17 @@ class Recipe(RecipeTree):
     # ---- what is built
 
     @property
-    def descriptions(self) -> tuple[Said[str], ...]:
+    def descriptions(self) -> tuple[Located[str], ...]:
         return self.strings("description", "longDescription")
 
     @cached_property
-    def platforms(self) -> tuple[Said[tuple[str, ...]], ...]:
+    def platforms(self) -> tuple[Located[tuple[str, ...]], ...]:
         found = []
         for binding in self._named("platforms"):
             value = self.folder.fold(binding.expression)
             if isinstance(value, list) and all(isinstance(one, str) for one in value):
                 words = tuple(str(one) for one in value)
-                found.append(Said(words, self.syntax.span(binding.expression)))
+                found.append(Located(words, self.syntax.span(binding.expression)))
         return tuple(found)
 
     @cached_property
@@ -212,7 +212,7 @@ class Recipe(RecipeTree):
         found = []
         for node in filter(self.alive, self.syntax.captures.get("list", ())):
             elements = [one for one in node.named_children if one.type == "string_expression"]
-            flags = (as_text(Said(self.folder.fold(one), self._inside(one))) for one in elements)
+            flags = (as_text(Located(self.folder.fold(one), self._inside(one))) for one in elements)
             plain = tuple(filter(None, flags))
             if plain and all(one.value.startswith("-m") for one in plain):
                 name = self.owner_of(node).rpartition(".")[2]
@@ -237,9 +237,9 @@ class Recipe(RecipeTree):
         return tuple(found)
 
     @cached_property
-    def scoped(self) -> Mapping[str, Said[Value]]:
+    def scoped(self) -> Mapping[str, Located[Value]]:
         """What a set of Python packages is given for all of it, by overrideScope or packageOverrides."""
-        found: dict[str, Said[Value]] = {}
+        found: dict[str, Located[Value]] = {}
         for node in filter(self.alive, self.syntax.calls_with(b"override")):
             function = package_scope(self.syntax, node)
             body = body_of(function) if function is not None else None
@@ -247,10 +247,10 @@ class Recipe(RecipeTree):
         return found
 
     @cached_property
-    def phases(self) -> tuple[Said[str], ...]:
+    def phases(self) -> tuple[Located[str], ...]:
         """Shell code of build phases; interpolations are filled in where their values are plain."""
         return tuple(
-            Said(self.folder.text(node), self.syntax.span(node))
+            Located(self.folder.text(node), self.syntax.span(node))
             for binding in self._bindings
             if PHASE.fullmatch(binding.names[-1] or "")
             for node in filter(self.alive, _strings_in(binding.expression))
@@ -302,12 +302,12 @@ class Recipe(RecipeTree):
         """What a name is bound to anywhere in the file, as it is written."""
         return [self.syntax.text(one.expression) for one in self._named(name) if len(one.names) == 1]
 
-    def names(self, pattern: str) -> list[Said[str]]:
+    def names(self, pattern: str) -> list[Located[str]]:
         """The names in code that are all of a pattern, in the order of the text: no words in strings, and
         `pytorch-lightning` is one name."""
         whole = re.compile(pattern)
         found = [
-            Said(name, self.syntax.span(node))
+            Located(name, self.syntax.span(node))
             for name, nodes in self.syntax.identifiers.items()
             if whole.fullmatch(name)
             for node in nodes

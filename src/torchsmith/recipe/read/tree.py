@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from torchsmith.core.words import grouped
 from torchsmith.recipe.read.fold import OPTIONAL, ConstantFolder
-from torchsmith.recipe.read.said import Bound, Said, Value, as_text
+from torchsmith.recipe.read.located import Bound, Located, Value, as_text
 from torchsmith.recipe.read.scope import attr_names, lookup, names_of, resolved, statements
 from torchsmith.recipe.read.syntax import Span, Syntax, part
 
@@ -83,14 +83,14 @@ class RecipeTree:
             found.append(Bound(owner, said.value, said.span))
         return tuple(found)
 
-    def strings(self, *names: str) -> tuple[Said[str], ...]:
+    def strings(self, *names: str) -> tuple[Located[str], ...]:
         """What is bound to these names and is a string, in the order of the text."""
         said = (as_text(self.said(one.expression)) for name in names for one in self._named(name))
         return tuple(sorted(filter(None, said), key=lambda one: one.span))
 
-    def fields(self, node: Node) -> dict[str, Said[Value]]:
+    def fields(self, node: Node) -> dict[str, Located[Value]]:
         """The statements of a set, by name; an inherited name is looked up."""
-        found: dict[str, Said[Value]] = {}
+        found: dict[str, Located[Value]] = {}
         for one in statements(node):
             if one.type == "binding":
                 names = attr_names(self.syntax, part(one, "attrpath"))
@@ -100,13 +100,13 @@ class RecipeTree:
             for name in filter(None, names_of(self.syntax, one)):
                 bound = lookup(self.syntax, one, name).expression if one.type == "inherit" else None
                 here = self.syntax.span(one)
-                found[name] = self.said(bound) if bound else Said(self.folder.inherited(one, name), here)
+                found[name] = self.said(bound) if bound else Located(self.folder.inherited(one, name), here)
         return found
 
-    def said(self, node: Node) -> Said[Value]:
+    def said(self, node: Node) -> Located[Value]:
         """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
         value = self.folder.fold(node)
-        return Said(value, self._inside(resolved(self.syntax, node)))
+        return Located(value, self._inside(resolved(self.syntax, node)))
 
     def _inside(self, node: Node) -> Span:
         """The span of a literal; without its quotes where it is a plain string."""

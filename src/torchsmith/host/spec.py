@@ -32,7 +32,7 @@ OTHER_MAKERS = r"(?i)\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
-class Given(msgspec.Struct, frozen=True):
+class HostSpec(msgspec.Struct, frozen=True):
     """A machine in words; an empty field says nothing, `gpu = "none"` says that it has no GPU."""
 
     system: str = ""  # x86_64, aarch64-linux
@@ -63,7 +63,7 @@ class Given(msgspec.Struct, frozen=True):
         )
 
 
-def gather(reports: Sequence[Path], given: Given, catalog: Catalog, limit: float) -> HostFacts:
+def gather(reports: Sequence[Path], given: HostSpec, catalog: Catalog, limit: float) -> HostFacts:
     """This machine's resolved facts, or those of reports about another, and what a person says instead.
 
     A CPU or system given without a report describes another machine than this one. `limit`: seconds to wait

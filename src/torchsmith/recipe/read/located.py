@@ -22,16 +22,16 @@ Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"] | U
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Generic[T]):
+class Located(Generic[T]):
     """A value and where its text stands; a string's span leaves out the quotes, ready to be replaced."""
 
     value: T
     span: Span
 
 
-def as_text(said: Said[Value] | None) -> Said[str] | None:
+def as_text(said: Located[Value] | None) -> Located[str] | None:
     """The same, where it is a string."""
-    return Said(said.value, said.span) if said and isinstance(said.value, str) else None
+    return Located(said.value, said.span) if said and isinstance(said.value, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Argument:
 class RecipePin:
     """A tarball that the recipe takes its packages from."""
 
-    url: Said[str]
-    rev: Said[str] | None  # the 40 digits in the address
-    sha256: Said[str] | None
+    url: Located[str]
+    rev: Located[str] | None  # the 40 digits in the address
+    sha256: Located[str] | None
     span: Span
 
 
@@ -70,8 +70,8 @@ class NixpkgsImport:
     """An import of a package set with its arguments; `whole` where all of them could be read."""
 
     told: frozenset[str]  # the names of its arguments
-    system: Said[str] | None
-    config: Mapping[str, Said[Value]]
+    system: Located[str] | None
+    config: Mapping[str, Located[Value]]
     overlays: tuple[Overlay, ...]
     span: Span
     whole: bool = True
@@ -83,8 +83,8 @@ class FetchedSource:
 
     fetcher: str
     owner: str  # the attribute that it is fetched for: python3Packages.torch
-    fields: Mapping[str, Said[Value]]
-    hash: Said[str] | None
+    fields: Mapping[str, Located[Value]]
+    hash: Located[str] | None
     span: Span
 
 
@@ -106,7 +106,7 @@ class FlagList:
     """A list of compiler flags: its name where it has one, and each flag with its place."""
 
     name: str
-    flags: tuple[Said[str], ...]
+    flags: tuple[Located[str], ...]
     span: Span
 
     @property
@@ -120,7 +120,7 @@ class Override:
 
     kind: OverrideKind
     of: str
-    arguments: Mapping[str, Said[Value]]
+    arguments: Mapping[str, Located[Value]]
     span: Span
 
 
@@ -147,5 +147,5 @@ class Wrapper:
     """A recipe that only calls another file: which one, and what it passes."""
 
     path: str
-    arguments: Mapping[str, Said[Value]]
+    arguments: Mapping[str, Located[Value]]
     span: Span

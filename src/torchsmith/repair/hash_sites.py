@@ -16,8 +16,8 @@ from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.hashes import is_placeholder, respell, to_sri
 from torchsmith.recipe.read import Recipe, Span, read_recipe
+from torchsmith.recipe.read.located import Unknown
 from torchsmith.recipe.read.open import read_text_as_recipe
-from torchsmith.recipe.read.said import Unknown
 from torchsmith.recipe.read.syntax import Unreadable
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import FILE, Workspace
@@ -32,7 +32,7 @@ FAKE = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class HashSite:
     """A stated hash: the file to change, where in it, and words by which its source is recognised."""
 
     file: Path
@@ -65,7 +65,7 @@ class Holder:
         return (data[: self.span.start] + written.encode() + data[self.span.end :]).decode()
 
 
-def holders_of(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> list[Holder]:
+def holders_of(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> list[HashSite]:
     """The hashes that a recipe states, in the files where they are to be changed."""
     if cell is not None and recipe.owner == "ours":
         return list(_origins(cell, workspace))
@@ -76,7 +76,7 @@ def holders_of(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> l
     return list(_places(content))
 
 
-def _places(recipe: Recipe) -> Iterator[Holder]:
+def _places(recipe: Recipe) -> Iterator[HashSite]:
     for source in recipe.sources:
         marks = tuple(
             said.value
@@ -88,15 +88,15 @@ def _places(recipe: Recipe) -> Iterator[Holder]:
             if said is None:
                 continue
             if isinstance(said.value, str):
-                yield Holder(recipe.path, said.value, marks, said.span)
+                yield HashSite(recipe.path, said.value, marks, said.span)
             elif isinstance(said.value, Unknown) and said.value.text in FAKE:
-                yield Holder(recipe.path, "", marks, said.span, quoted=False)
+                yield HashSite(recipe.path, "", marks, said.span, quoted=False)
     for pin in recipe.pins:
         if pin.sha256 is not None:
-            yield Holder(recipe.path, pin.sha256.value, (pin.url.value,), pin.sha256.span)
+            yield HashSite(recipe.path, pin.sha256.value, (pin.url.value,), pin.sha256.span)
 
 
-def _origins(cell: Cell, workspace: Workspace) -> Iterator[Holder]:
+def _origins(cell: Cell, workspace: Workspace) -> Iterator[HashSite]:
     """What a generated recipe's hashes come from: the catalog's values, or torchsmith.toml's."""
     catalog, variant = workspace.catalog, cell.variant
     line = catalog.lines[cell.line]
@@ -109,21 +109,21 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[Holder]:
         upstream = known.upstream if known else None
         tag = upstream.tag_of(line.version_of(package)) if upstream else ""
         marks = (f"{upstream.owner}/{upstream.repo}", tag) if upstream else ()
-        yield Holder(folder / "lines.toml", value, marks, path=(line.name, "hashes", package))
+        yield HashSite(folder / "lines.toml", value, marks, path=(line.name, "hashes", package))
     build = line.build_for(variant.cuda)
     for fix in build.fixes if build else ():
         for name, patch in catalog.fixes[fix].patches.items():
             words = tuple(filter(None, (patch.url, patch.rev, patch.name)))
-            yield Holder(folder / "fixes.toml", patch.hash, words, path=(fix, "patches", name, "hash"))
+            yield HashSite(folder / "fixes.toml", patch.hash, words, path=(fix, "patches", name, "hash"))
     if build and build.pin in catalog.pins and catalog.pins[build.pin].sha256:
         pin = catalog.pins[build.pin]
-        yield Holder(folder / "pins.toml", pin.sha256, (pin.rev,), path=(pin.name, "sha256"))
+        yield HashSite(folder / "pins.toml", pin.sha256, (pin.rev,), path=(pin.name, "sha256"))
     for one in below:
         yield from _in_template(catalog.template_of(one.name), catalog)
     yield from _settings(workspace)
 
 
-def _in_template(path: str, catalog: Catalog) -> Iterator[Holder]:
+def _in_template(path: str, catalog: Catalog) -> Iterator[HashSite]:
     """Hashes that a template of the workspace's own states by itself, where it can be read as Nix."""
     if not path:
         return
@@ -133,17 +133,17 @@ def _in_template(path: str, catalog: Catalog) -> Iterator[Holder]:
         return
 
 
-def _settings(workspace: Workspace) -> Iterator[Holder]:
+def _settings(workspace: Workspace) -> Iterator[HashSite]:
     nightly = workspace.settings.nightly
     if nightly is None or workspace.root is None:
         return
     file = workspace.root / FILE
     for name, source in msgspec.structs.asdict(nightly).items():
         if isinstance(source, SourceSettings | ToolkitSettings):
-            yield Holder(file, source.hash, (source.rev,), path=("nightly", name, "hash"))
+            yield HashSite(file, source.hash, (source.rev,), path=("nightly", name, "hash"))
 
 
-def best(holders: Sequence[Holder], specified: str, told: str) -> list[Holder]:
+def best(holders: Sequence[HashSite], specified: str, told: str) -> list[HashSite]:
     """The holders of a mismatched hash: their value is what Nix read, and their marks are in what is told.
 
     Those come first whose every mark is there: placeholders all state the same hash. Several where one source

@@ -23,7 +23,7 @@ LookAt = Callable[[str, str], VerificationRow | None]  # a recipe's name and out
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class PresentRecipe:
     """A recipe that needed no build, with its outputs; `failure` says why they are not there."""
 
     name: str
@@ -32,7 +32,9 @@ class Settled:
     failure: str = ""
 
 
-def settle(nix: Nix, plan: BuildPlan, options: StoreOptions, results: Path, tell: Tell) -> list[Settled]:
+def fetch_present(
+    nix: Nix, plan: BuildPlan, options: StoreOptions, results: Path, tell: Tell
+) -> list[PresentRecipe]:
     """Fetch what caches have, and keep all of it from being collected."""
     found = []
     for name in (*plan.present, *plan.fetched):
@@ -45,7 +47,7 @@ def settle(nix: Nix, plan: BuildPlan, options: StoreOptions, results: Path, tell
         done = nix.run(realise_command(nix, [derivation], options, root=root))
         why = "" if done.ok else f"could not be fetched: {shorten(done.stderr).message}"
         outputs = outputs_of(plan.graph.derivations[derivation])
-        found.append(Settled(name, derivation, outputs, why))
+        found.append(PresentRecipe(name, derivation, outputs, why))
     return found
 
 
@@ -99,7 +101,7 @@ class Copier:
 
 
 @dataclass(frozen=True, slots=True)
-class Afterwards:
+class PostBuildResult:
     """How it went: what was seen of each recipe, and what went wrong with the copy."""
 
     job: Job
@@ -108,15 +110,15 @@ class Afterwards:
 
 
 @dataclass(frozen=True)
-class After:
+class PostBuild:
     """In a thread of its own, so that neither the schedule nor a job's time waits for it."""
 
     look: LookAt | None = None
     copier: Copier | None = None
 
-    def of(self, job: Job, outputs: Sequence[str]) -> Afterwards:
+    def of(self, job: Job, outputs: Sequence[str]) -> PostBuildResult:
         """Look at a build, then copy it; what does not keep the promise of its name stays here."""
-        done = Afterwards(job)
+        done = PostBuildResult(job)
         try:
             if self.look is not None and outputs:
                 found = (self.look(name, outputs[0]) for name in job.recipes)

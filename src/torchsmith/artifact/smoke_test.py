@@ -97,7 +97,7 @@ class StepResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SmokeTest:
     """A package that was run."""
 
     path: str
@@ -110,9 +110,9 @@ class Trial:
     command: str
 
 
-def try_out(
+def smoke_test(
     path: Path, interpreter: Interpreter, variant: Variant | None, catalog: Catalog, limit: float
-) -> Trial:
+) -> SmokeTest:
     """Run the variant's package, or all that are there, in a child process that cannot take us along."""
     asked = [_asked(package) for package in _under_test(interpreter, variant, catalog)]
     argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), json.dumps(asked)]
@@ -142,7 +142,7 @@ def interpret(
     variant: Variant | None,
     catalog: Catalog,
     here: Sequence[str] = (),
-) -> Trial:
+) -> SmokeTest:
     """From what the child said, and how it ended, to results; `here` are this machine's driver libraries."""
     events = list(_events(done.stdout))
     facts = next((event for event in events if isinstance(event, BuildFacts)), None)
@@ -154,7 +154,7 @@ def interpret(
     own = {_module(package) for package in _under_test(interpreter, variant, catalog)}
     drivers = [_driver(event.file, here) for event in events if isinstance(event, LoadedDriver)]
     results += [*drivers, *_place(path, files, own), *_promises(facts, gpus, variant, catalog)]
-    return Trial(
+    return SmokeTest(
         path=str(path),
         variant=variant.name if variant else "",
         python=str(interpreter.python),
@@ -287,7 +287,7 @@ def _right_gpu(gpu: Device, variant: Variant, target: Cuda, catalog: Catalog) ->
     return StepResult(step, "failed", f"{words}, the variant is for {target.sm}", f"use {better}")
 
 
-def junit(trial: Trial) -> str:
+def junit(trial: SmokeTest) -> str:
     """The results as JUnit XML, which every CI system can show; failed and skipped are told apart."""
     from xml.etree import ElementTree  # only where it is asked for
 
