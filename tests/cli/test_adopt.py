@@ -33,7 +33,7 @@ def test_what_is_taken_in_and_what_is_not_is_told_with_reasons(
     assert said.code == 0
     lines = said.out.splitlines()
     assert [line.rpartition(": ")[2] for line in (lines[0], lines[2])] == ["2", "1"]  # of each kind
-    assert lines[1].startswith(f"  {impossible[0]} and 1 more: sm70 ")
+    assert lines[1].startswith(f"  {impossible[0]} and 1 more: torchsmith cannot generate it: sm70 ")
     assert "darwin" in lines[3]
     assert "4 recipes" in said.err
     assert "torchsmith plan" in said.err
@@ -102,7 +102,7 @@ def test_a_repository_of_which_nothing_can_be_taken_says_why(
     monkeypatch.chdir(tmp_path)
     said = call("init", "--from", "mine")
     assert (said.code, said.error) == (2, "empty")
-    assert "1 of them: sm70 " in said.err
+    assert "1 of them: torchsmith cannot generate it: sm70 " in said.err
     assert ".flox/pkgs" in call("init", "--from", "empty").err
     assert not (tmp_path / "torchsmith.toml").exists()
 

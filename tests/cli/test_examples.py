@@ -55,8 +55,11 @@ def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network
 
 
 def cannot_be_broken(line: str) -> bool:
-    """A path, an address or a name with at most a label before it, a command to copy, a line of a script."""
-    return len(line.lstrip(" │").split()) <= 2 or line.startswith("    +") or bool(COMMAND.match(line))
+    """A path, an address or a name with at most a label before it, a command to copy, a line of a script;
+    a row of a table whose last word alone is too much."""
+    words = line.lstrip(" │").split()
+    fits = line.rstrip().rpartition("  ")[0] and len(line) - len(words[-1]) <= 80
+    return len(words) <= 2 or bool(fits) or line.startswith("    +") or bool(COMMAND.match(line))
 
 
 @given(st.text("ab é\x1b", max_size=200), st.integers(8, 40), st.integers(0, 6))

@@ -22,7 +22,7 @@ def test_ctrl_c_says_so(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("torchsmith.benchmark.cores.busy_shares", interrupted)
+    monkeypatch.setattr("torchsmith.api.measuring.busy_shares", interrupted)
     done = call("compare", "sample", "sample")
     assert (done.code, done.out, done.err) == (130, "", "interrupted\n")
 

@@ -306,17 +306,17 @@ def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     """Where builds are, and what is done with them next."""
     tell("results, kept from garbage collection:")
     for link in list(results.values())[:SHOWN]:
-        tell(f"  {link} -> {link.readlink()}")
+        tell(f"  {link} -> {link.readlink()}", whole=True)
     first, place = next(iter(results.items()))
     if len(results) > SHOWN:
-        tell(f"  and {len(results) - SHOWN} more in {place.parent}")
+        tell(f"  and {len(results) - SHOWN} more in {place.parent}", whole=True)
     # Of several, publish tells itself which are ready.
     publish = [["publish", *(results if len(results) == 1 else ())]]
     org = open_workspace(request.workspace).settings.org
     steps = [["verify", first], ["test", first], *(publish if org else ())]
     tell("next:")
     for words in steps[request.verify :]:
-        tell(f"  {command(*words, workspace=request.workspace)}")
+        tell(f"  {command(*words, workspace=request.workspace)}", whole=True)
 
 
 def _promise(event: events.RecipeVerified) -> str:

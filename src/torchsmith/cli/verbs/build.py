@@ -12,7 +12,8 @@ from torchsmith.cli.console import answer, exit_if, next_step
 from torchsmith.cli.progress import Terminal
 
 EXAMPLE = (
-    "torchsmith init b && torchsmith generate -w b && torchsmith build -w b sm120 --dry-run --nixpkgs sample"
+    "torchsmith init b && torchsmith generate -w b"
+    " && torchsmith build -w b sm120 avx2 --dry-run --nixpkgs sample"
 )
 
 
