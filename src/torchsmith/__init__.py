@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from torchsmith.workspace.load import Workspace as Workspace
     from torchsmith.workspace.load import open_workspace as open_workspace
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Each public name, and where it is: a module, or a module and the name that it has there.
 _PLACES = {
