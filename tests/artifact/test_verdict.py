@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from tests.artifact import elves
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
-from torchsmith.artifact.cpu_promise import clipped
+from torchsmith.artifact.cpu import CodeGroup, CpuCode, Tally
+from torchsmith.artifact.cpu_promise import clipped, told_by_instructions
 from torchsmith.artifact.elf import HEADER, Links
 from torchsmith.artifact.gpu import Service
 from torchsmith.artifact.inspect import Library, needs_of
@@ -722,3 +724,28 @@ def test_a_companion_finds_the_cuda_libraries_that_torch_has_loaded(
     library = Library("x.so", "own", 1, package, tmp_path / "x.so", links=links)
     (need,) = needs_of([library], (), installed=True, local=False)
     assert need.found == state
+
+
+@pytest.mark.parametrize(
+    ("legacy", "cuda", "status"), [(508, True, "unjudged"), (508, False, "wrong"), (3000, True, "wrong")]
+)
+def test_host_halves_that_a_stripped_library_hides_do_not_make_it_wrong(
+    legacy: int, cuda: bool, status: str
+) -> None:
+    """The figures are those of torch 2.15's libtorch_cuda.so after strip -S."""
+    seen = Counter({"avx": 4840, "avx512f": 2000, "sse2": legacy})
+    groups: dict[CodeGroup, Tally] = {"unplaced": Tally(functions=9000, having=seen)}
+    if cuda:
+        groups["cuda"] = Tally(functions=25_000)
+    code = CpuCode(
+        machine="x86_64",
+        stripped=True,
+        complete=True,
+        groups=groups,
+        blocks=[],
+        halves_told=True,
+        for_size=False,
+        dispatched=(),
+        outline_atomics=False,
+    )
+    assert told_by_instructions(code, builtin_catalog().isas["avx512"]).status == status

@@ -19,6 +19,7 @@ LINKS_ALONE = 8 << 10  # bytes of code; a library with less only loads others, o
 LONGEST_NAME = 120  # characters of a function's name in a line
 A_FEW = 20  # functions that show any level, before C++ units are judged without host halves
 A_UNIT = 20  # functions that show any level, before a unit is judged by itself
+MISTAKEN_HALVES = 0.2  # of the functions of a stripped CUDA library; 0.095 in torch 2.15's libtorch_cuda.so
 FEW_LEGACY = 0.05  # the share of functions written the old way that inline assembly explains
 FEW_OLDER = 0.01  # the share of functions written without the set that code by hand explains
 PROOF = 3  # such functions that prove something
@@ -174,6 +175,9 @@ def _status(code: Combined | CpuCode, level: Level, counts: Counter[str], alone:
             return "unjudged", "hardly any code but host halves of CUDA units, whose compiler gets no flags"
         if not code.halves_told:
             return "unjudged", "stripped, so that host halves of CUDA units cannot be told from C++ units"
+        inferred = {"cuda", "unplaced"} <= code.groups.keys()
+        if inferred and legacy <= MISTAKEN_HALVES * (modern + legacy):
+            return "unjudged", "stripped, so that some host halves of CUDA units may count as C++ units"
         return "wrong", ""
     unflagged = next((block for block in code.blocks if _lacks_flags(block, known)), None)
     if unflagged is not None:
