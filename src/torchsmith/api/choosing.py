@@ -66,7 +66,7 @@ def pick(request: PickRequest | None = None, opened: Workspace | None = None) ->
 
 
 def why_older(cell: Cell, catalog: Catalog) -> str:
-    """Why a cell is not of the newest torch that is known here, and what others lack; empty where it is."""
+    """What releases newer than a cell's torch lack; empty where it is the newest."""
     lines = [line for line in catalog.lines.values() if line.torch and line.flavor == cell.variant.flavor]
     newest = max(lines, key=lambda line: version_key(line.torch), default=None)
     own = catalog.lines.get(cell.line)
@@ -75,9 +75,12 @@ def why_older(cell: Cell, catalog: Catalog) -> str:
     decision = assess(cell.variant, catalog, newest.name)
     reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
     why = reasons[0].text if reasons else "this matrix does not ask for it"
-    newer = {torch: lack for torch, lack in newer_lines(own, catalog).items() if torch != newest.torch}
-    lacking = "".join(f"; {torch} lacks {lack.partition(';')[0]}" for torch, lack in newer.items())
-    return f"torch {own.torch}; {newest.torch} is the newest known: {why}{lacking}"
+    lacks = grouped(
+        (lack.partition(";")[0].replace(f" {torch}", ""), torch)
+        for torch, lack in newer_lines(own, catalog).items()
+    )
+    newer = [f"{', '.join(releases)}: missing {lack}" for lack, releases in lacks.items()]
+    return f"torch {own.torch}; newer releases: {'; '.join(newer) or f'{newest.torch}: {why}'}"
 
 
 def audit_findings(recipe: Path, here: Environment) -> list[str]:

@@ -29,10 +29,10 @@ Judge = Callable[[RecipeFile], str]  # what is wrong with a recipe of somebody e
 # Folders of a repo in which a page or shared file with our header is ours to delete when wanted no more.
 MANAGED = (SHARED, "docs", "")
 AS_IT_SHOULD_BE = "it is as it should be"
-RIGHT = "wanted and without an error"
+RIGHT = "valid"
 SHARES = "adopting it lets the recipes of its cell share one torch"
 NOTHING = Adoption()
-NOT_WANTED = "the workspace asks for it no more"
+NOT_WANTED = "no longer in torchsmith.toml"
 
 
 def reconcile(
@@ -145,7 +145,7 @@ class _Reconciler:
         file, repo = self.root / change.path, self.root / self.repo.name
         if errors := self.judge(RecipeFile(file.stem, file, repo, self.workspace.catalog)):
             return replace(change, why=f"broken: {errors}", skipped=not taken)
-        why = f"{RIGHT}, though {'edited by hand' if edited else 'not ours'}; {SHARES}"
+        why = f"{RIGHT}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
         return replace(change, kind="keep", why=why, after=None)
 
     # ---- recipes under another name or form than is wanted
@@ -178,7 +178,7 @@ class _Reconciler:
         why = f"{old.rpartition(PKGS + '/')[2]}: {what}" + (f", and is broken: {errors}" if errors else "")
         right = self.judge is not None and recipe.attr == file.name and not errors
         if right and recipe.owner != "ours" and old not in self.adopt.paths:
-            why = f"{RIGHT}, though not ours; {SHARES}"
+            why = f"{RIGHT}, not managed by torchsmith; {SHARES}"
             return Change("keep", old, why, recipe.text, owner=recipe.owner, recipe=True)
         mine = recipe.owner == "ours" or self.adopt.takes(old)
         if not mine and self.judge is None:

@@ -108,7 +108,7 @@ def _mark(cells: Sequence[Cell], packages: Sequence[Package]) -> tuple[str, str]
 
 LEGEND = {
     "●": "● in every package",
-    "▲": "▲ with a warning, told below",
+    "▲": "▲ warning, see below",
     "·": "· not in the matrix",
 }
 
