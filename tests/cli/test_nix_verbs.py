@@ -216,7 +216,7 @@ def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
         (["eval", "--nixpkgs", "1234567=x"], 2, "invalid", "'1234567'"),
         (["eval", "sm90"], 2, "empty", "sm90"),
         (["eval", "missing.nix"], 2, "not-found", "missing.nix"),
-        (["eval", "torchsmith.toml"], 2, "not-found", "torchsmith.toml is no recipe"),
+        (["eval", "torchsmith.toml"], 2, "not-found", "torchsmith.toml is not a recipe"),
         (["diff-drv", "cpu", AVX2], 2, "conflict", "cpu"),
         (["diff-drv", AVX2, "/nix/store/x.drv"], 3, "failed", "/nix/store/x.drv"),
         (["impact", "--against", "nothing"], 2, "not-found", "nothing"),

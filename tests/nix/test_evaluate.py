@@ -179,7 +179,7 @@ BAD = {
         "which lies outside the workspace and nixpkgs",
     ),
     "download": (torch_recipe('builtins.fetchurl "https://example.invalid/x"'), "which is no pinned nixpkgs"),
-    "number": ("1 + 1", "is no package: it evaluates to a int"),
+    "number": ("1 + 1", "is not a package: it evaluates to a value of type int"),
     "type": (torch_recipe('1 + "a"'), "cannot"),
 }
 

@@ -33,7 +33,7 @@ def build_named(given: Path, workspace: Workspace) -> Path:
         built = record.built(given.name)
     if built is None or not built.outputs:
         raise NotFound(
-            f"{given} is no path, and no build of that name is here",
+            f"{given} is not a path, and no build of that name is here",
             hint=f"torchsmith build {shell_word(given.name)} builds it; torchsmith list tells the names",
             exit=Exit.LACKING,
         )
@@ -79,7 +79,9 @@ def last_log(record: Record, name: str, workspace: Workspace) -> Path:
         raise NotFound(f"{name} was never built here", hint=hint)
     log = Path(row.log)
     if not log.resolve().is_relative_to((workspace.home / STATE).resolve()):
-        raise Refused(f"the record says that the log of {name} is {log}, which is no log of this workspace")
+        raise Refused(
+            f"the log of {name} on record, {log}, is not a log of this workspace"
+        )
     if not log.is_file():
         raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.LACKING)
     return log

@@ -208,7 +208,7 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
     group = str(settings.get("build-users-group") or "")
     if not os.path.isdir(folder):
         todo = f"mkdir -m 2770 {folder} && chgrp {group or 'nixbld'} {folder}, on every machine that builds"
-        yield HealthCheck("ccache", "does not work", f"{folder} is no folder here", todo)
+        yield HealthCheck("ccache", "does not work", f"{folder} is not a folder here", todo)
         return
     state = os.stat(folder)
     try:

@@ -80,7 +80,7 @@ def _full_revision(short: str) -> str:
     ]
     if len(found) != 1:
         raise Invalid(
-            f"--nixpkgs: {short!r} is no revision", hint="give 40 digits, or 7 of a pin in the catalog"
+            f"--nixpkgs: {short!r} is not a revision", hint="give 40 digits, or 7 of a pin in the catalog"
         )
     return found[0]
 

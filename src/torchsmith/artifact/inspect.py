@@ -172,7 +172,7 @@ def _refuse_other_files(item: Item) -> None:
         try:
             read_elf(source)
         except NotElf as fault:
-            raise Invalid(f"{item.name} is no library: {fault.message}", hint=EXPECTED) from fault
+            raise Invalid(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
         except Damaged:
             return  # it is looked at, and what is wrong is said there
 

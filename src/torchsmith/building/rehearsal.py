@@ -156,7 +156,7 @@ def read_figures(output: Path) -> RehearsalFigures:
     try:
         return msgspec.json.decode(read_text(path), type=RehearsalFigures)
     except msgspec.MsgspecError as error:
-        raise Invalid(f"this is no rehearsal: {error}", where=Where(str(path))) from error
+        raise Invalid(f"this is not a rehearsal: {error}", where=Where(str(path))) from error
 
 
 def whole_build(figures: RehearsalFigures, cores: int) -> WholeBuild:

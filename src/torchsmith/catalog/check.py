@@ -204,7 +204,7 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
         yield (), f"{name!r} cannot begin a recipe's name", "small letters and digits, such as flash-attn"
     if not ATTRIBUTE.fullmatch(package.attr):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
-        yield ("attr",), f"{name}: {package.attr!r} is no attribute of Nix", hint
+        yield ("attr",), f"{name}: {package.attr!r} is not an attribute of Nix", hint
     same = next((one.name for one in catalog.packages.values() if one.attr == package.attr), name)
     if same != name:
         yield ("attr",), f"{name} and {same} are one package of nixpkgs, {package.attr}", "keep one of them"

@@ -34,7 +34,7 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
     if _value(root, wanted[:-1]) is not None:
         table = ".".join(map(key_text, wanted[:-1]))
         raise Invalid(
-            f"cannot add {wanted[-1]} to {table}: it is no table with lines of its own",
+            f"cannot add {wanted[-1]} to {table}: it is not a table with lines of its own",
             hint=f"write it as [{table}], and {line.strip()} below",
             path=wanted[:-1],
         )

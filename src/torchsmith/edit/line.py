@@ -109,7 +109,7 @@ def _added(workspace: Workspace, new: NewLine) -> Proposal:
     catalog = workspace.catalog
     root = workspace.home
     if not NAME.fullmatch(new.name):
-        raise Invalid(f"{new.name!r} is no name of a line", hint="such as 2.11")
+        raise Invalid(f"{new.name!r} is not a name of a line", hint="such as 2.11")
     there = catalog.lines.get(new.name)
     if there and any(not build.lacks_pin for build in there.every_build.values()):
         hint = f"torchsmith pin {new.name} moves it; torchsmith line list shows all"
@@ -152,7 +152,7 @@ def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
 def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
     like = find_line(catalog, new.like)
     if not like.torch or like.flavor:
-        raise Invalid(f"line {like.name} is no torch release that another could be built like")
+        raise Invalid(f"line {like.name} is not a torch release that another could be built like")
     move = Move(like.name, new.rev, new.sha256, new.torch, new.versions, probed=new.probed)
     known = next((line for line in catalog.lines.values() if line.torch == new.torch), None)
     entry: FactTable = {

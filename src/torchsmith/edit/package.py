@@ -55,10 +55,10 @@ def read_source(words: str, tag: str) -> SourceRepository | None:
         r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", words
     )
     if found is None:
-        raise Invalid(f"--source {words!r} is no repository on GitHub", hint="such as github:pytorch/ao")
+        raise Invalid(f"--source {words!r} is not a repository on GitHub", hint="such as github:pytorch/ao")
     tag = tag or "v{version}"
     if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
-        raise Invalid(f"--tag {tag!r} is no tag of a release", hint="such as 'v{version}'")
+        raise Invalid(f"--tag {tag!r} is not a tag of a release", hint="such as 'v{version}'")
     return SourceRepository(owner=found[1], repo=found[2].removesuffix(".git"), tag=tag)
 
 
@@ -84,7 +84,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
         raise Invalid(f"{new.name!r} cannot begin a recipe's name", hint="small letters, such as flash-attn")
     if not ATTRIBUTE.fullmatch(new.attribute):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
-        raise Invalid(f"{new.attribute!r} is no attribute of Nix", hint=hint)
+        raise Invalid(f"{new.attribute!r} is not an attribute of Nix", hint=hint)
     same = {one.attr: one for one in catalog.packages.values()}.get(new.attribute)
     taken = catalog.packages.get(new.name) or same
     if taken is None:

@@ -223,14 +223,14 @@ def fixes_follow(builds: Mapping[str, FactTable], pin: Pin | None, catalog: Cata
 def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
     """The pin of a revision, and its entry as far as the catalog lacks it."""
     if move.sha256 and not HASH.fullmatch(move.sha256):
-        raise Invalid(f"{move.sha256!r} is no sha256", hint="as nix-prefetch-url --unpack prints it")
+        raise Invalid(f"{move.sha256!r} is not a sha256", hint="as nix-prefetch-url --unpack prints it")
     stated = {"sha256": move.sha256} if move.sha256 else {}
     known = next((pin for pin in catalog.pins.values() if move.rev in (pin.rev, pin.name)), None)
     if known is not None and not move.probed:
         return known, stated
     if known is None and not REVISION.fullmatch(move.rev):
         hint = f"give 40 digits, or one of {', '.join(catalog.pins)}"
-        raise Invalid(f"{move.rev!r} is no revision", hint=hint)
+        raise Invalid(f"{move.rev!r} is not a revision", hint=hint)
     rev = known.rev if known else move.rev
     entry = {"rev": rev, **stated, **(move.probed or NOT_ASKED)} | ({"unproved": ""} if known else {})
     return catalog.pin_of(rev[:7], entry), entry

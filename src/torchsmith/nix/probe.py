@@ -58,7 +58,7 @@ def probe(nix: Nix, tree: Path, catalog: Catalog, clock: Clock | None = None) ->
     try:
         answer = msgspec.json.decode(done.stdout, type=_Answer)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise Failed(f"{tree} is no nixpkgs that torchsmith understands: {error}") from error
+        raise Failed(f"{tree} is not a nixpkgs that torchsmith understands: {error}") from error
     day = datetime.fromtimestamp((clock or Clock()).now(), UTC).date()
     return _facts(answer, catalog) | {"source": f"asked with Nix {nix.version_text}, {day}"}
 

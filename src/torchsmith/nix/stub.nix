@@ -412,7 +412,7 @@ let
     else (packages { config.allowUnfree = true; }).callPackage f { };
 in
 if !isAttrs value || value.type or null != "derivation" then
-  { error = "is no package: it evaluates to a ${builtins.typeOf value}"; }
+  { error = "is not a package: it evaluates to a value of type ${builtins.typeOf value}"; }
 else
   {
     inherit (value) name;

@@ -255,7 +255,7 @@ class _Worker:
     def _evaluated(self, job: PreparedRecipe, report: Mapping[str, Any]) -> EvalResult:
         self.current = None
         if kind := report.get("not_a_derivation"):
-            return self._ended(job, cause=Cause(f"is no package: it evaluates to a {kind}"))
+            return self._ended(job, cause=Cause(f"is not a package: it evaluates to a value of type {kind}"))
         evaluated = msgspec.convert(report, Evaluated)
         keeper = self.session.keeper
         if keeper is not None and self.session.instantiate and not keeper.keep([evaluated.drv_path]):

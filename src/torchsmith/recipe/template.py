@@ -314,7 +314,7 @@ def _items(
 ) -> Sequence[NixValue] | Sequence[TemplateValues]:
     value = values.get(name, ())
     if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
-        raise TemplateError(f"{name} is no list", where=choice.where)
+        raise TemplateError(f"{name} is not a list", where=choice.where)
     return value
 
 

@@ -301,7 +301,7 @@ def suspicion(old: str, got: str, source: str, proved: Mapping[str, str]) -> str
         return ""
     if any(known == to_sri(old) and other != source for other, known in proved.items()):
         return f"the hash {old} was stated for it and is another source's: was the revision changed?"
-    return f"the hash {old} was stated for it, and is no placeholder"
+    return f"the hash {old} was stated for it, and is not a placeholder"
 
 
 def merged(corrections: Sequence[Correction]) -> list[Correction]:

@@ -147,7 +147,7 @@ class Checkout:
         where = ", ".join(one.shown for one in self.repositories)
         for word in words:
             if word not in names and Path(word).suffix and Path(word).is_file():
-                raise NotFound(f"{word} is no recipe", hint="recipes are .nix files below .flox/pkgs")
+                raise NotFound(f"{word} is not a recipe", hint="recipes are .nix files below .flox/pkgs")
             if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
                 hint = did_you_mean(word, sorted(names))
                 raise NotFound(f"there is no recipe {word} in {where}", hint=hint)
@@ -177,7 +177,7 @@ def discover(
         raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
     if not found.recipes and not (search and not words):
         word = words[0] if words else ""
-        wrong = f"{word} is no recipe" if word and Path(word).exists() else f"there is no {word}"
+        wrong = f"{word} is not a recipe" if word and Path(word).exists() else f"there is no {word}"
         named = f"{wrong}, and " if word else "there is "
         hint = "torchsmith generate writes them; recipes are .nix files below .flox/pkgs"
         raise NotFound(f"{named}no recipe in {', '.join(map(str, paths))}", hint=hint)

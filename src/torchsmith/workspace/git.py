@@ -158,7 +158,7 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
     """Write what `revision` holds of every repository in or around `folder` below `into`."""
     require_git()
     if revision.startswith("-"):
-        raise Invalid(f"{revision} is no revision: none begins with a dash")
+        raise Invalid(f"{revision} is not a revision: none begins with a dash")
     repos = _repos(folder)
     if not repos:
         hint = "torchsmith generate --commit makes them"

@@ -263,7 +263,7 @@ def flags_are_the_systems(subject: Subject, package_set: PackageSet) -> Iterator
     for listed in package_set.flags:
         wrong = [flag.value for flag in listed.flags if foreign.match(flag.value)]
         if wrong:
-            yield Defect(f"{wrong[0]} is no flag of {system.value}", listed.span)
+            yield Defect(f"{wrong[0]} is not a flag of {system.value}", listed.span)
 
 
 # What torch's derivation cannot do without, and what is lost with it.

@@ -156,7 +156,7 @@ def source_is_the_release(subject: Subject, line: Line, variant: Variant) -> Ite
     for source in subject.whole.sources:
         url = source.fields.get("url")
         if url is not None and isinstance(url.value, str) and "://" not in url.value:
-            yield Defect(f"{url.value} is no address", url.span)
+            yield Defect(f"{url.value} is not an address", url.span)
         if source.fetcher == "fetchFromGitHub" and {"owner", "repo"} <= source.fields.keys():
             yield from _tag(subject, source, line, variant)
 
