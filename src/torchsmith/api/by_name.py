@@ -79,9 +79,7 @@ def last_log(record: Record, name: str, workspace: Workspace) -> Path:
         raise NotFound(f"{name} was never built here", hint=hint)
     log = Path(row.log)
     if not log.resolve().is_relative_to((workspace.home / STATE).resolve()):
-        raise Refused(
-            f"the log of {name} on record, {log}, is not a log of this workspace"
-        )
+        raise Refused(f"the log of {name} on record, {log}, is not a log of this workspace")
     if not log.is_file():
         raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.LACKING)
     return log
