@@ -101,6 +101,14 @@ def test_a_revision_that_does_not_exist_is_named(workspace: Path) -> None:
         impact(open_workspace(workspace), workspace, "nowhere", lambda _: [], as_is=True)
 
 
+def test_a_repository_without_a_commit_says_how_to_make_one(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(CELLS)
+    generate(GenerateRequest(workspace=tmp_path))
+    with pytest.raises(Problem) as caught:
+        impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [], as_is=True)
+    assert "generate --commit" in caught.value.hint
+
+
 def test_a_folder_without_git_cannot_be_compared(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(CELLS)
     with pytest.raises(Problem, match=str(tmp_path)):

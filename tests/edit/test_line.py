@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api import editing
 from torchsmith.api.starting import InitRequest, init
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
@@ -159,3 +160,9 @@ def test_newer_releases_are_named_with_what_they_lack(tmp_path: Path) -> None:
     assert list(report.newer) == ["2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
     assert "hash of pytorch 2.12.1" in report.newer["2.12.1"]
     assert "nixpkgs" in report.newer["2.15.0"]
+
+
+def test_a_line_without_a_nixpkgs_says_what_to_type_for_that_very_line(workspace: Path) -> None:
+    with pytest.raises(Problem) as caught:
+        editing.add_line(editing.LineAddRequest(name="2.14", workspace=workspace))
+    assert "line add 2.14 --rev" in caught.value.hint

@@ -193,7 +193,11 @@ def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
             companions = catalog.lines[like].versions
             releases = {name: pin.versions[name] for name in companions if name in pin.versions} | releases
     if not torch or not like:
-        raise Incomplete("a new line needs its torch release and a line that it is like", hint=NEW_LINE)
+        hint = f"torchsmith line add {request.name} --rev REV --nixpkgs TREE asks a nixpkgs that has it"
+        hint += f"; --torch VERSION --from {like or 'LINE'} builds it from its own source"
+        raise Incomplete(
+            "a new line needs a nixpkgs, or its torch release and a line to build it like", hint=hint
+        )
     new = lines.NewLine(
         name=request.name,
         like=like,

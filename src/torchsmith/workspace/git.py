@@ -193,6 +193,9 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
         read = git(repo, "read-tree", tree, env=own)
         if not read.ok:
             said = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
+            if not ask(repo, "rev-parse", "--verify", "HEAD").ok:
+                hint = "commit its recipes first; torchsmith generate --commit does"
+                raise NotFound(f"{repo.name} has no commit yet", hint=hint)
             hint = "name a commit, a branch or a tag that every repository has"
             raise NotFound(f"{repo.name} has no revision {tree}: {said}", hint=hint)
         words = ("checkout-index", "--all", "--force", f"--prefix={into.resolve()}/")
