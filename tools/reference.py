@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import torchsmith
-from tools.verb_pages import module_of
+from tools.verb_pages import about_of
 from torchsmith.catalog import Catalog
 from torchsmith.cli.panels import VERBS
 from torchsmith.core.problem import Problem
@@ -24,10 +24,9 @@ def exit_page(note: str) -> str:
     """What every exit code means, and what 1 means for each verb."""
     rows = []
     for verb in VERBS:
-        text = inspect.cleandoc(module_of(verb).run.__doc__ or "")
-        text = " ".join(text.split()).replace("[bold]", "`").replace("[/bold]", "`")
-        said = [one for one in re.split(r"(?<=\.) ", text) if "exit code" in one.lower()]
-        rows.append([f"`{verb}`", " ".join(said) or "0, or 2 and 3 as above."])
+        sentences = re.split(r"(?<=\.) ", " ".join(about_of(verb).split()))
+        about = [sentence for sentence in sentences if "exit code" in sentence.lower()]
+        rows.append([f"`{verb}`", " ".join(about) or "0, or 2 and 3 as above."])
     return f"""{note}
 # Exit codes
 
@@ -54,7 +53,7 @@ Its code stays as it is, its words may change.
 
 
 def kinds() -> list[type[Problem]]:
-    """Every class of errors, in whichever room it is."""
+    """Every class of errors, in whichever package it is."""
     for name in PACKAGE.rglob("*.py"):
         if "(Problem):" in name.read_text():
             importlib.import_module(".".join(name.relative_to(PACKAGE.parent).with_suffix("").parts))

@@ -23,8 +23,11 @@ def module_of(verb: str) -> ModuleType:
 
 def about_of(verb: str) -> str:
     """What a verb is for, as its help says it, in Markdown."""
-    text = inspect.cleandoc(module_of(verb).run.__doc__ or "")
-    return text.replace("[bold]", "`").replace("[/bold]", "`")
+    return _markdown(module_of(verb).run.__doc__)
+
+
+def _markdown(help_text: str | None) -> str:
+    return inspect.cleandoc(help_text or "").replace("[bold]", "`").replace("[/bold]", "`")
 
 
 def _first_sentence(verb: str) -> str:
@@ -92,7 +95,7 @@ def _command(command: Command) -> str:
     parameters = command.parameters()
     arguments = [parameter for parameter in parameters if parameter.param.kind == "Argument"]
     options = [parameter for parameter in parameters if parameter.param.kind == "Option"]
-    about = inspect.cleandoc(command.run.__doc__ or "").replace("[bold]", "`").replace("[/bold]", "`")
+    about = _markdown(command.run.__doc__)
     usage = " ".join((command.called, "[OPTIONS]", *(argument.metavar for argument in arguments)))
     rows = [[f"`{argument.metavar}`", described(argument)] for argument in arguments]
     rows += [[f"`{option_names(option)}`", described(option)] for option in options]

@@ -65,13 +65,6 @@ def read_trees(words: Sequence[str]) -> dict[str, Path]:
     return trees
 
 
-def tree_words(trees: Mapping[str, Path]) -> list[str]:
-    """What `read_trees` reads these from."""
-    sample = or_sample(Path("sample"), "nixpkgs")
-    words = {rev: "sample" if tree == sample else str(tree) for rev, tree in trees.items()}
-    return [word if rev == "default" else f"{rev}={word}" for rev, word in words.items()]
-
-
 def _full_revision(short: str) -> str:
     from torchsmith.catalog import builtin_catalog
 
