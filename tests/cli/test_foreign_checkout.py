@@ -19,6 +19,13 @@ from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call
 from torchsmith.record import JobRow, open_record
 
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a verb writes where it is called lands in no clone."""
+    monkeypatch.chdir(tmp_path)
+
+
 HOSTILE = "evil\x1b]0;title\x07\x1b[2J\r\n0 errors\u202e"
 VERBS = (
     ("audit",),
