@@ -219,7 +219,7 @@ def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
         (["eval", "torchsmith.toml"], 2, "not-found", "torchsmith.toml is not a recipe"),
         (["diff-drv", "cpu", AVX2], 2, "conflict", "cpu"),
         (["diff-drv", AVX2, "/nix/store/x.drv"], 3, "failed", "/nix/store/x.drv"),
-        (["impact", "--against", "nothing"], 2, "not-found", "nothing"),
+        (["impact", "--against", "nothing"], 2, "not-found", "has no commit yet"),
         (["impact", "--against=--output=stolen"], 2, "invalid", "--output=stolen"),
     ],
 )
