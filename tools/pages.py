@@ -13,9 +13,23 @@ from tools.pictures import pictures
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import overview, verb_pages
-from torchsmith.api import build_plan, derivations, editing, health, proving, recording, rehearsing, repairing
+from torchsmith.api import (
+    build_plan,
+    building,
+    derivations,
+    editing,
+    evaluating,
+    health,
+    proving,
+    recording,
+    rehearsing,
+    repairing,
+)
 from torchsmith.api.aligning import AlignReport
+from torchsmith.api.artifact import VerifyReport
 from torchsmith.api.auditing import RuleReport
+from torchsmith.api.choosing import PickReport
+from torchsmith.api.covering import CoverReport
 from torchsmith.api.listing import LeftOutReport, ListReport
 from torchsmith.api.starting import InitReport
 from torchsmith.api.writing import ChangeReport
@@ -24,8 +38,6 @@ from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli import artifact_view, cover_view, eval_view, pick_view
-from torchsmith.cli.verbs import publish
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageDocument
@@ -60,8 +72,8 @@ DOCUMENTS: dict[str, Any] = {
     "show": Description,
     "explain": Explanation,
     "host": HostFacts,
-    "pick": pick_view.PickDocument,
-    "cover": cover_view.CoverDocument,
+    "pick": PickReport,
+    "cover": CoverReport,
     "init": InitReport,
     "generate": ChangeReport,
     "audit": AuditReport,
@@ -74,8 +86,8 @@ DOCUMENTS: dict[str, Any] = {
     "pin": editing.EditReport,
     "line add": editing.EditReport,
     "package add, package remove": editing.EditReport,
-    "eval": eval_view.EvalDocument,
-    "eval --values": eval_view.ValuesDocument,
+    "eval": evaluating.EvaluateReport,
+    "eval --values": evaluating.ValuesReport,
     "graph": derivations.GraphReport,
     "page": PageDocument,
     "diff-drv": derivations.DiffReport,
@@ -87,12 +99,12 @@ DOCUMENTS: dict[str, Any] = {
     "diagnose": Diagnosis,
     "fix-hashes": repairing.HashReport,
     "farm check": health.FarmReport,
-    "verify": artifact_view.VerifyDocument,
+    "verify": VerifyReport,
     "test": SmokeTest,
     "compare": BuildComparison,
     "rehearse": rehearsing.RehearseReport,
     "sbom": Bom,
-    "publish": publish.PublishDocument,
+    "publish": building.PublishReport,
     "facts": proving.FactsReport,
     "doctor": health.DoctorReport,
 }
@@ -108,6 +120,12 @@ It is 1, but
   `cannot` have it; with `--create` the same document says what was `written` and `not_written`;
 - 2 of `generate`, `plan` and `apply`: one document of all three; `changes` were `actions` of `plan`, `done`
   and `left` of `apply`, and `skipped` was `blocked`;
+- 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`
+  why there is none; the file is `path`;
+- 2 of `pick`: `commands` by tool were `install` and `build`, or `steps`; `wheels` were `stock` and
+  `other_wheels`; `bundled` was `brought`; the companions of a choice are its own;
+- 2 of `cover`: the machines of the plan are `served`, and `where` of an entry that was not read has `file`,
+  `line`, `column`;
 - 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
   `pin`, and a recipe was its path.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as type checkers know it; typing is slow to load
 if TYPE_CHECKING:
     from torchsmith.api.artifact import TestRequest as TestRequest
+    from torchsmith.api.artifact import VerifyReport as VerifyReport
     from torchsmith.api.artifact import VerifyRequest as VerifyRequest
     from torchsmith.api.artifact import test as test
     from torchsmith.api.artifact import verify as verify
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
     from torchsmith.api.auditing import audit as audit
     from torchsmith.api.build_plan import BuildPlanReport as BuildPlanReport
     from torchsmith.api.building import BuildRequest as BuildRequest
+    from torchsmith.api.building import PublishReport as PublishReport
     from torchsmith.api.building import PublishRequest as PublishRequest
     from torchsmith.api.building import build as build
     from torchsmith.api.building import plan_build as plan_build
     from torchsmith.api.building import publish as publish
-    from torchsmith.api.choosing import CoverRequest as CoverRequest
+    from torchsmith.api.choosing import PickReport as PickReport
     from torchsmith.api.choosing import PickRequest as PickRequest
-    from torchsmith.api.choosing import cover as cover
     from torchsmith.api.choosing import pick as pick
+    from torchsmith.api.covering import CoverReport as CoverReport
+    from torchsmith.api.covering import CoverRequest as CoverRequest
+    from torchsmith.api.covering import cover as cover
+    from torchsmith.api.evaluating import EvaluateReport as EvaluateReport
     from torchsmith.api.evaluating import EvaluateRequest as EvaluateRequest
     from torchsmith.api.evaluating import evaluate as evaluate
     from torchsmith.api.host_options import MachineOptions as MachineOptions
@@ -36,15 +41,10 @@ if TYPE_CHECKING:
     from torchsmith.api.writing import apply as apply
     from torchsmith.api.writing import generate as generate
     from torchsmith.api.writing import plan as plan
-    from torchsmith.artifact.report import Report as VerifyReport
     from torchsmith.artifact.smoke_test import SmokeTest as TestReport
     from torchsmith.auditing.run import AuditReport as AuditReport
     from torchsmith.building.report import BuildReport as BuildReport
     from torchsmith.core.problem import Problem as Problem
-    from torchsmith.host.cover import FleetPlan as CoverReport
-    from torchsmith.host.pick import Pick as PickReport
-    from torchsmith.nix.evaluate import EvalResult as EvaluateReport
-    from torchsmith.publishing.publish import PublishedRow as PublishReport
     from torchsmith.workspace.load import Workspace as Workspace
     from torchsmith.workspace.load import open_workspace as open_workspace
 
@@ -59,29 +59,29 @@ _PLACES = {
     "BuildPlanReport": "api.build_plan",
     "BuildReport": "building.report",
     "BuildRequest": "api.building",
-    "CoverReport": "host.cover:FleetPlan",
-    "CoverRequest": "api.choosing",
-    "EvaluateReport": "nix.evaluate:EvalResult",
+    "CoverReport": "api.covering",
+    "CoverRequest": "api.covering",
+    "EvaluateReport": "api.evaluating",
     "EvaluateRequest": "api.evaluating",
     "GenerateRequest": "api.writing",
     "MachineOptions": "api.host_options",
     "NixOptions": "api.nix_options",
-    "PickReport": "host.pick:Pick",
+    "PickReport": "api.choosing",
     "PickRequest": "api.choosing",
     "PlanRequest": "api.writing",
     "Problem": "core.problem",
-    "PublishReport": "publishing.publish:PublishedRow",
+    "PublishReport": "api.building",
     "PublishRequest": "api.building",
     "TestReport": "artifact.smoke_test:SmokeTest",
     "TestRequest": "api.artifact",
-    "VerifyReport": "artifact.report:Report",
+    "VerifyReport": "api.artifact",
     "VerifyRequest": "api.artifact",
     "Watch": "api.watch",
     "Workspace": "workspace.load",
     "apply": "api.writing",
     "audit": "api.auditing",
     "build": "api.building",
-    "cover": "api.choosing",
+    "cover": "api.covering",
     "evaluate": "api.evaluating",
     "generate": "api.writing",
     "open_workspace": "workspace.load",

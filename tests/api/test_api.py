@@ -32,14 +32,14 @@ def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch, *, nix: bool) ->
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names, printed = run_examples(tmp_path, monkeypatch, nix=False)
-    assert names["picked"].found
+    assert names["picked"].served
     assert re.match(r"\['pytorch-python313-cuda12_\d-sm89-avx512", printed)
-    assert len(names["fleet"].cells) == 3
+    assert len(names["fleet"].plan.variants) == 3
     assert names["written"].written
     assert names["todo"].pending == []
     assert names["checked"].recipes == len(names["workspace"].matrix.cells)
     assert not [one for one in names["checked"].findings if one.severity.value == "error"]
-    assert names["proved"].checks
+    assert names["proved"].report.checks
     assert names["tried"].results
 
 

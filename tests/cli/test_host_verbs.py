@@ -111,7 +111,7 @@ def test_the_manifest_of_a_consumer_is_toml_and_wants_an_organisation(call: Call
 def test_the_stock_wheel_is_one_that_runs_and_says_what_is_lost(
     machine: tuple[str, ...], cuda: str, loss: str, call: Call
 ) -> None:
-    stock = json.loads(call("pick", "--json", *machine).out)["stock"]
+    [stock] = json.loads(call("pick", "--json", *machine).out)["wheels"]
     assert stock["cuda"] == cuda
     assert any(loss in text for text in stock["losses"])
     assert stock["command"].startswith("pip install torch==2.10.0")

@@ -47,17 +47,18 @@ def test_eval_prints_a_line_for_each_recipe_and_keeps_the_results(workspace: Pat
     assert all(line.endswith(".drv") for line in first.out.splitlines())
     rows = json.loads(call("eval", "--json").out)["recipes"]
     assert [row["cached"] for row in rows] == [True] * 4
-    assert len({row["drvPath"] for row in rows}) == 4
+    assert len({row["evaluated"]["drv_path"] for row in rows}) == 4
 
 
 @pytest.mark.needs("nix")
 def test_eval_as_json_holds_what_a_program_needs(workspace: Path, call: Call) -> None:
     [row] = json.loads(call("eval", "--json", AVX2).out)["recipes"]
     assert row["name"] == AVX2
-    assert row["drvPath"].startswith("/nix/store/")
-    assert row["facts"]["variant"] == AVX2
-    assert row["system"] == "x86_64-linux"
-    assert set(row["outputs"]) == {"out", "dev", "lib", "cxxdev", "dist"}
+    derivation = row["evaluated"]
+    assert derivation["drv_path"].startswith("/nix/store/")
+    assert derivation["facts"]["variant"] == AVX2
+    assert derivation["system"] == "x86_64-linux"
+    assert set(derivation["outputs"]) == {"out", "dev", "lib", "cxxdev", "dist"}
     assert row["cached"] is False
 
 
@@ -129,7 +130,7 @@ def test_a_failing_recipe_is_named_with_its_line_and_the_others_are_printed(
     assert f"{recipe}:{place + 1}:" in result.err
     assert "'nonsense'" in result.err
     rows = json.loads(call("eval", "--json").out)["recipes"]
-    assert [row["name"] for row in rows if "error" in row] == [AVX2]
+    assert [row["name"] for row in rows if row["cause"]] == [AVX2]
 
 
 @pytest.mark.needs("nix")
@@ -202,7 +203,7 @@ def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
 def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
     result = call("diff-drv", AVX2, AVX512)
     assert '-export CXXFLAGS="-mavx2' in result.out
-    drv = json.loads(call("eval", "--json", AVX2).out)["recipes"][0]["drvPath"]
+    drv = json.loads(call("eval", "--json", AVX2).out)["recipes"][0]["evaluated"]["drv_path"]
     for one in (AVX2, drv):
         told = json.loads(call("diff-drv", one, AVX2, "--json").out)
         assert (told["a"], told["b"], told["differences"]) == (drv, drv, [])

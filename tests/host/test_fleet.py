@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Empty, Invalid, Problem
-from torchsmith.host.document import to_document
 from torchsmith.host.fleet import SAMPLE, Fleet, read_fleet
 from torchsmith.host.resolve import capability_of, resolve
 
@@ -68,7 +68,7 @@ def test_bad_rows_are_left_out_and_named_with_their_line(tmp_path: Path) -> None
 
 
 def test_json_takes_rows_and_hosts_of_ours(tmp_path: Path) -> None:
-    spark = to_document(corpus()["gb10-dgx-spark"].facts())
+    spark = msgspec.to_builtins(corpus()["gb10-dgx-spark"].facts(), enc_hook=str)
     entries = [
         {"name": "desk", "count": 5, "cpu": "zen4", "gpu": ["L4", "T4"]},
         spark | {"name": "s", "count": 2},
@@ -81,7 +81,7 @@ def test_json_takes_rows_and_hosts_of_ours(tmp_path: Path) -> None:
 
 
 def test_json_keys_that_are_used_are_not_called_unused_and_entries_are_no_lines(tmp_path: Path) -> None:
-    spark = to_document(corpus()["gb10-dgx-spark"].facts())
+    spark = msgspec.to_builtins(corpus()["gb10-dgx-spark"].facts(), enc_hook=str)
     entries = [
         {"Name": "a", "CPU": "zen4", "Rack": 1},
         spark,
@@ -110,7 +110,9 @@ def test_a_folder_holds_a_machine_for_each_name(tmp_path: Path) -> None:
         for report in corpus()[name].reports:
             (tmp_path / f"{name}.{report.tool}.txt").write_text(report.text)
     (tmp_path / "rack").mkdir()
-    (tmp_path / "rack" / "host.json").write_text(json.dumps(to_document(corpus()["graviton4"].facts())))
+    (tmp_path / "rack" / "host.json").write_text(
+        msgspec.json.encode(corpus()["graviton4"].facts(), enc_hook=str).decode()
+    )
     (tmp_path / "README").write_text("what is here\n")
     fleet = read_fleet(tmp_path, CATALOG)
     assert [kind.name for kind in fleet.kinds] == ["cascadelake-t4", "icelake-a100", "rack"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.gpu_names import gpu_of_name
 from torchsmith.core.problem import Empty, Invalid, Problem
-from torchsmith.host.document import read_document, to_document
+from torchsmith.host.document import read_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
 from torchsmith.host.read_nvidia import read_nvidia_smi
@@ -251,7 +251,7 @@ def read_lscpu_line(cpuinfo: str) -> str:
 @pytest.mark.parametrize("name", list(corpus()))
 def test_our_json_carries_every_fact_both_ways(name: str, tmp_path: Path) -> None:
     facts = resolve(corpus()[name].facts(), CATALOG)
-    text = json.dumps(to_document(facts))
+    text = msgspec.json.encode(facts, enc_hook=str).decode()
     assert read_document(text, "host.json") == facts
     (tmp_path / "host.json").write_text(text)
     assert read_report_file(tmp_path / "host.json") == facts

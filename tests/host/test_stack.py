@@ -53,8 +53,8 @@ def test_a_stack_is_picked_where_all_of_it_exists(root: str, call: Call) -> None
 def test_what_comes_with_a_stack_is_what_it_needs(root: str, call: Call) -> None:
     told = json.loads(call("pick", "--package", "vllm", *H100, "--workspace", root, "--json").out)
     cell = "python313-cuda12_8-sm90-avx512"
-    assert told["companions"] == [f"pytorch-{cell}", f"torchvision-{cell}"]
-    assert told["brought"] == ["TorchAudio", "xFormers", "bitsandbytes"]
+    assert told["choice"][0]["companions"] == [f"pytorch-{cell}", f"torchvision-{cell}"]
+    assert told["bundled"] == ["TorchAudio", "xFormers", "bitsandbytes"]
 
 
 def test_a_matrix_without_it_is_told_which_cell_could_be_made(call: Call) -> None:
@@ -131,4 +131,4 @@ def test_a_machine_that_a_stack_cannot_serve_is_told_why(
 def test_all_of_a_stack_is_built(root: str, call: Call) -> None:
     also = ("--package", "onnxruntime", "--package", "vllm")
     (chosen,) = json.loads(call("pick", *also, *H100, "--workspace", root, "--json").out)["choice"]
-    assert all(name in chosen["build"][0] for name in ("vllm-python313", "onnxruntime-python313"))
+    assert all(name in chosen["commands"]["build"] for name in ("vllm-python313", "onnxruntime-python313"))

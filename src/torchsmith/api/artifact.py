@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from torchsmith.api.by_name import build_and_name, derivation_of
+import msgspec
+
+from torchsmith.api.by_name import build_and_name, build_named, derivation_of
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import VariantOption, WorkspaceOption
 from torchsmith.api.samples import or_sample
+from torchsmith.api.watch import SILENT, Watch
 from torchsmith.artifact import report as artifact
-from torchsmith.artifact.inspect import Progress, silent
 from torchsmith.artifact.verdict import promised
 from torchsmith.workspace.load import open_workspace
 
@@ -36,14 +37,20 @@ class VerifyRequest:
     variant: VariantOption = None
     no_cpu: Annotated[bool, Option("Leave the CPU code out: faster.")] = False
     workspace: WorkspaceOption = None
+    against: Annotated[Path | None, Option("Another artifact: say what this one saves over it.")] = None
 
 
-def verify(
-    request: VerifyRequest, progress: Progress = silent, unwritten: Callable[[str], None] = lambda why: None
-) -> artifact.Report:
+class VerifyReport(msgspec.Struct, frozen=True):
+    """What a build holds against its promise, and against another build where one is named."""
+
+    report: artifact.Report
+    comparison: artifact.Comparison | None = None
+
+
+def verify(request: VerifyRequest, watch: Watch = SILENT) -> VerifyReport:
     """Which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
 
-    What was found of a cell's last build is written down for `publish` and the page; `unwritten` is told why
+    What was found of a cell's last build is written down for `publish` and the page; `watch` is told why
     that could not be.
     """
     opened = open_workspace(request.workspace)
@@ -51,16 +58,20 @@ def verify(
     path, variant = build_and_name(named, request.variant, opened)
     promise = promised(variant, path, opened.catalog)
     derivation = derivation_of(path, variant, opened) if variant else ""
-    cpu = not request.no_cpu
-    report = artifact.verify(path, promise, opened.catalog, progress, cpu=cpu, derivation=derivation)
+    against = build_named(or_sample(request.against, "build"), opened) if request.against else None
+    cpu, catalog, other = not request.no_cpu, opened.catalog, None
+    with watch.reading() as progress:
+        report = artifact.verify(path, promise, catalog, progress, cpu=cpu, derivation=derivation)
+        if against is not None:
+            other = artifact.verify(against, None, catalog, progress, cpu=cpu)
     # All that a cell's name promises was judged.
     whole = path != named and not request.variant and not request.no_cpu
     if whole and opened.root is not None:
         from torchsmith.api.verified import keep
 
-        if why := keep(report, named.name, opened.root, opened.catalog):
-            unwritten(why)
-    return report
+        if why := keep(report, named.name, opened.root, catalog):
+            watch.remark(f"not written down: {why}")
+    return VerifyReport(report, artifact.compare(report, other) if other else None)
 
 
 @dataclass(frozen=True, kw_only=True)

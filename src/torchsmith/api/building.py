@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
+
+import msgspec
 
 from torchsmith.api.build_plan import BuildPlanReport, plan_report
 from torchsmith.api.fields import Option
@@ -150,17 +152,24 @@ class PublishRequest:
     nixpkgs: NixpkgsOption = ()
 
 
-def publish(
-    request: PublishRequest, recovered: Callable[[str], None] = lambda words: None
-) -> list[PublishedRow]:
-    """Publish built and verified packages with Flox; each row says how a package stands. `recovered` is told
-    what a stopped run had left."""
+class PublishReport(msgspec.Struct, frozen=True):
+    """How each package stands."""
+
+    packages: Sequence[PublishedRow]
+
+    @property
+    def ok(self) -> bool:
+        return not any(row.standing in ("failed", "not verified") for row in self.packages)
+
+
+def publish(request: PublishRequest, watch: Watch = SILENT) -> PublishReport:
+    """Publish built and verified packages with Flox; `watch` is told what a stopped run had left."""
     with workspace_record(request.workspace) as (opened, record):
         org = request.org or opened.settings.org
         if not org:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
             raise Incomplete("no organisation is named to publish under", hint=hint)
-        recovered(finish_stopped(opened.home, "publish"))
+        watch.remark(finish_stopped(opened.home, "publish"))
         chosen = choose(request.recipes or (), opened, opened.home).recipes
         verified = partial(why_unverified, record, opened.catalog)
         logs = state_folder(opened) / "logs" / "publish"
@@ -168,4 +177,4 @@ def publish(
         changed = partial(differences, record=record, workspace=opened, trees=trees)
         flox = require_flox()
         publisher = Publisher(flox, org, record, logs, verified, changed, request.force, request.push)
-        return list(publisher.publish(chosen, dry_run=request.dry_run))
+        return PublishReport(publisher.publish(chosen, dry_run=request.dry_run))

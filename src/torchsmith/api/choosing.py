@@ -1,14 +1,15 @@
-"""Which build suits a machine, and which builds suit a fleet."""
+"""Which build suits a machine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.api.fields import Argument, Option
+from torchsmith.api.fields import Option
 from torchsmith.api.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, Sm
@@ -16,16 +17,15 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict, Incomplete, by_name
 from torchsmith.core.words import grouped, some_of
 from torchsmith.host import pick as host
-from torchsmith.host.commands import Environment, flox_manifest
-from torchsmith.host.facts import Note
-from torchsmith.host.resolve import UNKNOWN, Capability
+from torchsmith.host.commands import Environment, build_commands, flox_manifest, install_command, stand_here
+from torchsmith.host.facts import GpuFacts, HostFacts, Note
+from torchsmith.host.rank import Compatible, why_after
+from torchsmith.host.read_pci import OTHERS
+from torchsmith.host.resolve import UNKNOWN, Capability, known_isas
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
-from torchsmith.matrix import Cell, Rejected, assess
+from torchsmith.matrix import Cell, Rejected, Variant, assess
 from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.load import Workspace, open_workspace
-
-if TYPE_CHECKING:
-    from torchsmith.host.cover import Cover, FleetPlan
 
 FEW = 3  # findings and near misses that a person reads
 
@@ -40,32 +40,203 @@ class PickRequest:
     package: PackagesOption = ()
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
+    org: Annotated[str, Option("The Flox organisation that publishes; else `org` of torchsmith.toml.")] = ""
+    explain: Annotated[bool, Option("Say of every candidate why not.")] = False
 
     def opened(self) -> Workspace:
         """The workspace whose variants are candidates; without one, all that can be built."""
         return open_workspace(self.workspace, self.profile, alone="wide")
 
 
-def pick(request: PickRequest | None = None, opened: Workspace | None = None) -> host.Pick:
-    """Rank the variants for a machine, and choose. Raises a Problem for a word that nobody knows.
+class ChosenRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant for this machine, and how to have it."""
 
-    `opened`: the workspace, for whoever has opened it already.
-    """
+    name: str
+    gpus: Sequence[Sm]
+    compiled_for: Sequence[Sm]
+    idle: Sequence[Sm]  # GPUs that it leaves idle: it runs on the CPU alone
+    reasons: Sequence[str]
+    provided: Sequence[str]
+    unproved: Sequence[str]
+    older: str  # what newer releases of torch lack
+    isas: Sequence[str]  # instruction sets of candidates that run here, the best first
+    companions: Sequence[str]  # the same cell in other packages
+    commands: dict[str, str]  # what installs and builds it, by tool; what cannot run here is not among them
+    audit: Sequence[str]  # what the audit has against the recipe that lies here
+    manifest: str  # for somebody who installs it with Flox; empty where no organisation is known
+
+
+class WheelRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A wheel that PyTorch publishes for this machine, and what one loses with it."""
+
+    torch: str
+    cuda: str
+    rocm: str
+    command: str
+    losses: Sequence[str]
+    provided: Sequence[str]
+    unproved: str
+
+
+class CreateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant that would suit better, and the steps to it."""
+
+    name: str
+    provided: Sequence[str]
+    unproved: Sequence[str]
+    commands: dict[str, str]
+    file: str  # the torchsmith.toml to which it can be added; empty: none
+
+
+class CandidateRow(msgspec.Struct, frozen=True):
+    """Variants that were not chosen, and why."""
+
+    name: str
+    why: str
+
+
+Candidates = list[CandidateRow]
+
+
+class PickReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The choice for a machine, what would suit better, and what serves until then."""
+
+    FORMAT: ClassVar = 2
+    host: HostFacts
+    machine: str  # in a line
+    gpus_known: bool
+    served: bool  # a variant runs here, and every GPU has one that uses it
+    workload: str
+    workload_why: str
+    choice: Sequence[ChosenRow]
+    unserved: Sequence[Sm]
+    bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
+    compiled_for_one: dict[str, str]  # for a GPU that runs compatible code: the variant for it alone
+    remarks: Sequence[str]  # on GPUs that the choice leaves out
+    missing: Sequence[str]  # what no variant serves, and why
+    nearest: Sequence[CandidateRow]
+    impossible: Sequence[CandidateRow]  # what would suit and cannot be built
+    create: Sequence[CreateRow]
+    missing_cells: dict[str, str]  # what to create, with other packages, and the line of each
+    wheels: Sequence[WheelRow]  # one for each maker of GPUs that are there
+    others: Sequence[CandidateRow]  # with --explain
+    no_tools: bool  # neither Nix nor Flox is here
+
+
+def pick(request: PickRequest | None = None) -> PickReport:
+    """Rank the variants for a machine, and choose. Raises a Problem for a word that nobody knows."""
     request = request or PickRequest()
-    opened = opened or request.opened()
+    opened = request.opened()
     catalog = opened.catalog
     facts = request.machine.facts(catalog)
     # Of a matrix of ours torch's part is enough.
     whole = bool(opened.root or request.selectors or request.package)
     cells = opened.select(request.selectors or ()).cells if whole else opened.cells_of(catalog.torch)
     workload = by_name("workload", request.workload, catalog.workloads)
-    found = host.pick(facts, cells, catalog, workload, request.package or (), None if whole else opened.has)
-    if found.host.conflict:
-        raise Conflict(found.host.conflict, hint="the product decides the system: correct the other one")
-    return found
+    answer = host.pick(facts, cells, catalog, workload, request.package or (), None if whole else opened.has)
+    if answer.host.conflict:
+        raise Conflict(answer.host.conflict, hint="the product decides the system: correct the other one")
+    here = stand_here(opened.root, request.org or opened.settings.org)
+    missing, nearest, impossible = _missing(answer, catalog)
+    return PickReport(
+        host=answer.facts,
+        machine=_machine(answer, catalog),
+        gpus_known=answer.host.sms is not None,
+        served=answer.served,
+        workload=workload.name,
+        workload_why=workload.why,
+        choice=[_chosen(assigned, answer, catalog, here) for assigned in answer.choice.variants],
+        unserved=answer.choice.unserved,
+        bundled=answer.bundled,
+        compiled_for_one={str(sm): fit.variant.name for sm, fit in answer.exact},
+        remarks=_remarks(answer),
+        missing=missing,
+        nearest=nearest,
+        impossible=impossible,
+        create=[_wanted(fit, answer, here, opened) for fit in answer.wanted],
+        missing_cells={cell.name: cell.line for cell in answer.missing_cells(catalog)},
+        wheels=[_wheel_row(stock) for stock in stock_wheels(answer.host, catalog)],
+        others=[*_others(answer, catalog)] if request.explain else (),
+        no_tools=not here.nix and not here.flox,
+    )
 
 
-def why_older(cell: Cell, catalog: Catalog) -> str:
+def _machine(answer: host.Pick, catalog: Catalog) -> str:
+    """The machine in a line."""
+    machine, facts = answer.host, answer.facts
+    labels = [gpu.label for gpu in facts.gpus.value] if facts.gpus else []
+    gpus = [
+        f"{labels.count(label)} x {label}" if labels.count(label) > 1 else label
+        for label in dict.fromkeys(labels)
+    ]
+    isas = known_isas(machine.features, machine.system, catalog)
+    if machine.features is None:
+        cpu = "CPU unknown"
+    elif not isas and (machine.cut or machine.system is None):
+        cpu = "CPU known in part"
+    else:
+        cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
+    parts = [
+        machine.system or "system unknown",
+        cpu,
+        ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else "GPUs unknown"),
+    ]
+    if machine.sms:
+        parts.append(f"driver {machine.driver or 'unknown'}")
+    return "; ".join(parts)
+
+
+def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: Environment) -> ChosenRow:
+    fit, variant = assigned.fit, assigned.fit.variant
+    line = catalog.lines.get(fit.cell.line)
+    build = line.build_for(variant.cuda) if line else None
+    # A cell whose packages come from Flox' catalog has no nixpkgs for Nix.
+    tools = msgspec.structs.replace(here, nix=False) if build and build.style == "flox" else here
+    install = install_command(variant, here.org)
+    companions = tuple(name for name in answer.companions if name.endswith(variant.cell))
+    runnable = {candidate.variant.isa for candidate in answer.ranking.fits}
+    whole = answer.host.features is not None and not answer.host.cut
+    platform = catalog.isas[variant.isa].platform
+    return ChosenRow(
+        name=variant.name,
+        gpus=assigned.gpus,
+        compiled_for=fit.exact,
+        idle=fit.idle if not fit.used else (),
+        reasons=fit.reasons,
+        provided=[*map(str, fit.provided)],
+        unproved=[*map(str, fit.unproved)],
+        older=_why_older(fit.cell, catalog),
+        isas=[isa for isa in answer.workload.isas if isa in runnable] if whole else (),
+        companions=companions,
+        commands=({"install": install} if install else {})
+        | build_commands(variant, tools, also=answer.also(variant)),
+        audit=_audit_findings(here.recipe(variant), here),
+        manifest=flox_manifest(variant, companions, here.org, platform) if here.org else "",
+    )
+
+
+def _wanted(fit: Compatible, answer: host.Pick, here: Environment, opened: Workspace) -> CreateRow:
+    return CreateRow(
+        name=fit.variant.name,
+        provided=[*map(str, fit.provided)],
+        unproved=[*map(str, fit.unproved)],
+        commands=build_commands(fit.variant, here, also=answer.also(fit.variant), included=False),
+        file=opened.adds(fit.variant),
+    )
+
+
+def _others(answer: host.Pick, catalog: Catalog) -> Iterator[CandidateRow]:
+    """Every other candidate and why not."""
+    chosen = [assigned.fit for assigned in answer.choice.variants]
+    for fit in answer.ranking.fits:
+        if fit not in chosen:
+            why = f"runs, but {why_after(fit, chosen[0], catalog, answer.workload)}" if chosen else "runs"
+            yield CandidateRow(fit.variant.name, why)
+    for miss in answer.ranking.misses:
+        yield CandidateRow(miss.variant.name, "; ".join(map(str, miss.reasons)))
+
+
+def _why_older(cell: Cell, catalog: Catalog) -> str:
     """What releases newer than a cell's torch lack; empty where it is the newest."""
     lines = [line for line in catalog.lines.values() if line.torch and line.flavor == cell.variant.flavor]
     newest = max(lines, key=lambda line: version_key(line.torch), default=None)
@@ -83,36 +254,87 @@ def why_older(cell: Cell, catalog: Catalog) -> str:
     return f"torch {own.torch}; newer releases: {'; '.join(newer) or f'{newest.torch}: {why}'}"
 
 
-def audit_findings(recipe: Path, here: Environment) -> list[str]:
+def _audit_findings(recipe: Path, here: Environment) -> list[str]:
     """What the audit has against a recipe that lies in the workspace: errors and warnings, the first few."""
     if here.folder is None or not recipe.exists():
         return []
     from torchsmith.auditing.finding import Severity
     from torchsmith.auditing.run import audit
 
-    found = audit((recipe,), Path(here.folder), jobs=1).of(Severity.ERROR, Severity.WARNING)
-    findings = [f"{finding.rule} {finding.message}" for finding in found]
+    serious = audit((recipe,), Path(here.folder), jobs=1).of(Severity.ERROR, Severity.WARNING)
+    findings = [f"{finding.rule} {finding.message}" for finding in serious]
     if len(findings) <= FEW:
         return findings
     return [*findings[: FEW - 1], f"{len(findings) - FEW + 1} more: torchsmith audit"]
 
 
-def where_built(cell: Cell, here: Environment, catalog: Catalog) -> Environment:
-    """The tools that can build a cell: one whose packages come from Flox' catalog has no nixpkgs for Nix."""
-    line = catalog.lines.get(cell.line)
-    build = line.build_for(cell.variant.cuda) if line else None
-    return msgspec.structs.replace(here, nix=False) if build and build.style == "flox" else here
+def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates, Candidates]:
+    """What no variant serves and why; the variants that come nearest; those that cannot be built."""
+    machine, unserved = answer.host, answer.choice.unserved
+    systems = sorted({isa.platform for isa in catalog.isas.values()})
+    if machine.system is not None and machine.system not in systems:
+        wsl = "; Windows runs them in WSL2, for which --system x86_64 picks"
+        wsl = wsl if machine.system.endswith("-windows") else ""
+        return (
+            [f"no variant runs on {machine.system}: all of them are for {' or '.join(systems)}{wsl}"],
+            [],
+            [],
+        )
+    if answer.found and not unserved and not machine.unknown_gpus:
+        return [], [], []
+    barred = [CandidateRow(left.variant.name, "; ".join(map(str, left.reasons))) for left in answer.barred]
+    if not answer.ranking.fits and not answer.ranking.misses:
+        return [f"no cell of this matrix has {' and '.join(map(str, answer.stack))}"], [], barred
+    if machine.unknown_gpus and not unserved:
+        return _unknown_gpus(answer), [], []
+    if not unserved:
+        return ["no variant of this matrix runs on this machine"], _nearest(answer), barred
+    retired = [sm for sm in unserved if sm in catalog.retired]
+    texts = [f"{_title(sm, catalog)}: {catalog.retired[sm].ended}" for sm in retired]
+    if machine.unknown_gpus and not answer.found:
+        texts += _unknown_gpus(answer)
+    if left := [_title(sm, catalog) for sm in unserved if sm not in retired]:
+        return [*texts, f"no variant of this matrix uses {', '.join(left)}"], _nearest(answer), barred
+    return texts, [], []
 
 
-def nearest_misses(pick: host.Pick) -> list[tuple[str, str]]:
-    """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU."""
-    own = [miss for miss in pick.ranking.misses if miss.variant.sm in pick.choice.unserved]
-    found = grouped(
-        ("; ".join(map(str, miss.reasons)), miss.variant.name)
-        for miss in own or pick.ranking.misses
-        if not pick.choice.unserved or miss.variant.sm
+def _remarks(answer: host.Pick) -> list[str]:
+    """GPUs that the choice leaves out, and what uses those of a Mac."""
+    machine, texts = answer.host, []
+    if machine.others and not machine.sms:
+        texts.append(f"{', '.join(machine.others)}: {OTHERS}")
+    elif machine.sms is None and answer.found:
+        texts.append("the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu")
+    if machine.system and machine.system.endswith("-darwin"):
+        texts.append("PyTorch's own wheel runs on macOS, on Apple's GPUs too (MPS): pip install torch")
+    return texts
+
+
+def _unknown_gpus(answer: host.Pick) -> list[str]:
+    """GPUs that are there and that nobody understood: which, and the line that shows them."""
+    names = [name for name in answer.host.unknown_gpus if name != GpuFacts().label]
+    which = (
+        f"the architecture of {', '.join(names)} is unknown"
+        if names
+        else "there is a GPU, and not known which"
     )
-    return [(some_of(names), why) for why, names in found.items()][:FEW]
+    return [
+        f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89",
+        *map(str, filter(is_about_gpu, answer.facts.notes)),
+        "for the CPU alone: --gpu none",
+    ]
+
+
+def _nearest(answer: host.Pick) -> list[CandidateRow]:
+    """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU."""
+    unserved = answer.choice.unserved
+    own = [miss for miss in answer.ranking.misses if miss.variant.sm in unserved]
+    misses = grouped(
+        ("; ".join(map(str, miss.reasons)), miss.variant.name)
+        for miss in own or answer.ranking.misses
+        if not unserved or miss.variant.sm
+    )
+    return [CandidateRow(some_of(names), why) for why, names in misses.items()][:FEW]
 
 
 def is_about_gpu(note: Note) -> bool:
@@ -122,7 +344,7 @@ def is_about_gpu(note: Note) -> bool:
     )
 
 
-def title_of(sm: Sm, catalog: Catalog) -> str:
+def _title(sm: Sm, catalog: Catalog) -> str:
     """An architecture with the words for it."""
     known, old = catalog.gpus.get(sm), catalog.retired.get(sm)
     title = known.title if known else old.generation if old else ""
@@ -132,68 +354,35 @@ def title_of(sm: Sm, catalog: Catalog) -> str:
 def stock_wheels(machine: Capability, catalog: Catalog) -> list[Stock]:
     """PyTorch's own wheels for a machine: one for each maker of its GPUs, else the one for the CPU."""
     rocm, stock = rocm_wheel(machine, catalog), stock_wheel(machine, catalog)
-    if rocm and not machine.sms:
-        return [rocm]
-    return [one for one in (stock, rocm) if one]
+    return [wheel for wheel in (None if rocm and not machine.sms else stock, rocm) if wheel]
 
 
-def manifest_of(one: host.Assigned, pick: host.Pick, catalog: Catalog, org: str) -> str:
-    """What somebody puts into the manifest.toml of a Flox environment to have the cell."""
-    own = tuple(name for name in pick.companions if name.endswith(one.fit.variant.cell))
-    return flox_manifest(one.fit.variant, own, org, catalog.isas[one.fit.variant.isa].platform)
+def _wheel_row(stock: Stock) -> WheelRow:
+    return WheelRow(
+        torch=stock.wheel.torch,
+        cuda=str(stock.wheel.cuda or ""),
+        rocm=stock.wheel.rocm,
+        command=stock.wheel.command,
+        losses=stock.losses,
+        provided=stock.provided,
+        unproved=stock.wheel.unproved,
+    )
 
 
-def first_manifest(pick: host.Pick, catalog: Catalog, org: str) -> str:
+def first_manifest(report: PickReport) -> str:
     """The manifest of the first choice; a Problem where no organisation is known."""
-    if not org:
+    manifests = [chosen.manifest for chosen in report.choice[:1]]
+    if not all(manifests):
         hint = 'give --org, or write org = "..." into torchsmith.toml'
         raise Incomplete("no Flox organisation is known, so nothing can be installed from one", hint=hint)
-    return "".join(manifest_of(one, pick, catalog, org) for one in pick.choice.variants[:1])
+    return "".join(manifests)
 
 
-def write_missing(path: Path, pick: host.Pick, catalog: Catalog) -> None:
+def write_missing(path: Path, report: PickReport, request: PickRequest) -> None:
     """Write what is missing as a torchsmith.toml."""
     from torchsmith.host.matrix_file import write_matrix
     from torchsmith.workspace.load import read_as
 
-    write_matrix(path, pick.missing_cells(catalog), "What torchsmith pick found missing.", read_as)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoverRequest:
-    """Which few variants serve a fleet."""
-
-    fleet: Annotated[
-        Path,
-        Argument(
-            "A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
-            " what scontrol, sinfo, pbsnodes, kubectl or Ansible print, a folder of reports, or sample.",
-            metavar="FLEET",
-        ),
-    ]
-    selectors: Selectors = ()
-    best: Annotated[int, Option("The best plan with so many variants.", min=0)] = 0
-    must: Annotated[tuple[str, ...], Option("A variant that must be chosen.")] = ()
-    must_not: Annotated[tuple[str, ...], Option("A variant that must not be chosen.")] = ()
-    package: PackagesOption = ()
-    workload: WorkloadOption = "general"
-    workspace: WorkspaceOption = None
-    profile: ProfileOption = None
-
-
-def cover_of(request: CoverRequest) -> Cover:
-    """The fleet, read, and the candidates for it."""
-    from torchsmith.host.cover import Cover
-    from torchsmith.host.fleet import read_fleet
-
-    opened = open_workspace(request.workspace, request.profile, alone="wide")
-    catalog, cells = opened.catalog, opened.select(request.selectors or ()).cells
-    machines = read_fleet(request.fleet, catalog)
-    workload = by_name("workload", request.workload, catalog.workloads)
-    return Cover(machines, cells, catalog, workload, request.must, request.must_not, request.package or ())
-
-
-def cover(request: CoverRequest) -> FleetPlan:
-    """The fewest variants that serve every machine, or the best `best` of them, with the proof."""
-    found = cover_of(request)
-    return found.best(request.best) if request.best else found.fewest()
+    catalog = request.opened().catalog
+    cells = [Cell(Variant.parse(name, catalog), line) for name, line in report.missing_cells.items()]
+    write_matrix(path, cells, "What torchsmith pick found missing.", read_as)

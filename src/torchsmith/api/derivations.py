@@ -15,7 +15,7 @@ from torchsmith.api.options import ProfileOption, WorkspaceOption
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.building.rehearsal import PREFIX, phases_of
 from torchsmith.catalog import Catalog
-from torchsmith.core.problem import CannotBuild, Conflict, Exit, Where
+from torchsmith.core.problem import CannotBuild, Conflict, Exit
 from torchsmith.core.words import grouped
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
@@ -30,11 +30,9 @@ from torchsmith.workspace.load import open_workspace
 
 
 def failures_of(results: Sequence[EvalResult]) -> dict[str, str]:
-    """Recipes that do not evaluate, each with its place and cause."""
+    """Recipes that do not evaluate, each with its cause and the place of it."""
     return {
-        result.name: str(
-            CannotBuild(result.cause.message, where=result.cause.where or Where(str(result.path)))
-        )
+        result.name: str(CannotBuild(result.cause.message, where=result.cause.where))
         for result in results
         if result.cause is not None
     }

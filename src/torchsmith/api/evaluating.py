@@ -1,22 +1,27 @@
-"""What recipes become: derivations, asked of Nix."""
+"""What recipes become: derivations, asked of Nix; or what they ask for, without Nix."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, ClassVar
 
+import msgspec
+
+from torchsmith.api.derivations import GraphReport, GraphRequest, graph
 from torchsmith.api.fields import Option
 from torchsmith.api.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.api.options import WorkspaceOption
 from torchsmith.api.watch import SILENT, Watch
-
-if TYPE_CHECKING:
-    from torchsmith.nix.evaluate import EvalResult
+from torchsmith.core.problem import Exit
+from torchsmith.nix.embedded import Answer, ask_all
+from torchsmith.nix.evaluate import EvalResult, exit_of
+from torchsmith.workspace.proved import remember
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateRequest:
-    """Which recipes Nix evaluates, and how."""
+    """Which recipes are evaluated, and how."""
 
     recipes: Recipes = ()
     workspace: WorkspaceOption = None
@@ -27,8 +32,44 @@ class EvaluateRequest:
     ] = False
 
 
-def evaluate(request: EvaluateRequest, watch: Watch = SILENT) -> list[EvalResult]:
+class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Recipes as Nix evaluates them."""
+
+    FORMAT: ClassVar[int] = 2
+    recipes: Sequence[EvalResult]
+    proved: int = 0  # cells that only this workspace claimed, and that evaluate
+    below: GraphReport | None = None  # with --other-gpus
+
+    @property
+    def exit(self) -> Exit:
+        """What the answer is for a program: what is merely out of reach says nothing of a recipe."""
+        code = exit_of([result.cause.message for result in self.recipes if result.cause])
+        return code or (Exit.NOT_RIGHT if self.below and self.below.other_gpus else Exit.FINE)
+
+
+def evaluate(request: EvaluateRequest, watch: Watch = SILENT) -> EvaluateReport:
     """Each recipe's derivation, or the cause of its failure; `watch` is told of each."""
     opened, chosen = open_recipes(request.recipes, request.workspace)
     _, ask = evaluation(request.nix, workspace=opened, separate=request.separate, watch=watch)
-    return ask(chosen)
+    results = ask(chosen)
+    proved = 0
+    if opened.root is not None:
+        good = {result.name for result in results if result.ok}
+        proved = remember(opened.root, opened.matrix.cells, opened.catalog, good)
+    below = None
+    if request.other_gpus:
+        below = graph(GraphRequest(recipes=request.recipes, workspace=request.workspace, nix=request.nix))
+    return EvaluateReport(recipes=results, proved=proved, below=below)
+
+
+class ValuesReport(msgspec.Struct, frozen=True):
+    """Recipes as the embedded evaluator sees them."""
+
+    recipes: Sequence[Answer]
+
+
+def values(request: EvaluateRequest) -> ValuesReport:
+    """What recipes ask for (version, GPU targets), told without Nix by the embedded evaluator."""
+    _, chosen = open_recipes(request.recipes, request.workspace)
+    asked = [(recipe.name, recipe.path, recipe.system) for recipe in chosen]
+    return ValuesReport(ask_all(asked, seconds=request.nix.timeout))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +10,7 @@ from torchsmith.api.by_name import build_named
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import WorkspaceOption
 from torchsmith.api.samples import or_sample
+from torchsmith.api.watch import SILENT, Watch
 from torchsmith.benchmark.compare import BuildComparison, compare_builds
 from torchsmith.benchmark.cores import busy_shares, choose
 from torchsmith.benchmark.measure import MeasuringPlan
@@ -19,7 +18,6 @@ from torchsmith.benchmark.subject import subject, variables
 from torchsmith.workspace.load import open_workspace
 
 BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
-Rounds = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # where, then done and total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +34,7 @@ class CompareRequest:
     workspace: WorkspaceOption = None
 
 
-def compare(
-    request: CompareRequest, rounds: Rounds = lambda where: nullcontext(lambda done, total: None)
-) -> BuildComparison:
+def compare(request: CompareRequest, watch: Watch = SILENT) -> BuildComparison:
     """Size, import, memory, first CUDA call and operations of builds that take turns on the same cores."""
     opened = open_workspace(request.workspace)
     sides = (("A", request.a, request.env_a), ("B", request.b, request.env_b))
@@ -48,5 +44,5 @@ def compare(
     ]
     shares = busy_shares()
     plan = MeasuringPlan(request.runs, tuple(choose(shares, request.cores)), request.timeout)
-    with rounds(f"on core {', '.join(map(str, plan.cores))}") as progress:
+    with watch.rounds(f"on core {', '.join(map(str, plan.cores))}") as progress:
         return compare_builds(subjects, plan, shares, opened.catalog, progress)

@@ -92,10 +92,11 @@ def _with_cover(source: PageInput, fleet: Path) -> PageInput:
     """The same with the best plans for a fleet."""
     from torchsmith.host.cover import Cover
     from torchsmith.host.fleet import read_fleet
-    from torchsmith.page.pictures import cover_points
+    from torchsmith.page.document import PageCover
 
     catalog = source.workspace.catalog
     machines = read_fleet(fleet, catalog)
     workload = next(iter(catalog.workloads.values()))
     cover = Cover(machines, pickable(source), catalog, workload)
-    return replace(source, cover=cover_points(cover.curve(CURVE), machines.machines))
+    points = ((len(plan.cells), plan.best + plan.slower, plan.best) for plan in cover.curve(CURVE))
+    return replace(source, cover=PageCover(machines.machines, tuple(points)))

@@ -25,6 +25,14 @@ class Watch:
         """For so many steps: what is called with the name of each as it ends."""
         return nullcontext(lambda name: None)
 
+    def reading(self) -> AbstractContextManager[Callable[[str, int, int], None]]:
+        """While files are read: what is called with a file, the bytes read, and those to read."""
+        return nullcontext(lambda file, done, total: None)
+
+    def rounds(self, activity: str) -> AbstractContextManager[Callable[[int, int], None]]:
+        """While rounds are measured: what is called with those done and all of them."""
+        return nullcontext(lambda done, total: None)
+
     def planned(self, plan: BuildPlanReport, slots: int) -> None:
         """A build is about to start, with so many jobs at once."""
 

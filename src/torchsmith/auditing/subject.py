@@ -132,7 +132,7 @@ class Subject(ReadRecipe):
         return self.body.bound(name)
 
     @property
-    def brought(self) -> frozenset[Package]:
+    def bundled(self) -> frozenset[Package]:
         """What the package needs besides torch, which its recipe brings too."""
         return frozenset(one.package for one in self.stack[:-1] if not one.package.is_torch)
 

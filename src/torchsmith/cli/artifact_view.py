@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-
+from torchsmith.api.artifact import VerifyReport
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.report import Comparison, KindRow, Report
 from torchsmith.cli.console import columns, paint, table, write
@@ -22,15 +21,14 @@ WAYS = {
 }
 
 
-class VerifyDocument(msgspec.Struct, frozen=True):
-    """What a build holds against its promise, and against another build with --against."""
+def print_verified(verified: VerifyReport) -> None:
+    """What is in it, whom it serves, whether that is what was promised, and what it saves over another."""
+    _print_report(verified.report)
+    if verified.comparison:
+        _print_comparison(verified.comparison)
 
-    report: Report
-    comparison: Comparison | None
 
-
-def print_report(report: Report) -> None:
-    """What is in it, whom it serves, and whether that is what was promised."""
+def _print_report(report: Report) -> None:
     write(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", "bold")
     columns([row for row in _rows(report) if row[1]], ("cyan",))
     if report.gpu:
@@ -135,7 +133,7 @@ def _verdict(report: Report) -> tuple[str, str]:
     return "nothing is wrong; name a variant (--variant NAME) to check its promises", "green"
 
 
-def print_comparison(comparison: Comparison) -> None:
+def _print_comparison(comparison: Comparison) -> None:
     """What one artifact saves over another."""
     write(f"against {comparison.other}", "bold")
     rows = []

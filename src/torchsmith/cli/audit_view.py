@@ -16,7 +16,6 @@ from torchsmith.cli.console import (
     paint,
     print_json,
     quote,
-    say_recovered,
     table,
     tell,
     write,
@@ -125,7 +124,8 @@ def print_rule(rule: RuleReport) -> None:
 
 def print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
     """The safe fixes as a diff."""
-    say_recovered(report.recovered)
+    if report.recovered:
+        tell(report.recovered, "yellow")
     stream.write(report.diff)
     stream.flush()
     files = counted(report.diff.count("\n+++ "), "file")

@@ -238,14 +238,12 @@ class Foot:
             self._lines = []
 
 
-def print_json(document: object, kind: type | None = None, *, format: int | None = 1) -> None:
+def print_json(document: object, *, format: int | None = 1, sort: bool = False) -> None:
     """A document as JSON on stdout, with its FORMAT, which is 1 where it states none; docs/json.md
-    describes each. Of a report that says more than its document, `kind` is what to tell."""
+    describes each. `sort`: it holds sets, which have no order of their own."""
     import msgspec
 
-    if kind is not None:
-        document = msgspec.convert(document, kind, from_attributes=True, dec_hook=lambda _, value: value)
-    builtins = msgspec.to_builtins(document, enc_hook=str)
+    builtins = msgspec.to_builtins(document, enc_hook=str, order="deterministic" if sort else None)
     if format is not None:
         builtins = {"format": getattr(document, "FORMAT", format), **builtins}
     try:
@@ -288,12 +286,6 @@ def print_problem_json(problem: Problem) -> None:
     where = str(problem.where) if problem.where else None
     words = {"message": problem.message, "hint": problem.hint, "where": where}
     print_json({"error": {"code": problem.code(), **words, "exit": int(problem.exit)}})
-
-
-def say_recovered(words: str) -> None:
-    """What a stopped run had left, and what became of it."""
-    if words:
-        tell(words, "yellow")
 
 
 def command(*words: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None) -> str:

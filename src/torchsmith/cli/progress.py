@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from torchsmith.api.watch import Watch
 from torchsmith.cli.console import Foot, paint, tell
@@ -21,41 +21,6 @@ def _bar(activity: str, done: float, total: float, figures: str, room: int) -> s
     return cut(activity, max(room - BAR - len(figures) - 3, NAMED)) + tail
 
 
-@contextmanager
-def steps_bar(activity: str, total: int) -> Iterator[Callable[[str], None]]:
-    """For steps towards a total, each with its name."""
-    with Foot() as foot:
-        done = 0
-
-        def step(name: str) -> None:
-            nonlocal done
-            done += 1
-            if foot.due and total > 1:
-                foot.draw(_bar(f"{activity} {name}", done, total, f"{done}/{total}", foot.room))
-
-        yield step
-
-
-@contextmanager
-def reading_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """For bytes that are read."""
-    with Foot() as foot:
-
-        def read(file: str, done: int, total: int) -> None:
-            if foot.due:
-                figures = f"{done / 1e6:.0f}/{total / 1e6:.0f} MB"
-                foot.draw(_bar(file.rsplit("/", 1)[-1], done, total, figures, foot.room))
-
-        yield read
-
-
-@contextmanager
-def rounds_bar(activity: str) -> Iterator[Callable[[int, int], None]]:
-    """For rounds that are measured."""
-    with Foot() as foot:
-        yield lambda done, total: foot.draw(_bar(activity, done, total, f"{done}/{total}", foot.room))
-
-
 class Terminal(Watch):
     """The person at the command line: remarks and bars on stderr."""
 
@@ -69,5 +34,31 @@ class Terminal(Watch):
             foot.draw(cut(activity, foot.room - 1))
             yield lambda text: foot.draw(cut(text, foot.room - 1)) if foot.due else None
 
-    def steps(self, activity: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
-        return steps_bar(activity, total)
+    @contextmanager
+    def steps(self, activity: str, total: int) -> Iterator[Callable[[str], None]]:
+        with Foot() as foot:
+            done = 0
+
+            def step(name: str) -> None:
+                nonlocal done
+                done += 1
+                if foot.due and total > 1:
+                    foot.draw(_bar(f"{activity} {name}", done, total, f"{done}/{total}", foot.room))
+
+            yield step
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[str, int, int], None]]:
+        with Foot() as foot:
+
+            def read(file: str, done: int, total: int) -> None:
+                if foot.due:
+                    figures = f"{done / 1e6:.0f}/{total / 1e6:.0f} MB"
+                    foot.draw(_bar(file.rsplit("/", 1)[-1], done, total, figures, foot.room))
+
+            yield read
+
+    @contextmanager
+    def rounds(self, activity: str) -> Iterator[Callable[[int, int], None]]:
+        with Foot() as foot:
+            yield lambda done, total: foot.draw(_bar(activity, done, total, f"{done}/{total}", foot.room))

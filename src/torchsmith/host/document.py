@@ -1,4 +1,4 @@
-"""A machine's facts as our own JSON, both ways: what `torchsmith host --json` prints."""
+"""A machine's facts out of our own JSON: what `torchsmith host --json` prints."""
 
 from __future__ import annotations
 
@@ -9,24 +9,9 @@ import msgspec
 
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.core.problem import Invalid, TooLarge
-from torchsmith.host.facts import HostFacts
+from torchsmith.host.facts import FORMAT, MARK, HostFacts
 
-MARK = "torchsmith-host"
-FORMAT = 1
 _PARSED = (DriverVersion, Sm)
-
-
-def to_document(facts: HostFacts) -> dict[str, Any]:
-    """The facts as JSON data; what no source spoke of is left out."""
-    return {MARK: FORMAT, **_without_none(msgspec.to_builtins(facts, enc_hook=str, order="deterministic"))}
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
-        return [_without_none(item) for item in value]
-    return value
 
 
 def read_document(text: str, source: str) -> HostFacts:
@@ -47,8 +32,7 @@ def from_document(data: Any, source: str) -> HostFacts:
     if data[MARK] != FORMAT:
         raise Invalid(f"{source} has format {data[MARK]}, this torchsmith reads {FORMAT}")
     try:
-        rest = {key: value for key, value in data.items() if key != MARK}
-        return msgspec.convert(rest, HostFacts, dec_hook=_decode)
+        return msgspec.convert(data, HostFacts, dec_hook=_decode)
     except (msgspec.ValidationError, BadValue) as error:
         raise Invalid(f"{source}: {str(error).replace('`', '')}") from error
 

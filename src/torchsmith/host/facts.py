@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 
 T = TypeVar("T")
+MARK = "torchsmith-host"  # by which a machine's facts are known among other reports
+FORMAT = 1
 
 
 class Fact(msgspec.Struct, Generic[T], frozen=True):
@@ -62,7 +64,7 @@ def _parsed(
         return None
 
 
-class GpuFacts(msgspec.Struct, frozen=True):
+class GpuFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One GPU, as far as the sources tell."""
 
     name: Fact[str] | None = None
@@ -81,8 +83,9 @@ class GpuFacts(msgspec.Struct, frozen=True):
         return str(self.sm.value) if self.sm else "a GPU without a name"
 
 
-class HostFacts(msgspec.Struct, frozen=True):
-    """A machine, whole or in part. None says that no source spoke of it; `gpus` may be an empty tuple."""
+class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK, tag=FORMAT):
+    """A machine, whole or in part. None, and a field that JSON lacks, says that no source spoke of it; `gpus`
+    may be an empty tuple."""
 
     system: Fact[str] | None = None  # as Nix writes it: x86_64-linux
     cpu_name: Fact[str] | None = None

@@ -11,8 +11,8 @@ from typing import Any
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
-from torchsmith.host.document import MARK, from_document
-from torchsmith.host.facts import HostFacts, merge
+from torchsmith.host.document import from_document
+from torchsmith.host.facts import MARK, HostFacts, merge
 from torchsmith.host.node import Node
 from torchsmith.host.normalise import normalise
 from torchsmith.host.read_cluster import load_json, read_nodes

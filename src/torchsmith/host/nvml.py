@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
+
 from torchsmith.catalog.axes import DriverVersion, Sm
-from torchsmith.host.document import to_document
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
 
 SOURCE = "NVML"
@@ -70,7 +70,7 @@ def main() -> None:
         facts = HostFacts(notes=(Note(SOURCE, "nvidia-ml-py is not installed"),))
     else:
         facts = read_nvml(pynvml)
-    print(json.dumps(to_document(facts)))
+    print(msgspec.json.encode(facts, enc_hook=str).decode())
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Stack(msgspec.Struct, frozen=True):
             found |= {one.name: one for one in catalog.below(other)}
         return [one for name, one in catalog.packages.items() if name in found and one != self.root]
 
-    def brought(self, variant: Variant, has: Holds, catalog: Catalog) -> tuple[str, ...]:
+    def bundled(self, variant: Variant, has: Holds, catalog: Catalog) -> tuple[str, ...]:
         """What a cell's recipe brings by itself because the matrix has no cell of it."""
         needed = [one for one in catalog.below(self.root) if one != self.root]
         return tuple(one.title for one in needed if not has(variant.of(one)))
@@ -86,7 +86,7 @@ class Pick(msgspec.Struct, frozen=True):
     choice: PickedVariants
     stack: tuple[Package, ...]  # that is wanted, the variants' own package last
     companions: tuple[str, ...] = ()  # names of the same cell in other packages, where the matrix has them
-    brought: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
+    bundled: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
     exact: tuple[tuple[Sm, Compatible], ...] = ()  # for GPUs that run compatible code: their own
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     barred: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
@@ -146,7 +146,7 @@ def pick(
         return rank(host, cells, catalog, workload, able=True).fits
 
     wanted = _wanted(host, ranking, choice, lambda: possible(stack))
-    brought = (one for chosen in choice.variants for one in stack.brought(chosen.fit.variant, has, catalog))
+    bundled = (one for chosen in choice.variants for one in stack.bundled(chosen.fit.variant, has, catalog))
     return Pick(
         facts,
         host,
@@ -155,7 +155,7 @@ def pick(
         choice,
         (*stack.others, stack.root),
         companions=tuple(one.name for one in siblings if has(one)),
-        brought=tuple(dict.fromkeys(brought)),
+        bundled=tuple(dict.fromkeys(bundled)),
         exact=tuple(_exact(ranking, choice)),
         wanted=wanted,
         barred=() if wanted else _barred(choice, stack, catalog, lambda: possible(Stack(catalog.torch))),

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.core.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
-from torchsmith.host.document import MARK, read_document
-from torchsmith.host.facts import HostFacts, merge
+from torchsmith.host.document import read_document
+from torchsmith.host.facts import MARK, HostFacts, merge
 from torchsmith.host.mentions import mentioned
 from torchsmith.host.node import Node
 from torchsmith.host.normalise import decode, normalise

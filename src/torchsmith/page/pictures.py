@@ -12,7 +12,6 @@ from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.core.words import counted, grouped
-from torchsmith.host.cover import FleetPlan
 from torchsmith.page import draw
 from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
 from torchsmith.page.stories import duration
@@ -52,12 +51,6 @@ def run_picture(run: PageRun) -> draw.Picture:
     words = f"run {run.id}: {len(spans)} jobs in {duration(run.seconds)}"
     words += f", {failed} failed (red, ✗)" if failed else ""
     return draw.gantt(words, spans, words=words)
-
-
-def cover_points(plans: Sequence[FleetPlan], machines: int) -> PageCover:
-    """The best plans of each size as the page keeps them."""
-    points = ((len(plan.cells), plan.best + plan.slower, plan.best) for plan in plans)
-    return PageCover(machines, tuple(points))
 
 
 def cover_curve(cover: PageCover, width: int = draw.WIDTH) -> draw.Picture:

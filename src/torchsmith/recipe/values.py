@@ -122,7 +122,7 @@ class CellFacts:
         if stacked:
             values["stack"] = [
                 self.package_values(member)
-                | {"base": self.base_of(member, "pprev"), "end": ";", "brought": member != package}
+                | {"base": self.base_of(member, "pprev"), "end": ";", "bundled": member != package}
                 for member in members
             ]
         if pin is not None:

@@ -96,7 +96,7 @@ def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> It
     names = [one for one in subject.bound("pname") if isinstance(one.value, str)]
     if len(names) < 2:
         return
-    others = {one.name for one in subject.stack if one.package in subject.brought}
+    others = {one.name for one in subject.stack if one.package in subject.bundled}
     for one in names[:-1]:
         if one.value != wanted and one.value not in others:
             fix = rewrite(one.span, wanted)

@@ -11,7 +11,7 @@ from torchsmith.api.options import JsonOption
 from torchsmith.benchmark.plot import forest
 from torchsmith.cli.compare_view import print_builds
 from torchsmith.cli.console import answer, exit_if
-from torchsmith.cli.progress import rounds_bar
+from torchsmith.cli.progress import Terminal
 from torchsmith.cli.svg import check_svg
 from torchsmith.core.files import write_atomic
 
@@ -32,7 +32,7 @@ def run(
     measured until then.
     """
     check_svg(svg)
-    comparison = compare(request, rounds_bar)
+    comparison = compare(request, Terminal())
     if svg:
         write_atomic(svg, forest(comparison))
     answer(comparison, print_builds, as_json=json)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.choosing import CoverRequest, cover_of
+from torchsmith.api.covering import CoverPlan, CoverReport, CoverRequest, cover, write_plan
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption, SvgOption
-from torchsmith.cli.console import exit_if, next_step, print_json, warn
-from torchsmith.cli.svg import check_svg
+from torchsmith.cli.console import exit_if, next_step, print_json, table, warn
+from torchsmith.cli.console import write as say
+from torchsmith.cli.svg import check_svg, write_svg
+from torchsmith.core.words import counted
+from torchsmith.host.matrix_file import check_free
 
 EXAMPLE = "torchsmith cover sample --curve 6"
+SHOWN = 12  # entries not read, and machines that a plan leaves behind
 
 
 def run(
     *,
     request: CoverRequest,
-    curve: Annotated[int, Option("Show best plans up to this size.", min=0)] = 0,
     write: Annotated[Path | None, Option("Write the plan as a torchsmith.toml.", metavar="FILE")] = None,
     force: Annotated[bool, Option("Replace the file of --write.")] = False,
     svg: SvgOption = None,
@@ -29,35 +34,107 @@ def run(
     The candidates are the workspace's variants, and without a workspace all that can be built. The exit code
     is 1 where a machine is not served or an entry of the inventory could not be read.
     """
-    from torchsmith.cli import cover_view as view
-    from torchsmith.host.matrix_file import check_free, write_matrix
-    from torchsmith.workspace.load import read_as
-
     check_svg(svg)
     if write is not None:
         check_free(write, replace=force)
-    cover = cover_of(request)
-    plan = cover.best(request.best) if request.best else cover.fewest()
-    plans = cover.curve(curve) if curve else ()
+    report = cover(request)
     if json:
-        print_json(view.cover_json(cover, plan, plans))
+        print_json(report)
     else:
-        view.print_answer(cover, plan, plans, limited=request.best > 0)
-    view.draw(cover, plan, plans, svg)
+        _print_report(report, limited=request.best > 0)
+    if svg is not None:
+        from torchsmith.page.document import PageCover
+        from torchsmith.page.pictures import cover_curve
+
+        drawn = report.curve or cover(replace(request, curve=max(len(report.plan.variants), 1))).curve
+        points = ((len(plan.variants), plan.served, plan.at_their_best) for plan in drawn)
+        write_svg(cover_curve(PageCover(report.machines, tuple(points))), svg)
     if write is not None:
-        chosen = cover.with_companions(plan.cells)
-        write_matrix(
-            write, chosen, f"Chosen by torchsmith cover for {request.fleet.name}.", read_as, replace=force
-        )
-    if not json and plan.cells:
-        _say_next(write)
-    exit_if(plan.unserved or cover.fleet.unread)
-
-
-def _say_next(written: Path | None) -> None:
-
-    if written is None:
+        write_plan(write, report, request, replace=force)
+    if not json and write is not None:
+        warn(f"written: {write}")
+        next_step("generate", workspace=write.parent if write.name == "torchsmith.toml" else write)
+    elif report.plan.variants:
         next_step("cover", *sys.argv[2:], "--write", "builds/torchsmith.toml", why="as a workspace")
-        return
-    warn(f"written: {written}")
-    next_step("generate", workspace=written.parent if written.name == "torchsmith.toml" else written)
+    exit_if(not report.ok)
+
+
+def _print_report(report: CoverReport, *, limited: bool) -> None:
+    """The fleet, the plan, whom it leaves behind, and the best plans of each size."""
+    entries = "1 entry" if report.entries == 1 else f"{report.entries:,} entries"
+    say(f"{_machines(report.machines)} in {entries}, {report.different} of them different")
+    say(counted(report.candidates, "candidate"))
+    for unread in report.not_read[:SHOWN]:
+        warn(f"not read: {unread.where}: {unread.why}")
+    if len(report.not_read) > SHOWN:
+        warn(f"not read: {len(report.not_read) - SHOWN} more")
+    if report.columns_not_used:
+        warn(f"columns not used: {', '.join(report.columns_not_used)}")
+    size = len(report.plan.variants)
+    fewest = f"the fewest variants that serve all that can be served: {size}"
+    _print_plan(report, f"the best {size} variants" if limited else fewest)
+    _print_shortcomings(report)
+    if report.curve:
+        _print_curve(report.curve)
+
+
+def _machines(number: int) -> str:
+    return "1 machine" if number == 1 else f"{number:,} machines"
+
+
+def _print_plan(report: CoverReport, title: str) -> None:
+    """The variants, whom they serve, and what they cost."""
+    plan, proof = report.plan, report.plan.proof
+    sure = "proved optimal" if proof.optimal else f"not proved, gap {proof.gap:.2%}"
+    say()
+    say(f"{title} ({sure} in {proof.seconds:.2f} s)", "bold")
+    rows = [(use.variant, f"{use.machines:,}", f"{use.slower:,}") for use in report.uses]
+    table(("variant", "machines", "of these slower"), rows, right=("machines", "of these slower"))
+    left = f"{plan.not_served:,} not at all"
+    if plan.in_part:
+        left = f"{plan.not_served:,} not served ({plan.in_part:,} of them on some of their GPUs)"
+    best = f"{plan.at_their_best:,} as well as possible"
+    say(f"{_machines(plan.served)} served: {best}, {plan.slower:,} slower; {left}")
+    unknown = report.not_estimated
+    known = ", ".join(name for name in report.packages if name not in unknown)
+    without = f"; nobody knows those of {', '.join(unknown)}" if unknown else ""
+    say(
+        f"to build: about {plan.hours:.1f} h one after the other, {plan.build_gb:.0f} GB free while building,"
+        f" {plan.store_gb:.1f} GB kept (coarse estimates for {known}{without})"
+    )
+
+
+def _print_shortcomings(report: CoverReport) -> None:
+    """Machines that run slower than they could, and machines that nothing serves, with why."""
+    lacking = sorted((row for row in report.served if row.why), key=lambda row: -row.machines)
+    slower = [row for row in lacking if row.variant]
+    lost = [row for row in lacking if not row.variant]
+    for title, rows in (("slower", slower), ("not served", lost)):
+        if rows:
+            say()
+            say(title, "bold")
+        for row in rows[:SHOWN]:
+            say(f"  {row.machines:,} x {row.label}: {row.why}")
+        if len(rows) > SHOWN:
+            say(f"  {len(rows) - SHOWN} more (all of them with --json)")
+    for text, machines in report.assumed.items():
+        warn(f"assumed for {_machines(machines)}: {text}")
+    if report.unknown_gpus:
+        warn(f"GPUs of {_machines(report.unknown_gpus)} are unknown: they get a build for the CPU alone")
+
+
+def _print_curve(plans: Sequence[CoverPlan]) -> None:
+    """What each further variant buys."""
+    say()
+    say("the best plan of each size", "bold")
+    figures, moves = ("variants", "served", "at their best", "hours", "GB kept"), "comes in (goes out)"
+    rows = []
+    before: set[str] = set()
+    for plan in plans:
+        names = set(plan.variants)
+        change = [*sorted(names - before), *(f"({name})" for name in sorted(before - names))]
+        costs = (f"{plan.hours:.1f}", f"{plan.store_gb:.1f}")
+        served = (f"{plan.served:,}", f"{plan.at_their_best:,}")
+        rows.append([str(len(names)), *served, *costs, " ".join(change)])
+        before = names
+    table((*figures, moves), rows, right=figures, broken=(moves,))

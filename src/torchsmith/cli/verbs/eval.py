@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from torchsmith.api.evaluating import EvaluateRequest, evaluate
+from torchsmith.api.derivations import failures_of
+from torchsmith.api.evaluating import EvaluateReport, EvaluateRequest, ValuesReport, evaluate
+from torchsmith.api.evaluating import values as values_of
 from torchsmith.api.fields import Option
-from torchsmith.api.nix_options import open_recipes
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import exit_if, next_step, tell
+from torchsmith.cli.console import answer, exit_if, next_step, paint, print_problem, tell, write
+from torchsmith.cli.evaluation import print_failed
 from torchsmith.cli.progress import Terminal
-from torchsmith.core.problem import Exit
+from torchsmith.cli.verbs.graph import print_other_gpus
+from torchsmith.core.problem import Problem, Where
+from torchsmith.core.words import counted
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 
@@ -31,37 +35,46 @@ def run(
     derivations are put into the store, and 1 also says that MAGMA, NCCL or another library below a recipe is
     compiled for more GPUs than its own.
     """
-    from torchsmith.cli import eval_view as view
-    from torchsmith.nix.evaluate import exit_of
-    from torchsmith.workspace.load import open_workspace
-    from torchsmith.workspace.proved import remember
-
     if values:
-        from torchsmith.nix.embedded import ask_all
+        told = values_of(request)
+        answer(told, _print_values, as_json=json)
+        exit_if(any(recipe.values is None for recipe in told.recipes))
+        return
+    report = evaluate(request, Terminal())
+    answer(report, _print_results, as_json=json)
+    exit_if(report.exit)
+    recipes = request.recipes or ()
+    next_step("build", "--dry-run", *recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 
-        _, chosen = open_recipes(request.recipes, request.workspace)
-        asked = [(recipe.name, recipe.path, recipe.system) for recipe in chosen]
-        told = ask_all(asked, seconds=request.nix.timeout)
-        view.print_values(told, as_json=json)
-        code = Exit.NOT_RIGHT if any(answer.values is None for answer in told) else Exit.FINE
-    else:
-        results = evaluate(request, Terminal())
-        view.print_results(results, as_json=json)
-        opened = open_workspace(request.workspace)
-        if opened.root is not None:
-            good = {one.name for one in results if one.ok}
-            settled = remember(opened.root, opened.matrix.cells, opened.catalog, good)
-            if settled:
-                tell(f"{settled} cells that only this workspace claimed are proved to evaluate")
-        code = exit_of([result.cause.message for result in results if result.cause])
-        if request.other_gpus:
-            from torchsmith.api.derivations import GraphRequest, graph
-            from torchsmith.cli.verbs.graph import print_other_gpus
 
-            below = graph(GraphRequest(recipes=request.recipes, workspace=request.workspace, nix=request.nix))
-            print_other_gpus(below)
-            code = code or (Exit.NOT_RIGHT if below.other_gpus else Exit.FINE)
-        if not code:
-            words = ("build", "--dry-run", *(request.recipes or ()))
-            next_step(*words, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
-    exit_if(code)
+def _print_results(report: EvaluateReport) -> None:
+    """Name, derivation, time and where the answer came from; failures with their cause."""
+    good = [(result, result.evaluated.drv_path) for result in report.recipes if result.evaluated]
+    width = max((len(result.name) for result, _ in good), default=0)
+    for result, path in good:
+        time = "cached" if result.cached else f"{result.seconds:.2f} s"
+        write(f"{result.name:{width}}  {paint(f'{time:>8}  ', 'dim')}{path}")
+    print_failed(failures_of(report.recipes))
+    builds = len({path for _, path in good})
+    counts = [f"{len(good)} of {len(report.recipes)} recipes evaluate to {counted(builds, 'derivation')}"]
+    if cached := sum(result.cached for result, _ in good):
+        counts.append(f"{cached} cached")
+    if failed := len(report.recipes) - len(good):
+        counts.append(f"{failed} failed")
+    tell(", ".join(counts))
+    if report.proved:
+        tell(f"{report.proved} cells that only this workspace claimed are proved to evaluate")
+    if report.below:
+        print_other_gpus(report.below)
+
+
+def _print_values(report: ValuesReport) -> None:
+    """What recipes ask for: version, GPU targets, and why something is not known."""
+    width = max((len(recipe.name) for recipe in report.recipes), default=0)
+    for recipe in report.recipes:
+        if recipe.values is not None:
+            targets = " ".join(recipe.values.gpu_targets) or "no GPU"
+            write(f"{recipe.name:{width}}  {paint(f'{recipe.values.version}  ', 'bold')}{targets}")
+    for recipe in report.recipes:
+        if recipe.values is None:
+            print_problem(Problem(recipe.reason, where=Where(str(recipe.path))))

@@ -8,7 +8,6 @@ from torchsmith.api.describing import HostRequest, host
 from torchsmith.api.options import JsonOption
 from torchsmith.catalog import Catalog
 from torchsmith.cli.console import columns, next_step, print_json, warn
-from torchsmith.host.document import to_document
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.resolve import capability_of, known_isas
 from torchsmith.workspace.load import open_workspace
@@ -23,7 +22,7 @@ def run(*, request: HostRequest, json: JsonOption = False) -> None:
     """
     facts = host(request)
     if json:
-        print_json(to_document(facts))
+        print_json(facts, sort=True)
     else:
         print_host(facts, open_workspace(request.workspace).catalog)
         next_step("pick", *request.machine.words(), workspace=request.workspace)

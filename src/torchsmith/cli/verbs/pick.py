@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.choosing import PickRequest, first_manifest, pick, write_missing
+from torchsmith.api.choosing import (
+    ChosenRow,
+    PickReport,
+    PickRequest,
+    first_manifest,
+    is_about_gpu,
+    pick,
+    write_missing,
+)
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import exit_if, print_json, warn
+from torchsmith.cli.console import columns, exit_if, paint, print_json, warn, write
 from torchsmith.core.problem import Conflict
-from torchsmith.host.commands import stand_here
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
+NOTES = 3  # that are shown without --explain
+NEW_LINE = "\n" + " " * 10  # a shell reads on after &&
 
 
 def run(
     *,
     request: PickRequest,
-    org: Annotated[str, Option("The Flox organisation that publishes; else `org` of torchsmith.toml.")] = "",
     manifest: Annotated[
         bool, Option("Print the manifest.toml of a Flox environment that installs it.")
     ] = False,
-    explain: Annotated[bool, Option("Say of every candidate why not.")] = False,
     names: Annotated[bool, Option("Print the chosen names alone.")] = False,
     create: Annotated[
         Path | None, Option("Write what is missing as a torchsmith.toml.", metavar="FILE")
@@ -35,27 +44,124 @@ def run(
     The candidates are the workspace's variants, and without a workspace all that can be built. The exit code
     is 1 where no variant runs, or none uses a GPU that is there.
     """
-    from torchsmith.cli import pick_view as view
-
     if manifest + names + json > 1:
         raise Conflict("--manifest, --names and --json each print something else", hint="give one of them")
     if create is not None:
         from torchsmith.host.matrix_file import check_free
 
         check_free(create)
-    opened = request.opened()
-    catalog = opened.catalog
-    answer = pick(request, opened)
-    here = stand_here(opened.root, org or opened.settings.org)
+    report = pick(replace(request, explain=True) if json else request)
     if manifest:
-        sys.stdout.write(first_manifest(answer, catalog, here.org))
+        sys.stdout.write(first_manifest(report))
     elif names:
-        sys.stdout.write("".join(f"{one.fit.variant.name}\n" for one in answer.choice.variants))
+        sys.stdout.write("".join(f"{chosen.name}\n" for chosen in report.choice))
     elif json:
-        print_json(view.pick_json(answer, catalog, here))
+        print_json(report, sort=True)
     else:
-        view.print_answer(answer, catalog, here, opened.adds, explain=explain)
+        _print_report(report)
+        if request.explain:
+            write(f"for {report.workload} use: {report.workload_why}", "dim")
+            write()
+            others = [(row.name, row.why) for row in report.others]
+            columns([[("not chosen", "cyan"), ("why", "cyan")], *others])
+        _print_notes(report, everything=request.explain)
     if create is not None:
-        write_missing(create, answer, catalog)
+        write_missing(create, report, request)
         warn(f"written: {create}")
-    exit_if(not answer.served)
+    exit_if(not report.served)
+
+
+def _print_report(report: PickReport) -> None:
+    """The machine in a line, the answer with its commands, what is missing, and what serves until then."""
+    write(report.machine, "dim")
+    write()
+    if report.unserved:  # a build that uses the GPU comes before one that leaves it idle
+        _print_missing(report)
+    for chosen in report.choice:
+        _print_chosen(chosen, report)
+    if len(report.choice) > 1:
+        write("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use")
+        write()
+    for text in report.remarks:
+        write(text, "yellow")
+    for sm, name in report.compiled_for_one.items():
+        write(f"for {sm} alone, {name} is compiled for it")
+    if not report.unserved:
+        _print_missing(report)
+    for wheel in report.wheels:
+        kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else "the CPU alone"
+        write(f"without a build of your own: PyTorch's wheel of {wheel.torch} for {kind}", "bold")
+        for text in wheel.provided:
+            write(f"  provided that {text}", "yellow")
+        for text in wheel.losses:
+            write(f"  what you lose: {text}")
+        if wheel.unproved:
+            write(f"  not proved: {wheel.unproved}", "yellow")
+        _print_commands({"pip": wheel.command})
+    if report.no_tools:
+        write("neither Nix nor Flox is here to build with; torchsmith doctor says how to get them", "yellow")
+
+
+def _print_chosen(chosen: ChosenRow, report: PickReport) -> None:
+    several = len(report.choice) > 1
+    write(paint(chosen.name, "bold green") + (f"  for {', '.join(map(str, chosen.gpus))}" if several else ""))
+    for text in chosen.provided:
+        write(f"  provided that {text}", "yellow")
+    if chosen.idle:
+        write(f"  runs on the CPU alone and leaves {', '.join(map(str, chosen.idle))} idle", "yellow")
+    for text in chosen.reasons:
+        write(f"  {text}")
+    if len(chosen.isas) > 1:
+        write(f"  instruction sets for {report.workload} use, the best first: {', '.join(chosen.isas)}")
+    for text in chosen.unproved:
+        write(f"  not proved: {text}", "yellow")
+    if chosen.older:
+        write(f"  {chosen.older}")
+    for text in chosen.audit:
+        write(f"  audit: {text}", "yellow")
+    if chosen.companions:
+        write(f"  with {', '.join(chosen.companions)}")
+    if report.bundled:
+        write(f"  brings {', '.join(report.bundled)}: its recipe holds them")
+    _print_commands(chosen.commands)
+    write()
+
+
+def _print_commands(commands: Mapping[str, str]) -> None:
+    """Each as it can be copied: a line for a step, none of them broken to the terminal's width."""
+    for label, command in commands.items():
+        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{NEW_LINE}')}", whole=True)
+
+
+def _print_missing(report: PickReport) -> None:
+    """What is not served, what comes nearest, and what to make."""
+    for text in report.missing:
+        last = report.nearest and text == report.missing[-1]
+        write(f"{text}; the nearest:" if last else text, "" if last else "yellow")
+    for row in report.nearest:
+        write(f"  {paint(row.name, 'bold')}")
+        write(f"    {row.why}")
+    for row in report.impossible:
+        write(f"{row.name} cannot be: {row.why}", "yellow")
+    better = "would be compiled for this GPU" if report.choice and not report.unserved else "would run here"
+    for wanted in report.create:
+        write(f"{paint(wanted.name, 'bold green')} {better}; to make it:")
+        for text in wanted.provided:
+            write(f"  provided that {text}", "yellow")
+        for text in wanted.unproved:
+            write(f"  not proved: {text}", "yellow")
+        if wanted.file:
+            add = f'add "{wanted.name}" to include in {wanted.file}, then: torchsmith generate'
+            write(f"  {add}; or in a workspace of its own:")
+        _print_commands(wanted.commands)
+        write()
+
+
+def _print_notes(report: PickReport, *, everything: bool) -> None:
+    """What was not used, and why: the first few, unless all of them are asked for."""
+    notes = [note for note in report.host.notes if report.choice or not is_about_gpu(note)]
+    shown = notes if everything or len(notes) <= NOTES else notes[: NOTES - 1]
+    for note in shown:
+        warn(f"note: {note}")
+    if len(shown) < len(notes):
+        warn(f"note: {len(notes) - len(shown)} more: --explain")

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-import msgspec
-
-from torchsmith.api.building import PublishRequest, publish
+from torchsmith.api.building import PublishReport, PublishRequest, publish
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import answer, exit_if, next_step, paint, say_recovered, tell, write
-from torchsmith.publishing.publish import PublishedRow
+from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
+from torchsmith.cli.progress import Terminal
 from torchsmith.publishing.sbom import CUDA_TERMS
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
-
-
-class PublishDocument(msgspec.Struct, frozen=True):
-    """How each package stands."""
-
-    packages: Sequence[PublishedRow]
 
 
 def run(*, request: PublishRequest, json: JsonOption = False) -> None:
@@ -32,25 +23,25 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     that was published from the same commit is not published again, so a run that was cut off is simply
     repeated. Flox takes its token from the environment; it is written nowhere.
     """
-    rows = publish(request, say_recovered)
-    answer(PublishDocument(rows), _print_rows, as_json=json)
-    exit_if(any(row.standing in ("failed", "not verified") for row in rows))
-    if rows and request.dry_run:
+    report = publish(request, Terminal())
+    answer(report, _print_rows, as_json=json)
+    exit_if(not report.ok)
+    if report.packages and request.dry_run:
         next_step("publish", *(request.recipes or ()), workspace=request.workspace)
-    elif rows:
-        why = "for those who install"
-        next_step("pick", "--org", rows[0].org, "--manifest", workspace=request.workspace, why=why)
+    elif report.packages:
+        org, why = report.packages[0].org, "for those who install"
+        next_step("pick", "--org", org, "--manifest", workspace=request.workspace, why=why)
 
 
-def _print_rows(document: PublishDocument) -> None:
+def _print_rows(report: PublishReport) -> None:
     """A line a package, then the counts."""
-    for row in document.packages:
-        words = f"  {row.repo} at {row.revision[:12]}{f': {row.words}' if row.words else ''}"
+    for row in report.packages:
+        place = f"  {row.repo} at {row.revision[:12]}{f': {row.words}' if row.words else ''}"
         standing = paint(f"{row.standing:18}  ", STYLES.get(row.standing, ""))
-        write(f"{standing}{row.org}/{row.name}{paint(words, 'dim')}")
-    counts = Counter(row.standing for row in document.packages)
+        write(f"{standing}{row.org}/{row.name}{paint(place, 'dim')}")
+    counts = Counter(row.standing for row in report.packages)
     write(", ".join(f"{count} {standing}" for standing, count in counts.items()) or "nothing to publish")
-    if any("-cuda" in row.name for row in document.packages if row.standing.endswith("published")):
+    if any("-cuda" in row.name for row in report.packages if row.standing.endswith("published")):
         tell(CUDA_TERMS)
     if counts["published"]:
         tell(

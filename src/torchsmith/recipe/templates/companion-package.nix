@@ -35,7 +35,7 @@
       line = "@line@";
     };
   };
-  #? unless brought
+  #? unless bundled
 
   meta = oldAttrs.meta // {
     #? if cuda
