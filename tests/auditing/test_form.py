@@ -20,19 +20,20 @@ from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
 from torchsmith.workspace.wanted import wanted_repos
 
 CATALOG = builtin_catalog()
-GPUS = [CATALOG.gpus[sm] for sm in CATALOG.gpus if str(sm) in ("sm75", "sm89", "sm90")]
-ISAS = [CATALOG.isas[name] for name in ("avx2", "avx512", "avx512bf16")]
+GPUS = [CATALOG.gpus[sm] for sm in CATALOG.gpus if str(sm) in ("sm75", "sm90")]
+ISAS = [CATALOG.isas[name] for name in ("avx2", "avx512")]
 SETTINGS = """format = 1
 packages = ["pytorch"]
 [[matrix]]
 line = "2.10"
 python = ["3.13"]
 cuda = ["12.8"]
-sm = ["sm75", "sm89", "sm90"]
-isa = ["avx2", "avx512", "avx512bf16"]
+sm = ["sm75", "sm90"]
+isa = ["avx2", "avx512"]
 """
 IN_KEY = {"platforms", "tegra", "cpus", "never_called", "platform", "torch_off"}
 ALIKE = {
+    "source",
     "unproved",
     "note",
     "words",
@@ -42,13 +43,18 @@ ALIKE = {
 Seen = list[tuple[str, int, str]]
 
 
+def generated(settings: str) -> tuple[Workspace, dict[str, str]]:
+    """A workspace, and the text of each of its recipes by name."""
+    source = SettingsFile("form", settings)
+    workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
+    repos = wanted_repos(workspace)
+    return workspace, {file.cell: file.text for repo in repos for file in repo.files if file.cell}
+
+
 @pytest.fixture(scope="module")
 def right() -> dict[str, str]:
     """One recipe for each GPU and each instruction set, without a header, as if somebody had typed them."""
-    source = SettingsFile("form", SETTINGS)
-    workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
-    repos = wanted_repos(workspace)
-    texts = {one.cell: one.text for repo in repos for one in repo.files if one.cell}
+    texts = generated(SETTINGS)[1]
     diagonal = [f"-{gpu.name}-{isa.name}" for gpu, isa in zip(GPUS, ISAS, strict=True)]
     chosen = {name: text.partition("\n")[2] for name, text in texts.items() if name.endswith(tuple(diagonal))}
     assert len(chosen) == len(diagonal)
@@ -156,6 +162,22 @@ def test_a_rule_that_reads_what_the_forms_leave_out_would_be_noticed(
     assert differ or field in IN_KEY | ALIKE
 
 
+def test_a_python_is_blanked_and_another_one_is_not(tmp_path: Path) -> None:
+    settings = SETTINGS.replace('"3.13"', '"3.11", "3.12"').replace('"sm75", ', "").replace('"avx2", ', "")
+    texts = {name: text.partition("\n")[2] for name, text in generated(settings)[1].items()}
+    forms = Context(CATALOG, RuleSelection(), {}).forms
+    assert len(texts) == 2
+    assert len({forms.of(name, text, None) for name, text in texts.items()} - {None}) == 1
+    named = commented("Python 3.11", "Python: 3.12", "python312", "pytorch-python311-cuda12_8-sm90-avx512")
+    sets = [
+        ("let\n", f"let\n  names = pkgs: pkgs.{attr};\n") for attr in ("python3Packages", "python311Packages")
+    ]
+    for old, new in (*named, *sets):
+        edited = {name: text.replace(old, new, 1) for name, text in texts.items()}
+        assert edited != texts, old
+        assert not differences(tmp_path, edited), new
+
+
 EVERYTHING = """format = 1
 packages = ["pytorch", "xformers", "flash-attn", "bitsandbytes", "torchsde", "vllm", "onnxruntime"]
 [[matrix]]
@@ -168,9 +190,7 @@ isa = ["avx", "avx512"]
 
 
 def test_recipes_of_every_package_have_a_form_and_no_error() -> None:
-    source = SettingsFile("form", EVERYTHING)
-    workspace = Workspace(None, source, parse_settings(source), CATALOG, "")
-    texts = {one.cell: one.text for repo in wanted_repos(workspace) for one in repo.files if one.cell}
+    workspace, texts = generated(EVERYTHING)
     assert len(texts) > 20
     context = Context(CATALOG, RuleSelection(), workspace.lines)
     forms = {name: context.forms.of(name, text, workspace.lines[name]) for name, text in texts.items()}

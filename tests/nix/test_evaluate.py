@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -334,13 +336,58 @@ def test_a_tarball_that_cannot_be_fetched_is_tried_once_for_all(write: Write, as
         assert "https://127.0.0.1:9/" in result.cause.message
 
 
-def test_a_failure_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
-    requests = write(one=torch_recipe("pkgs.nonsense"))
-    cache = ResultCache(tmp_path / "cache")
-    for _ in range(2):
-        [result] = evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}, cache=cache))
-        assert not result.ok
-        assert not result.cached
+OWN_FAULTS = {
+    "missing": (torch_recipe("pkgs.nonsense"), True),
+    "thrown": (torch_recipe('throw "not for this Python"'), True),
+    "no_package": ("42", True),
+    "no_file": ("import ./absent.nix", False),
+    "forbidden": ("import /etc/hostname", False),
+    "recursion": ("let f = x: 1 + f (x + 1); in f 0", False),
+    "from_derivation": (torch_recipe("import pkgs.python3Packages.torch"), False),
+}
+
+
+@pytest.mark.parametrize("fault", OWN_FAULTS)
+def test_a_failure_is_kept_where_it_is_the_recipes_own(
+    write: Write, nix: Nix, tmp_path: Path, fault: str
+) -> None:
+    text, kept = OWN_FAULTS[fault]
+    requests = write(one=text)
+    options = EvaluationOptions(trees={"default": MINI}, cache=ResultCache(tmp_path / "cache"))
+    first, again = (evaluate(requests, nix, options)[0] for _ in range(2))
+    assert not first.ok
+    assert not again.ok
+    assert (again.cached, again.cause) == (kept, first.cause)
+    requests[0].path.write_text(torch_recipe())
+    assert evaluate(requests, nix, options)[0].ok
+
+
+def test_a_failure_by_time_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
+    requests, cache = write(one=torch_recipe()), ResultCache(tmp_path / "cache")
+    options = EvaluationOptions(trees={"default": MINI}, cache=cache, limits=WorkerLimits(seconds=0.0))
+    assert not evaluate(requests, nix, options)[0].ok
+    assert evaluate(requests, nix, replace(options, limits=None))[0].ok
+
+
+def test_results_that_nobody_uses_are_swept_once_a_day(tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path)
+
+    def aged(path: Path, days: float) -> Path:
+        then = time.time() - days * 24 * 3600
+        os.utime(path, (then, then))
+        return path
+
+    for key in ("aa-used", "bb-unused", "cc-recent"):
+        cache.keep(key, 1)
+    aged(tmp_path / "aa/aa-used.json", 31)
+    unused = aged(tmp_path / "bb/bb-unused.json", 31)
+    assert cache.load("aa-used", int) == 1
+    cache.keep("dd-new", 1)
+    assert unused.exists()  # swept today
+    aged(tmp_path / "swept", 2)
+    cache.keep("dd-new", 1)
+    assert not unused.exists()
+    assert [cache.load(key, int) for key in ("aa-used", "cc-recent", "dd-new")] == [1, 1, 1]
 
 
 def test_a_tree_can_stand_for_one_revision_alone(write: Write, ask: Ask, tmp_path: Path) -> None:

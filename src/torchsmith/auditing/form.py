@@ -1,10 +1,10 @@
-"""The form of a recipe: its text with its own GPU and CPU blanked, so that recipes for many cells are
+"""The form of a recipe: its text with its own GPU, CPU and Python blanked, so that recipes for many cells are
 judged once.
 
 Rules hold a recipe against the facts of its cell. Where two recipes differ in nothing but each naming its
-own GPU, instruction set and flags rightly, and all else that rules look at is equal, they get the same
-judgement. What still names some GPU or CPU after that is right in one cell and wrong in the next, so that
-such a recipe is judged on its own.
+own GPU, instruction set, flags and Python rightly, and all else that rules look at is equal, they get the
+same judgement. What still names some GPU, CPU or Python after that is right in one cell and wrong in the
+next, so that such a recipe is judged on its own.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Normalizer:
 
     @cached_property
     def _names_a_cell(self) -> Callable[[str], bool]:
-        """Whether a text names a GPU or CPU though its own are blanked."""
+        """Whether a text names a GPU, CPU or Python though its own are blanked."""
 
         def names(blanked: str) -> bool:
             claims = vocabulary(self.catalog).pattern.finditer(blanked)
@@ -94,7 +94,7 @@ class Normalizer:
 
     @cached_property
     def _cells(self) -> re.Pattern[str]:
-        """How code names GPUs, instruction sets and compiler flags."""
+        """How code names GPUs, instruction sets, compiler flags and Pythons."""
         numbers = {word for sm in self.catalog.gpus for word in (sm.capability, str(sm.number))}
         gpus = (
             rf"(?<![\w.])(?:sm_?|compute_?)?(?:{'|'.join(map(re.escape, numbers))})[af]?(?:\+PTX)?(?![\w.])"
@@ -102,7 +102,10 @@ class Normalizer:
         isas = "|".join(map(re.escape, self.catalog.isas))
         letters = "".join(sorted({re.escape(isa[:1]) for isa in self.catalog.isas}))
         # None stands within a word: a look at that and at the first letter spares most places the rest.
-        return re.compile(rf"(?<!\w)(?=[-\dsc{letters}])(?:{gpus}|\b(?:{isas})\b|(?<![\w-])-m[a-z])")
+        python = r"[Pp]ython:? ?3[._]?\d"
+        return re.compile(
+            rf"(?<!\w)(?=[-\dscPp{letters}])(?:{gpus}|\b(?:{isas})\b|(?<![\w-])-m[a-z]|{python})"
+        )
 
     def blank(self, name: str, text: str) -> str:
         """A text without the words that name its own cell."""
@@ -123,28 +126,42 @@ class Normalizer:
         isa = self.catalog.isas.get(variant.isa)
         gpu = self.catalog.gpus.get(variant.sm) if variant.sm else None
         toolkit = self.catalog.cuda.get(variant.cuda) if variant.cuda else None
-        if isa is None or (variant.sm and not (gpu and toolkit)):
+        python = self.catalog.pythons.get(variant.python)
+        if isa is None or python is None or (variant.sm and not (gpu and toolkit)):
             return None
-        # As generated recipes name the instruction set, the GPU and the driver that it needs.
-        words: tuple[str, ...] = (variant.cell, cpu_words(isa), isa.title)
+        # As generated recipes name the instruction set, Python, the GPU and the driver that it needs.
+        words: tuple[str, ...] = (variant.cell, cpu_words(isa), isa.title, python.attr)
+        words += (f"Python {variant.python}", f"Python: {variant.python}")
         if gpu and toolkit:
             driver = f"version {max(gpu.min_driver, toolkit.min_driver)} or newer"
             quoted = f'"{gpu.sm.capability}"', f'"{gpu.sm.number}"'
             words += (*quoted, f"SM{gpu.sm.number}", driver, gpu.title, gpu.generation)
         decision = assess(variant, self.catalog)
-        usable = isinstance(decision, Accepted) and decision.usable
-        if not reading.canonical or variant.flavor or not usable:
+        if (
+            not isinstance(decision, Accepted)
+            or not decision.usable
+            or not reading.canonical
+            or variant.flavor
+        ):
             return (), words, isa.flags
-        key = (variant.stem, variant.python, variant.cuda, isa.platform, isa.torch_off)
-        return (*key, *self._kind(variant, gpu)), words, isa.flags
+        same = (variant.stem, variant.python, variant.target, isa.platform)  # lines ask no more of a cell
+        if same not in self._of_lines:
+            lines = self.catalog.lines
+            accept = (name for name in lines if isinstance(assess(variant, self.catalog, name), Accepted))
+            self._of_lines[same] = (decision.line.name, decision.warnings, *accept)
+        defaults = (pin.name for pin in self.catalog.pins.values() if pin.default_python == variant.python)
+        key = (variant.stem, variant.cuda, isa.platform, isa.torch_off, tuple(defaults))
+        return (*key, self._of_lines[same], *self._of_gpu(gpu)), words, isa.flags
 
-    def _kind(self, variant: Variant, gpu: Gpu | None) -> JudgementKey:
-        """What rules ask of a GPU besides its name, and which pins and lines refuse it."""
+    @cached_property
+    def _of_lines(self) -> dict[tuple[object, ...], JudgementKey]:
+        """The newest line of cells and its warnings, and all lines that accept them."""
+        return {}
+
+    def _of_gpu(self, gpu: Gpu | None) -> JudgementKey:
+        """What rules ask of a GPU besides its name, and which pins refuse it."""
         if gpu is None:
             return ()
         oldest = [pin.min_sm for pin in self.catalog.pins.values() if pin.min_sm]
         refused = tuple(gpu.sm < sm for sm in oldest)
-        lines = tuple(
-            name for name in self.catalog.lines if isinstance(assess(variant, self.catalog, name), Accepted)
-        )
-        return gpu.platforms, gpu.tegra, gpu.cpus, gpu.never_called, refused, lines
+        return gpu.platforms, gpu.tegra, gpu.cpus, gpu.never_called, refused

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +16,8 @@ from torchsmith.core.files import cache_dir, write_atomic
 from torchsmith.core.problem import Problem
 
 FORMAT = 1  # raised when what is kept changes its meaning
+DAY = 24 * 3600.0
+KEPT_DAYS = 30  # without being used
 T = TypeVar("T")
 
 
@@ -76,24 +80,44 @@ def key_of(parts: Mapping[str, str]) -> str:
 
 
 class ResultCache:
-    """One small file per result, below the cache folder."""
+    """One small file per result, below the cache folder; the time of a file is when it was last used."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or cache_dir() / "evaluations"
 
     def load(self, key: str, kind: type[T]) -> T | None:
         """The kept result; None where there is none, or a damaged one."""
+        file = self._file(key)
         try:
-            return msgspec.json.decode(self._file(key).read_bytes(), type=kind)
+            result = msgspec.json.decode(file.read_bytes(), type=kind)
         except (OSError, msgspec.MsgspecError):
             return None
+        with suppress(OSError):  # a cache that can only be read is as good
+            if _age(file) > DAY:
+                os.utime(file)
+        return result
 
     def keep(self, key: str, result: object) -> None:
         """Keep a result; a cache that cannot be written costs time, not correctness."""
         try:
             write_atomic(self._file(key), msgspec.json.encode(result).decode())
-        except Problem:
+            self._sweep()
+        except (Problem, OSError):
             return
+
+    def _sweep(self) -> None:
+        """Once a day, remove what nobody has used for long."""
+        stamp = self.root / "swept"
+        if stamp.exists() and _age(stamp) < DAY:
+            return
+        stamp.touch()
+        for file in self.root.glob("??/*"):
+            if _age(file) > KEPT_DAYS * DAY:
+                file.unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
         return self.root / key[:2] / f"{key}.json"
+
+
+def _age(file: Path) -> float:
+    return time.time() - file.stat().st_mtime

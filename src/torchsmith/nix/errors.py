@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -17,6 +19,12 @@ from torchsmith.core.words import printable
 
 ABORT = re.compile(r"evaluation aborted with the following error message: '(.*)'", re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# What says nothing of a recipe: files that may come, the network, the store, limits of this machine.
+OUTSIDE = re.compile(
+    r"(?i)does not exist|not found in the Nix search path|forbidden|is not valid|during evaluation|download"
+    r"|connect|network|timed out|interrupt|memory|stack|sqlite|locking|daemon|end-of-file|disk|"
+    + "|".join(sorted({re.escape(os.strerror(code)) for code in errno.errorcode}))
+)
 AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
 
 
@@ -33,6 +41,7 @@ class Cause:
 
     message: str
     where: Where | None = None
+    lasting: bool = field(default=False, compare=False)  # the recipe's own: it fails until a file changes
 
 
 def plain(text: str) -> str:
@@ -58,7 +67,7 @@ def cause_of(event: Mapping[str, Any]) -> Cause:
     where = None
     if file and not file.startswith(("(", "«")):
         where = Where(file, int(event.get("line") or 0), int(event.get("column") or 0))
-    return shorten(message, where)
+    return replace(shorten(message, where), lasting=not OUTSIDE.search(message))
 
 
 def shorten(message: str, where: Where | None = None) -> Cause:

@@ -15,6 +15,7 @@ import msgspec
 from torchsmith.core.problem import Exit, Failed, Invalid
 from torchsmith.core.words import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
+from torchsmith.nix.errors import Cause
 from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import PreparedRecipe
@@ -122,14 +123,15 @@ def evaluate(
 
     recalled = {one.name: memory.recall(one, phases.get(one.name, "")) for one in requests}
     known = {name: kept for name, kept in recalled.items() if kept is not None}
-    there = keeper.keep(kept.drv_path for kept in known.values()) if keeper else None
+    derivations = {name: kept.evaluated.drv_path for name, kept in known.items() if kept.evaluated}
+    there = keeper.keep(derivations.values()) if keeper else frozenset(derivations.values())
     pending: list[Evaluable] = []
     for request in requests:
         kept = known.get(request.name)
-        if kept is None or (there is not None and kept.drv_path not in there):
+        if kept is None or (kept.evaluated and kept.evaluated.drv_path not in there):
             pending.append(request)
         else:
-            done(EvalResult(request.name, request.path, 0.0, kept, cached=True))
+            done(EvalResult(request.name, request.path, 0.0, kept.evaluated, kept.cause, cached=True))
     for left in range(TRIES, 0, -1):
         if not pending:
             break
@@ -153,7 +155,7 @@ def evaluate(
             if result.lost and left > 1:
                 lost.add(result.name)
                 return
-            memory.keep(jobs[result.name], result.evaluated)
+            memory.keep(jobs[result.name], result)
             done(result)
 
         _work_off(session, known_trees, options.addresses, options.alone, finish)
@@ -164,8 +166,9 @@ def evaluate(
 class _Kept(msgspec.Struct, frozen=True):
     """A result, and the files that it was made from."""
 
-    evaluated: Evaluated
     read: Mapping[str, str]
+    evaluated: Evaluated | None = None
+    cause: Cause | None = None
 
 
 class _Memory:
@@ -186,7 +189,7 @@ class _Memory:
         prints = {f"tree {rev}": self.prints.tree(Path(path)) for rev, path in used.items()}
         self.identity = {**identity, **prints}
 
-    def recall(self, request: Evaluable, build_phase: str) -> Evaluated | None:
+    def recall(self, request: Evaluable, build_phase: str) -> _Kept | None:
         if self.cache is None:
             return None
         path = request.path
@@ -194,15 +197,19 @@ class _Memory:
         own |= {"phase": build_phase} if build_phase else {}
         key = self.keys[request.name] = key_of({**self.identity, **own})
         kept = self.cache.load(key, _Kept)
-        if kept is None or (self.nix and not self.nix.store_file(kept.evaluated.drv_path).exists()):
+        if kept is None:
+            return None
+        if self.nix and kept.evaluated and not self.nix.store_file(kept.evaluated.drv_path).exists():
             return None
         same = all(self.prints.of(file) == was for file, was in kept.read.items())
-        return kept.evaluated if same else None
+        return kept if same else None
 
-    def keep(self, job: PreparedRecipe, evaluated: Evaluated | None) -> None:
-        if self.cache is not None and evaluated is not None and job.text is not None:
+    def keep(self, job: PreparedRecipe, result: EvalResult) -> None:
+        """Keep a derivation, or an error that the recipe itself gives rise to."""
+        lasting = result.ok or (result.cause is not None and result.cause.lasting)
+        if self.cache is not None and lasting and job.text is not None:
             read = {str(path): self.prints.of(path) for path in job.reads}
-            self.cache.keep(self.keys[job.name], _Kept(evaluated, read))
+            self.cache.keep(self.keys[job.name], _Kept(read, result.evaluated, result.cause))
 
 
 def _work_off(

@@ -255,7 +255,8 @@ class _Worker:
     def _evaluated(self, job: PreparedRecipe, report: Mapping[str, Any]) -> EvalResult:
         self.current = None
         if kind := report.get("not_a_derivation"):
-            return self._ended(job, cause=Cause(f"is not a package: it evaluates to a value of type {kind}"))
+            words = f"is not a package: it evaluates to a value of type {kind}"
+            return self._ended(job, cause=Cause(words, lasting=True))
         evaluated = msgspec.convert(report, Evaluated)
         keeper = self.session.keeper
         if keeper is not None and self.session.instantiate and not keeper.keep([evaluated.drv_path]):
@@ -294,7 +295,8 @@ class _Worker:
         job = self.current
         cause = cause_of(self.last_error) if self.last_error else self._died()
         if cause.where is not None:
-            cause = Cause(cause.message, original(self.session.preparation, cause.where, self.session.folder))
+            place = original(self.session.preparation, cause.where, self.session.folder)
+            cause = replace(cause, where=place)
         yield self._ended(job, cause=cause)
         # A tarball that could not be fetched will not be there for the next recipe either.
         gone = {one for one in job.tarballs if f"cannot download {one.url}" in cause.message}
