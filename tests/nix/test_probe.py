@@ -25,6 +25,7 @@ sm = ["sm90"]
 isa = ["avx2"]
 """
 REV = "00000000000000000000000000000000000000aa"
+ASKING = ("cuda-package-set", "magma-cuda13", "opencv-cuda13")  # fixes that ask a nixpkgs whether it has them
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_line_moves_to_what_a_tree_has_and_needs_no_fix_of_its_own_release(
     assert moved.pins[build.pin].torch_shape == "structured"
     assert "torch-source" in build.fixes
     native = propose(tmp_path, Move("2.10", REV, probed=facts | {"torch": "2.10.0"})).after.catalog
-    assert native.lines["2.10"].cuda["13.0"].fixes == ("cuda-package-set",)
+    assert native.lines["2.10"].cuda["13.0"].fixes == ASKING
 
 
 def test_a_line_is_added_from_what_a_tree_has(tmp_path: Path, nix: Nix) -> None:
@@ -70,7 +71,7 @@ def test_a_line_is_added_from_what_a_tree_has(tmp_path: Path, nix: Nix) -> None:
     new = NewLine("2.14", "2.10", "2.14.1", REV, versions=pairs, probed=facts)
     line = propose_line(tmp_path, new).after.catalog.lines["2.14"]
     assert (line.torch, line.versions["torchaudio"]) == ("2.14.1", "2.11.0")
-    assert line.cuda["13.0"].fixes == ("cuda-package-set",)
+    assert line.cuda["13.0"].fixes == ASKING
     assert line.cpu is not None
     assert line.cpu.fixes == ()
 
@@ -98,6 +99,39 @@ def test_gpus_that_a_tree_refuses_are_limits_and_what_it_lacks_on_a_system_is_na
     pin = builtin_catalog().pin_of(REV[:7], {"rev": REV, **facts})
     assert pin.capabilities["x86_64-linux"]["13.0"] == ("9.0",)
 
+
+@pytest.mark.parametrize(
+    ("magma", "patched"),
+    [
+        ("{ }", True),
+        ('{ version = "2.10.0"; }', False),
+        ('{ patches = [ (final.fetchpatch { name = "theirs"; url = "URL"; hash = "HASH"; }) ]; }', False),
+    ],
+)
+def test_magma_is_patched_where_the_nixpkgs_has_not_mended_it(
+    magma: str, patched: bool, tmp_path: Path, nix: Nix
+) -> None:
+    catalog = builtin_catalog()
+    patch = catalog.fixes["magma-cuda13"].patches["clockrate"]
+    tree = MENDING.replace("MINI", str(MINI)).replace("ATTRIBUTES", magma)
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/default.nix").write_text(tree.replace("URL", patch.url).replace("HASH", patch.hash))
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path))
+    recipe = next((tmp_path / "build-pytorch/.flox/pkgs").iterdir())
+    words = [str(recipe), "--arg", "torchsmithNixpkgs", str(tmp_path / "tree")]
+    derivation = nix.ask(nix.command("nix-instantiate", *words), "not evaluated").stdout.split()[-1]
+    below = nix.ask(nix.command("nix-store", "--query", "--requisites", derivation), "not there").stdout
+    assert (patch.name in below) is patched
+
+
+# The miniature with another MAGMA.
+MENDING = """
+{ overlays ? [ ], ... }@args:
+import MINI (args // {
+  overlays = [ (final: prev: { magma = prev.magma.overrideAttrs (old: ATTRIBUTES); }) ] ++ overlays;
+})
+"""
 
 # The miniature, whose cuDNN takes Turing and newer and whose CUDA 13.0 has no Orin, as nixpkgs' own.
 REFUSING = """

@@ -345,6 +345,5 @@ def _build_faults(
         except BadValue as fault:
             yield Fault("fixes", (name,), f"{name}: {fault}")
             continue
-        elsewhere = fix.pins and build.pin and build.pin not in fix.pins
-        if not applies or (fix.cuda and cuda is None) or elsewhere:
+        if not applies or (fix.cuda and cuda is None):
             yield Fault("lines", at, f"{what}: the fix {name} does not apply there")

@@ -303,7 +303,7 @@ class Fix(Entry, frozen=True, kw_only=True):
     packages: tuple[str, ...] = ()  # that it is for; empty: all
     torch: str = ""  # version ranges such as ">=2.10"; empty: any
     cuda: str = ""
-    pins: tuple[str, ...] = ()  # empty: any
+    pins: tuple[str, ...] = ()  # until 0.5; recipes ask the nixpkgs itself
     overlay: str = ""  # the package that its overlay changes, where it is one
     signs: tuple[str, ...] = ()  # patterns that a recipe's code holds when it has the fix
     patches: Mapping[str, Patch] = {}

@@ -22,7 +22,6 @@ from torchsmith.edit.pin import (
     FactTable,
     Move,
     builds_at,
-    fixes_follow,
     laid_over,
     pin_at,
     release_of,
@@ -173,7 +172,6 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
         builds = _builds_of(pin, {name: build for name, build in builds.items() if build.pin == old}, catalog)
         facts |= {"pins": {pin.name: table}} if table else {}
     made = builds_at(pin, builds, new.torch, catalog)
-    facts |= fixes_follow(made, pin, catalog)
     made = {name: build | {"unproved": CLAIM, "claimed": True} for name, build in made.items()}
     entry |= {CPU: made.pop(CPU)} if CPU in made else {}
     return facts | {"lines": {new.name: entry | {"cuda": made}}}

@@ -152,7 +152,6 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         entry |= release_of(line, move, catalog)
     if move.rev or move.torch:
         moved = builds_at(pin, builds, move.torch or line.torch, catalog)
-        facts |= fixes_follow(moved, pin, catalog)
         _add_builds(entry, moved, builds)
     return {name: table for name, table in facts.items() if table and any(table.values())}
 
@@ -177,20 +176,13 @@ def builds_at(
 
 
 def _fixes_at(pin: Pin, build: LineBuild, torch: str, catalog: Catalog, model: LineBuild | None) -> list[str]:
-    """The fixes of a build at a pin: those bound to other pins stay behind, those that it needs as torchsmith
-    ships the build (`model`) come back, and what replaces torch's source is there where the pin's own is
-    another release."""
-    names = dict.fromkeys((*(model.fixes if model else ()), *build.fixes))
-    bound = {name: catalog.fixes[name].pins for name in names}
-    elsewhere = {name for name, pins in bound.items() if pins and pin.name not in pins}
-    if pin.name not in catalog.pins:  # nobody bound a fix to it yet
-        elsewhere = set()
-    fixes = [
-        name for name in names if name not in elsewhere and (name in build.fixes or pin.name in bound[name])
-    ]
+    """The fixes of a build at a pin: what replaces torch's source is there where the pin's own is another
+    release. A fix by patches asks the nixpkgs itself whether it has them."""
+    fixes = list(build.fixes)
     if pin.torch == torch:
-        mended = pin.torch_shape == "structured"  # its torch of today needs none of torch's fixes
-        gone = {name for name in fixes if catalog.fixes[name].packages} if mended else {*FROM_SOURCE, STUB}
+        gone = {*FROM_SOURCE, STUB}
+        if pin.torch_shape == "structured":  # its torch of today needs none of torch's fixes
+            gone = {name for name in fixes if (fix := catalog.fixes[name]).packages and not fix.patches}
         return [name for name in fixes if name not in gone]
     if pin.torch and SOURCE not in fixes:
         return list(model.fixes) if model and model.pin == pin.name else [*fixes, *FROM_SOURCE]
@@ -209,15 +201,6 @@ def _add_builds(entry: FactTable, builds: Mapping[str, FactTable], before: Mappi
 
 def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
-
-
-def fixes_follow(builds: Mapping[str, FactTable], pin: Pin | None, catalog: Catalog) -> dict[str, FactTable]:
-    """Fixes of builds that are bound to other pins may be used at a new one too."""
-    if pin is None or pin.name in catalog.pins:
-        return {}
-    fixes = {name: catalog.fixes[name] for build in builds.values() for name in build["fixes"]}
-    bound = {name: {"pins": [*fix.pins, pin.name]} for name, fix in fixes.items() if fix.pins}
-    return {"fixes": bound} if bound else {}
 
 
 def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:

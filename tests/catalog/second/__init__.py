@@ -233,7 +233,6 @@ def _fixes(catalog: Catalog) -> Iterator[str]:
         pairs = {
             "overlay": (fix.overlay, said.get("overlay", "")),
             "packages": (list(fix.packages), said["packages"]),
-            "pins": (list(fix.pins), said["pins"]),
             "patches": (patches, said.get("patches", {})),
         }
         yield from (f"{fix.name}: {what} is {b}, not {a}" for what, (a, b) in pairs.items() if a != b)

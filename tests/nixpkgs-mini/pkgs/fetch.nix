@@ -38,7 +38,7 @@ let
         // lib.optionalAttrs (hash == "" || !(lib.hasInfix "-" hash)) { outputHashAlgo = "sha256"; }
       );
     in
-    drv // extra // { inherit url; } // lib.optionalAttrs (lib.elem hash known) {
+    drv // extra // { inherit url; urls = [ url ]; } // lib.optionalAttrs (lib.elem hash known) {
       # drvPath stays the download's; what is built from it gets our own source.
       inherit (derivation (common // { name = "${name}-stand-in"; upstreamHash = hash; })) outPath;
     };

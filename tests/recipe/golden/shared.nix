@@ -1,4 +1,4 @@
-# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:98dd92327dfd446bd7a464cfda27852d1a49ce1af96200ec4fd0acb88d52373f
+# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:a8c351b390bd2b3e47873f55e3923025fa5a14a5febbe3aec5bd5461060935d5
 # PyTorch 2.10.0, Python 3.13, CUDA 13.0: what the recipes of many GPUs and CPUs have in common.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -87,16 +87,18 @@ let
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
       (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
-      # MAGMA reads a device property that CUDA 13 dropped.
+      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
       (final: prev: {
         magma = prev.magma.overrideAttrs (oldAttrs: {
-          patches = (oldAttrs.patches or [ ]) ++ [
+          patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
+            (prev.magma.version == "2.9.0" && !(final.lib.any
+              (patch: final.lib.hasInfix "235aefb7b064954fce09d035c69907ba8a87cbcd" (toString (patch.urls or [ ])))
+              (oldAttrs.patches or [ ])))
             (final.fetchpatch {
               name = "cuda-13.0-clockrate-fix.patch";
               url = "https://github.com/icl-utk-edu/magma/commit/235aefb7b064954fce09d035c69907ba8a87cbcd.patch";
               hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";
-            })
-          ];
+            });
         });
       })
 

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:d393e40a5c980e458faf6b54dbd6bcfc76b3e16d30398e3ac35c1fba5ed0a6d5
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:a167e1c47f61c0aeb030e4e3d699f6eec9315f1c33a17a34f858a6c6a8240360
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -24,16 +24,18 @@ let
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
       (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
-      # MAGMA reads a device property that CUDA 13 dropped.
+      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
       (final: prev: {
         magma = prev.magma.overrideAttrs (oldAttrs: {
-          patches = (oldAttrs.patches or [ ]) ++ [
+          patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
+            (prev.magma.version == "2.9.0" && !(final.lib.any
+              (patch: final.lib.hasInfix "235aefb7b064954fce09d035c69907ba8a87cbcd" (toString (patch.urls or [ ])))
+              (oldAttrs.patches or [ ])))
             (final.fetchpatch {
               name = "cuda-13.0-clockrate-fix.patch";
               url = "https://github.com/icl-utk-edu/magma/commit/235aefb7b064954fce09d035c69907ba8a87cbcd.patch";
               hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";
-            })
-          ];
+            });
         });
       })
     ];

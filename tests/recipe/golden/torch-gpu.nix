@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:467b40817e4de8c67a61c3b24e7f655e8c7d582067433f5357199366ff40c455
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:cbc44347d50dbe4d22336e056c868f446e213faa9782b546a0e026a67e643031
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -24,16 +24,18 @@ let
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
       (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
-      # MAGMA reads a device property that CUDA 13 dropped.
+      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
       (final: prev: {
         magma = prev.magma.overrideAttrs (oldAttrs: {
-          patches = (oldAttrs.patches or [ ]) ++ [
+          patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
+            (prev.magma.version == "2.9.0" && !(final.lib.any
+              (patch: final.lib.hasInfix "235aefb7b064954fce09d035c69907ba8a87cbcd" (toString (patch.urls or [ ])))
+              (oldAttrs.patches or [ ])))
             (final.fetchpatch {
               name = "cuda-13.0-clockrate-fix.patch";
               url = "https://github.com/icl-utk-edu/magma/commit/235aefb7b064954fce09d035c69907ba8a87cbcd.patch";
               hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";
-            })
-          ];
+            });
         });
       })
 

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:697ee933a6d9b17b164111dbcfcd79948666489ab5eeced122c2adced5889061
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:9f947e62d270cd38537a504a7718d9337e0d9666839e6ae85d593c5580a5b99b
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -24,16 +24,18 @@ let
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
       (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
-      # MAGMA reads a device property that CUDA 13 dropped.
+      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
       (final: prev: {
         magma = prev.magma.overrideAttrs (oldAttrs: {
-          patches = (oldAttrs.patches or [ ]) ++ [
+          patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
+            (prev.magma.version == "2.9.0" && !(final.lib.any
+              (patch: final.lib.hasInfix "235aefb7b064954fce09d035c69907ba8a87cbcd" (toString (patch.urls or [ ])))
+              (oldAttrs.patches or [ ])))
             (final.fetchpatch {
               name = "cuda-13.0-clockrate-fix.patch";
               url = "https://github.com/icl-utk-edu/magma/commit/235aefb7b064954fce09d035c69907ba8a87cbcd.patch";
               hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";
-            })
-          ];
+            });
         });
       })
 
@@ -175,8 +177,12 @@ let
 
   # ---- end of torch ----
 
-  # OpenCV comes in through ffmpeg's frei0r plugins and needs two later commits for CUDA 13.
-  opencvForCuda13 = pkgs.opencv.overrideAttrs (oldAttrs: {
+  # OpenCV 4.12.0 comes in through ffmpeg's frei0r plugins and needs two later commits for CUDA 13; a nixpkgs that
+  # has them keeps its own.
+  opencvMended = pkgs.opencv.version != "4.12.0" || pkgs.lib.any
+    (patch: pkgs.lib.hasInfix "f0888a10e8266b2202d930c6974433a421e6f9a7" (toString (patch.urls or [ ])))
+    (pkgs.opencv.patches or [ ]);
+  opencvForCuda13 = if opencvMended then pkgs.opencv else pkgs.opencv.overrideAttrs (oldAttrs: {
     patches = (oldAttrs.patches or [ ]) ++ [
       (pkgs.fetchpatch {
         name = "opencv-cuda-13-device-properties.patch";

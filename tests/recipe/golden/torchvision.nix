@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:a9969111b2d56910ca0bbf186781f382c40f8923bcecc98d9d4b1340534b31ac
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:2b21912808ae8f3d8230da304e7b25790ec1dd8193938950a24d05283655de66
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -24,16 +24,18 @@ let
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
       (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
-      # MAGMA reads a device property that CUDA 13 dropped.
+      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
       (final: prev: {
         magma = prev.magma.overrideAttrs (oldAttrs: {
-          patches = (oldAttrs.patches or [ ]) ++ [
+          patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
+            (prev.magma.version == "2.9.0" && !(final.lib.any
+              (patch: final.lib.hasInfix "235aefb7b064954fce09d035c69907ba8a87cbcd" (toString (patch.urls or [ ])))
+              (oldAttrs.patches or [ ])))
             (final.fetchpatch {
               name = "cuda-13.0-clockrate-fix.patch";
               url = "https://github.com/icl-utk-edu/magma/commit/235aefb7b064954fce09d035c69907ba8a87cbcd.patch";
               hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";
-            })
-          ];
+            });
         });
       })
 

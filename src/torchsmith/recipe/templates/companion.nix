@@ -16,8 +16,12 @@ let
   #? include gpu-number.nix
   #? if opencvFix
 
-  # OpenCV comes in through ffmpeg's frei0r plugins and needs two later commits for CUDA 13.
-  opencvForCuda13 = pkgs.opencv.overrideAttrs (oldAttrs: {
+  # OpenCV 4.12.0 comes in through ffmpeg's frei0r plugins and needs two later commits for CUDA 13; a nixpkgs that
+  # has them keeps its own.
+  opencvMended = pkgs.opencv.version != "4.12.0" || pkgs.lib.any
+    (patch: pkgs.lib.hasInfix "@patch.opencv.rev@" (toString (patch.urls or [ ])))
+    (pkgs.opencv.patches or [ ]);
+  opencvForCuda13 = if opencvMended then pkgs.opencv else pkgs.opencv.overrideAttrs (oldAttrs: {
     patches = (oldAttrs.patches or [ ]) ++ [
       (pkgs.fetchpatch {
         name = "@patch.opencv.name@";

@@ -20,16 +20,18 @@ pkgs = import torchsmithNixpkgs {
     #? end
     #? fix magma-cuda13
 
-    # MAGMA reads a device property that CUDA 13 dropped.
+    # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
     (final: prev: {
       magma = prev.magma.overrideAttrs (oldAttrs: {
-        patches = (oldAttrs.patches or [ ]) ++ [
+        patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
+          (prev.magma.version == "2.9.0" && !(final.lib.any
+            (patch: final.lib.hasInfix "@patch.clockrate.rev@" (toString (patch.urls or [ ])))
+            (oldAttrs.patches or [ ])))
           (final.fetchpatch {
             name = "@patch.clockrate.name@";
             url = "@patch.clockrate.url@";
             hash = "@patch.clockrate.hash@";
-          })
-        ];
+          });
       });
     })
     #? end
