@@ -10,6 +10,7 @@ import pytest
 
 from tests.building.conftest import ISA
 from tests.cli.conftest import Call
+from tests.nix.conftest import MINI
 from torchsmith.core.toml_edit import drop_key, drop_tables, set_list
 from torchsmith.edit.package_entry import gpu_lists
 
@@ -132,6 +133,25 @@ def test_what_only_nix_can_tell(
     assert (result.code, error["code"], hint in error["hint"]) == (2, code, True), error
     assert words[-1] in error["message"]
     assert files(root) == before
+
+
+@pytest.mark.needs("nix")
+def test_a_system_that_lacks_a_package_is_not_asked_for_its_derivation(
+    root: Path, tmp_path: Path, nix_here: Path, call: Call
+) -> None:
+    """The probe of the tree says so; the package there is no derivation at all."""
+    (tmp_path / "tree/lib").mkdir(parents=True)
+    (tmp_path / "tree/lib/default.nix").write_text("import MINI/lib\n".replace("MINI", str(MINI)))
+    (tmp_path / "tree/default.nix").write_text(
+        f"""args: let pkgs = import {MINI} args; in pkgs // {{
+          python3Packages = pkgs.python3Packages // {{
+            torchmix = {{ version = "9"; meta.available = false; }};
+          }};
+        }}"""
+    )
+    words = ("--nixpkgs", str(tmp_path / "tree"), "-w", str(root), "--json")
+    error = json.loads(call("package", "add", "torchmix", *words).out)["error"]
+    assert (error["code"], "not available on" in error["message"]) == ("cannot-build", True), error
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,8 @@ def add_package(request: PackageAddRequest, watch: Watch = SILENT) -> EditReport
     packages.check_name(opened, new)  # before Nix is looked for
     options = NixOptions(request.nixpkgs, memory=request.memory, timeout=request.timeout, cache=False)
     nix, ask = evaluation(options, workspace=opened, instantiate=True, watch=watch)
-    proposal = packages.propose(request.workspace, new, ask, nix, adopt=request.writing.adopt)
+    trees = read_trees(request.nixpkgs or ())
+    proposal = packages.propose(request.workspace, new, ask, nix, trees, adopt=request.writing.adopt)
     report = _carry_out(request.name, request.workspace, request.writing, proposal, watch)
     package = proposal.after.catalog.packages[request.name]
     answers = grouped(

@@ -32,7 +32,6 @@ from torchsmith.edit.proposal import Proposal
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
-from torchsmith.recipe.write import NO_ATTRIBUTE
 from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
@@ -102,13 +101,19 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
 
 
 def propose(
-    workspace: Path | None, new: NewPackage, evaluate: Evaluate, nix: Nix, *, adopt: bool = False
+    workspace: Path | None,
+    new: NewPackage,
+    evaluate: Evaluate,
+    nix: Nix,
+    trees: Mapping[str, Path],
+    *,
+    adopt: bool = False,
 ) -> Proposal:
     """Ask Nix, and work out what adding a package changes; nothing is written."""
     opened = open_workspace(workspace)
     check_name(opened, new)
     # As if it were there already: a template asks for its release and source.
-    probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, nix)
+    probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, nix, trees)
     _require_answer(opened, new, probes)
     texts = _with_package(opened, new, probes)
     return replace(_change(opened, texts, adopt=adopt), probes=tuple(probes))
@@ -121,9 +126,8 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
     good = [one for one in probes if not one.error]
     written = workspace.catalog.template_of(new.name)
     if not good:
-        pins = ", ".join(sorted({pin_of(workspace, one) for one in probes}))
-        if probes[0].missing:
-            alike = probes[0].error.partition(NO_ATTRIBUTE)[2].split()
+        pins = ", ".join(sorted({pin_of(workspace.catalog, one.cell).name for one in probes}))
+        if (alike := probes[0].alike) is not None:
             hint = f"did you mean {near}?" if (near := nearest(new.attribute, alike)) else ""
             hint = hint or f"a package that nixpkgs lacks takes a template: templates/{new.name}.nix"
             raise NotFound(f"nixpkgs {pins} has no python3Packages.{new.attribute}", hint=hint)
@@ -148,7 +152,8 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
 
 def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> dict[str, str]:
     """The workspace's files with the package in them."""
-    pins = {pin_of(workspace, one): one.version for one in probes if not one.error and one.version}
+    good = [one for one in probes if not one.error and one.version]
+    pins = {pin_of(workspace.catalog, one.cell).name: one.version for one in good}
     before = _text(workspace.home, PACKAGES) or ""
     head = before if before.strip() else HEAD
     texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.catalog import Catalog, Package, builtin_catalog
+from torchsmith.catalog import Catalog, Package, Pin, builtin_catalog
 from torchsmith.catalog.package import CPU, GpuForm, GpuList, SourceRepository
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import Where
@@ -20,11 +20,13 @@ from torchsmith.core.toml_write import Inline, table_text
 from torchsmith.core.words import some_of
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation, name_of
-from torchsmith.nix.evaluate import EvalResult, Evaluate, EvaluationRequest
+from torchsmith.nix.evaluate import LACKING, EvalResult, Evaluate, EvaluationRequest
+from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_for
 from torchsmith.nix.graph import Graph, closure, graph_of
+from torchsmith.nix.probe import PackageAnswer, probe_package
 from torchsmith.nix.tool import Nix
 from torchsmith.recipe.values import RecipeOptions
-from torchsmith.recipe.write import MARK, NO_ATTRIBUTE, RecipeWriter, check_nix
+from torchsmith.recipe.write import MARK, RecipeWriter, check_nix
 from torchsmith.workspace.load import Workspace
 
 GPU_NAME = re.compile(r"ARCH|CAPABILIT|COMPUTE|GENCODE|GPU_TARGET")
@@ -43,16 +45,12 @@ class PackageProbe:
 
     cell: Cell
     error: str = ""
+    alike: tuple[str, ...] | None = None  # attributes there with the same beginning, where it has no such one
     version: str = ""
     uses: tuple[str, ...] = ()  # packages of the matrix
     modules: tuple[str, ...] = ()
     gpu_lists: tuple[GpuList, ...] = ()
     nvcc: bool = False  # it calls the CUDA compiler itself
-
-    @property
-    def missing(self) -> bool:
-        """Whether that nixpkgs has no such attribute."""
-        return NO_ATTRIBUTE in self.error
 
 
 def cells_to_ask(workspace: Workspace) -> list[Cell]:
@@ -68,12 +66,53 @@ def cells_to_ask(workspace: Workspace) -> list[Cell]:
     return list(found.values())
 
 
-def probe(workspace: Workspace, name: str, evaluate: Evaluate, nix: Nix) -> list[PackageProbe]:
-    """Ask Nix about a package, once for every cell to ask; a failure of one costs no other."""
+def probe(
+    workspace: Workspace, name: str, evaluate: Evaluate, nix: Nix, trees: Mapping[str, Path]
+) -> list[PackageProbe]:
+    """Ask each nixpkgs what it has of a package, then for what lies below it and how it is told its GPU the
+    derivation of every cell to ask; a failure of one costs no other."""
     catalog = workspace.catalog
     package = catalog.packages[name]
-    writer = RecipeWriter(catalog, RecipeOptions())
     cells = cells_to_ask(workspace)
+    if catalog.template_of(name):
+        return _derived(cells, package, catalog, evaluate, nix)
+    pins = {pin.name: pin for pin in (pin_of(catalog, cell) for cell in cells)}
+    answers = {}
+    for pin in pins.values():
+        url = nixpkgs_address(pin.rev)
+        tree = tree_for(trees, url) or fetch_tree(nix, url, pin.sha256, LACKING["cannot download"])
+        answers[pin.name] = probe_package(nix, tree, catalog, package)
+    probes = {cell: _stated(cell, package, catalog, answers[pin_of(catalog, cell).name]) for cell in cells}
+    asked = [cell for cell, stated in probes.items() if not stated.error]
+    for derived in _derived(asked, package, catalog, evaluate, nix):
+        release = probes[derived.cell].version
+        probes[derived.cell] = derived if derived.error else replace(derived, version=release)
+    return list(probes.values())
+
+
+def _stated(cell: Cell, package: Package, catalog: Catalog, answer: PackageAnswer) -> PackageProbe:
+    """What the tree that a cell imports says of a package."""
+    platform = catalog.isas[cell.variant.isa].platform
+    release = answer.versions[package.name]
+    if release is None:
+        error = f"it has no python3Packages.{package.attr}"
+        return PackageProbe(cell, error, tuple(answer.alike[package.name]))
+    lacks = package.name in answer.missing[platform]
+    return PackageProbe(cell, f"{package.attr} is not available on {platform}" * lacks, version=release)
+
+
+def pin_of(catalog: Catalog, cell: Cell) -> Pin:
+    """The nixpkgs that a cell imports."""
+    build = catalog.lines[cell.line].build_for(cell.variant.cuda)
+    assert build is not None, "a cell to ask is one that its line builds"
+    return catalog.pins[build.pin]
+
+
+def _derived(
+    cells: Sequence[Cell], package: Package, catalog: Catalog, evaluate: Evaluate, nix: Nix
+) -> list[PackageProbe]:
+    """What the derivations of a package say."""
+    writer = RecipeWriter(catalog, RecipeOptions())
     with tempfile.TemporaryDirectory(prefix="torchsmith-package-") as place:
         requests, places = [], {}
         for cell in cells:
@@ -98,12 +137,6 @@ def _in_template(result: EvalResult, places: Mapping[str, Mapping[int, Where]]) 
     if result.cause is None or found is None:
         return result
     return replace(result, cause=replace(result.cause, message=f"{found}: {result.cause.message}"))
-
-
-def pin_of(workspace: Workspace, one: PackageProbe) -> str:
-    """The nixpkgs that a cell imports."""
-    build = workspace.catalog.lines[one.cell.line].build_for(one.cell.variant.cuda)
-    return build.pin if build else ""
 
 
 def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> PackageProbe:
@@ -225,7 +258,7 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
     entry["modules"] = [*dict.fromkeys(name for one in good for name in one.modules)]
     if new.version:
         entry["versions"] = Inline(dict.fromkeys(lines, new.version))
-    pins = ", ".join(sorted({pin_of(workspace, one) for one in good}))
+    pins = ", ".join(sorted({pin_of(catalog, one.cell).name for one in good}))
     cells = some_of(list(dict.fromkeys(one.cell.variant.cell for one in good)), 3)
     entry["source"] = f"Nix, asked at nixpkgs {pins} for {cells}"
     entry["unproved"] = "evaluated there, never compiled"

@@ -105,7 +105,9 @@ def learnt(workspace: Path | None, move: Move, tarball: str = "") -> Move:
         count = len(revisions)
         raise Conflict(f"line {move.line} has {count} nixpkgs, and --tarball is one", hint="leave it out")
     nix = find_nix()
-    trees = {name: fetch_tree(nix, tarball or nixpkgs_address(rev)) for name, rev in revisions.items()}
+    hint = "--tarball URL takes it from a mirror; --sha256 states its hash"
+    addresses = {name: tarball or nixpkgs_address(rev) for name, rev in revisions.items()}
+    trees = {name: fetch_tree(nix, address, hint=hint) for name, address in addresses.items()}
     hashes = {name: tree_hash(nix, tree) for name, tree in trees.items()}
     if not move.rev:
         return replace(move, hashes=hashes)

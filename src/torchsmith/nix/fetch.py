@@ -87,12 +87,11 @@ def _fetch(nix: Nix, tarball: Tarball) -> Download:
     return Download(failure=_why(done.stderr))
 
 
-def fetch_tree(nix: Nix, url: str) -> Path:
+def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:
     """The files of a tarball, in the store; a Problem where it cannot be had."""
-    done = _fetch(nix, Tarball(url))
+    done = _fetch(nix, Tarball(url, sha256))
     if done.failure:
-        hint = "--tarball URL takes it from a mirror; --sha256 states it"
-        raise Failed(f"cannot learn the hash of {url}: {done.failure}", hint=hint)
+        raise Failed(done.failure, hint=hint)
     return nix.store_file(done.path)
 
 

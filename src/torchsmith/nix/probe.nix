@@ -11,6 +11,7 @@ let
   set = system: config: import nixpkgs { inherit system; config = { allowUnfree = true; } // config; overlays = [ ]; };
   plain = set "x86_64-linux" { };
   cuda = builtins.mapAttrs (system: _: set system { cudaSupport = true; }) gpus;
+  without = builtins.mapAttrs (system: _: set system { }) gpus;
 
   # null where it is not there, or throws.
   try = value: let result = builtins.tryEval (builtins.deepSeq value value); in if result.success then result.value else null;
@@ -19,7 +20,9 @@ let
 
   torch = plain.python3Packages.torch;
   arguments = torch.override.__functionArgs or { };
-  versionOf = pkgs: attr: pkgs.python3Packages.${attr}.version or null;
+  names = attr: builtins.filter builtins.isString (builtins.split "\\." attr);
+  packageOf = pkgs: attr: builtins.foldl' (set: name: set.${name} or { }) pkgs.python3Packages (names attr);
+  versionOf = attr: try ((packageOf plain attr).version or null);
 
   sets = having (builtins.attrNames cudas) (
     name: cuda.x86_64-linux ? ${cudas.${name}} && builtins.isString cuda.x86_64-linux.${cudas.${name}}.cudaMajorMinorVersion
@@ -47,10 +50,18 @@ let
   ) cuda;
 in
 {
-  versions = builtins.mapAttrs (_: attr: try (versionOf plain attr)) packages;
+  versions = builtins.mapAttrs (_: versionOf) packages;
+  # What a system has neither with CUDA nor without.
   missing = builtins.mapAttrs (
-    _: pkgs: builtins.filter (name: try (versionOf plain packages.${name}) != null && try (available pkgs.python3Packages.${packages.${name}}) != true) (builtins.attrNames packages)
+    system: pkgs: builtins.filter (
+      name: let has = pkgs: try (available (packageOf pkgs packages.${name})) == true; in
+        versionOf packages.${name} != null && !has pkgs && !has without.${system}
+    ) (builtins.attrNames packages)
   ) cuda;
+  # Names of the Python packages that begin as one of those asked for.
+  alike = builtins.mapAttrs (
+    _: attr: builtins.filter (name: builtins.substring 0 4 name == builtins.substring 0 4 attr) (builtins.attrNames plain.python3Packages)
+  ) packages;
   cudas = sets;
   default_cuda = try cuda.x86_64-linux.cudaPackages.cudaMajorMinorVersion;
   pythons = having (builtins.attrNames pythons) (name: plain ? ${pythons.${name}} && builtins.isString plain.${pythons.${name}}.pythonVersion);
@@ -58,7 +69,7 @@ in
   aliases = having [ "pytorch" ] (name: builtins.isString (plain.python3Packages.${name}.drvPath or null));
   torch_arguments = builtins.filter (name: arguments.${name}) (builtins.attrNames arguments);
   torch_shape = if torch.drvAttrs.__structuredAttrs or false then "structured" else "attributes";
-  triton = try (versionOf plain "triton");
+  triton = versionOf "triton";
   inherit capabilities;
   refused = builtins.mapAttrs (system: builtins.mapAttrs (_: refusals system)) gpus;
 }

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
-from torchsmith.catalog import TORCH, Catalog
+from torchsmith.catalog import TORCH, Catalog, Package
 from torchsmith.catalog.axes import Platform
 from torchsmith.core.clock import Clock
 from torchsmith.core.nixtext import nix_value
@@ -20,6 +20,7 @@ from torchsmith.nix.tool import Nix
 
 PinFacts = dict[str, Any]  # as pins.toml has them
 CUDNN = "cudnn"
+Answer = TypeVar("Answer", bound=msgspec.Struct)
 Refusals = Mapping[str, Mapping[str, Mapping[str, list[str]]]]  # libraries, by system, GPU and CUDA release
 
 
@@ -40,27 +41,47 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     refused: Refusals
 
 
+class PackageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tree says of packages, by the name that they were asked by."""
+
+    versions: dict[str, str | None]
+    missing: dict[str, list[str]]
+    alike: dict[str, list[str]]  # attributes with the same beginning
+
+
 def probe(nix: Nix, tree: Path, catalog: Catalog, clock: Clock | None = None) -> PinFacts:
     """The facts of a tree, with the day and the version of Nix that gave them; it takes seconds."""
-    questions: dict[str, dict[str, Any]] = {
-        "packages": {name: package.attr for name, package in catalog.packages.items()},
+    packages = {name: package.attr for name, package in catalog.packages.items()}
+    answer = _ask(nix, tree, catalog, packages, _Answer)
+    day = datetime.fromtimestamp((clock or Clock()).now(), UTC).date()
+    return _facts(answer, catalog) | {"source": f"asked with Nix {nix.version_text}, {day}"}
+
+
+def probe_package(nix: Nix, tree: Path, catalog: Catalog, package: Package) -> PackageAnswer:
+    """The release of a package, the systems that lack it, and attributes that are alike."""
+    return _ask(nix, tree, catalog, {package.name: package.attr}, PackageAnswer)
+
+
+def _ask(nix: Nix, tree: Path, catalog: Catalog, packages: Mapping[str, str], answer: type[Answer]) -> Answer:
+    """The attributes of probe.nix that an answer has."""
+    questions: dict[str, Mapping[str, Any]] = {
+        "packages": packages,
         "pythons": {str(version): p.attr.removesuffix("Packages") for version, p in catalog.pythons.items()},
         "cudas": {str(version): toolkit.attr for version, toolkit in catalog.cuda.items()},
         "gpus": {platform: _gpus(platform, catalog) for platform in get_args(Platform)},
     }
     arguments = "".join(f" {name} = {nix_value(value)};" for name, value in questions.items())
     text = files("torchsmith.nix").joinpath("probe.nix").read_text()
-    expression = f"({text}) {{ nixpkgs = {tree.resolve()};{arguments} }}"
+    asked = f"({text}) {{ nixpkgs = {tree.resolve()};{arguments} }}"
+    expression = f"{{ inherit ({asked}) {' '.join(answer.__struct_fields__)}; }}"
     options = ("--eval", "--strict", "--json", "--read-write-mode")
     done = nix.ask(
         nix.command("nix-instantiate", *options, "-E", expression), f"{tree} cannot be asked what it has"
     )
     try:
-        answer = msgspec.json.decode(done.stdout, type=_Answer)
+        return msgspec.json.decode(done.stdout, type=answer)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise Failed(f"{tree} is not a nixpkgs that torchsmith understands: {error}") from error
-    day = datetime.fromtimestamp((clock or Clock()).now(), UTC).date()
-    return _facts(answer, catalog) | {"source": f"asked with Nix {nix.version_text}, {day}"}
 
 
 def _gpus(platform: str, catalog: Catalog) -> dict[str, Any]:

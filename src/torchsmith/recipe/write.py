@@ -23,7 +23,6 @@ from torchsmith.recipe.template import (
 from torchsmith.recipe.values import CellFacts, RecipeOptions, cuda_package_values, shared_values
 
 MARK = "torchsmithPackage"  # what a probe calls a package of the matrix in its derivation
-NO_ATTRIBUTE = "nixpkgs' Python packages have no such attribute; alike:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +143,6 @@ class RecipeWriter:
             ],
             "own": bool(own),
             "base": facts.own_template(own, "pprev") if own else "",
-            "beginning": package.attr[:4],
-            "noAttribute": NO_ATTRIBUTE,
         }
         common = facts.common_values(self.options) | facts.package_values(package)
         return lines_of(template("probe.nix"), common | facts.own_values() | values)

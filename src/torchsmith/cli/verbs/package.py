@@ -53,9 +53,9 @@ def _print_packages(report: PackagesReport) -> None:
 def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
     """Add a package of nixpkgs to the workspace: its entry in catalog/packages.toml, and its recipes.
 
-    Nix is asked, for every line, CUDA release and system of the workspace, whether it evaluates, whether
-    torch or other packages of the matrix lie below it, and how its build is told its GPU. What Nix refuses is
-    left out, with Nix's own error as the reason.
+    Each nixpkgs of the workspace is asked which release it has and on which systems; then the derivation for
+    every line, CUDA release and system, whether torch or other packages of the matrix lie below it, and how
+    its build is told its GPU. What Nix refuses is left out, with Nix's own error as the reason.
     """
     report = add_package(request, Terminal())
     answer(report, _print_added, as_json=json)

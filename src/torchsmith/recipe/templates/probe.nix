@@ -16,7 +16,5 @@ let
     @probed@ = @base@;
     #? end
   });
-
-  alike = builtins.filter (name: pkgs.lib.hasPrefix "@beginning@" name) (builtins.attrNames pkgs.@pythonPackages@);
 in
-pythonPackages.@probed@ or (throw "@noAttribute@ ${toString alike}")
+pythonPackages.@probed@
