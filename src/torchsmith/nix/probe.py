@@ -20,7 +20,7 @@ from torchsmith.nix.tool import Nix
 
 PinFacts = dict[str, Any]  # as pins.toml has them
 CUDNN = "cudnn"
-Answer = TypeVar("Answer", bound=msgspec.Struct)
+AnswerT = TypeVar("AnswerT", bound=msgspec.Struct)
 Refusals = Mapping[str, Mapping[str, Mapping[str, list[str]]]]  # libraries, by system, GPU and CUDA release
 
 
@@ -62,7 +62,9 @@ def probe_package(nix: Nix, tree: Path, catalog: Catalog, package: Package) -> P
     return _ask(nix, tree, catalog, {package.name: package.attr}, PackageAnswer)
 
 
-def _ask(nix: Nix, tree: Path, catalog: Catalog, packages: Mapping[str, str], answer: type[Answer]) -> Answer:
+def _ask(
+    nix: Nix, tree: Path, catalog: Catalog, packages: Mapping[str, str], answer: type[AnswerT]
+) -> AnswerT:
     """The attributes of probe.nix that an answer has."""
     questions: dict[str, Mapping[str, Any]] = {
         "packages": packages,
