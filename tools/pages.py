@@ -87,7 +87,6 @@ DOCUMENTS: dict[str, Any] = {
     "line add": editing.EditReport,
     "package add, package remove": editing.EditReport,
     "eval": evaluating.EvaluateReport,
-    "eval --values": evaluating.ValuesReport,
     "graph": derivations.GraphReport,
     "page": PageDocument,
     "diff-drv": derivations.DiffReport,

@@ -42,7 +42,7 @@ def example(rule: Rule) -> tuple[str, str]:
 
 @cache
 def _sketches() -> dict[str, dict[str, str]]:
-    """Examples of rules that look at several files, at evaluated values or at derivations."""
+    """Examples of rules that look at several files or at derivations."""
     return tomllib.loads(Path(__file__).with_name("rule_sketches.toml").read_text())
 
 

@@ -17,7 +17,7 @@ INTRODUCTION = """# Rules of the audit
 
 | certainty | rests on | at most |
 | --- | --- | --- |
-| certain | values or text that the build uses | error, and a fix |
+| certain | text that the build uses, or derivations | error, and a fix |
 | likely | comments and pages, or what usually holds | warning |
 | guess | torchsmith's own conventions | note |
 

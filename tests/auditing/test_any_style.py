@@ -14,7 +14,6 @@ from torchsmith.auditing.rule import Rule, all_rules, wanted_by
 from torchsmith.auditing.run import AuditReport, audit
 from torchsmith.auditing.subject import FACTS, Subject
 from torchsmith.core.process import find, run
-from torchsmith.nix.embedded import NoValues, Values
 from torchsmith.recipe.read import PackageSet, Recipe, read_recipe
 from torchsmith.recipe.read.open import Asker
 
@@ -115,14 +114,6 @@ def test_hashes_are_read_as_nix_reads_them(hash: str, wrong: bool, tmp_path: Pat
     assert ("TS902 error" in told(judged(tmp_path, source=SOURCE % hash))) == wrong
 
 
-def test_what_the_embedded_evaluator_cannot_tell_is_counted(tmp_path: Path) -> None:
-    pytest.importorskip("nixeval")
-    files = {f".flox__pkgs__set{n}": f"{{ a = {n}; }}" for n in range(5)}
-    judged(tmp_path, **files)
-    finding = only(audit((tmp_path,), values=True, jobs=1), "TS002")
-    assert (finding.severity, finding.message.split()[0]) == (Severity.NOTE, "5")
-
-
 def test_files_below_are_read_and_counted_by_what_they_concern(tmp_path: Path) -> None:
     report = judged(tmp_path, a__b__hello=HELLO, a__overlay="final: prev: { torch = prev.torch; }", c=HELLO)
     assert (report.searched, report.concerned, report.named, report.recipes) == (3, 1, 0, 0)
@@ -187,9 +178,9 @@ def test_every_rule_without_a_name_has_a_page_with_a_bad_and_a_good_example() ->
 
 
 def test_rules_ask_for_what_a_recipe_can_tell() -> None:
-    more = {Subject, PackageSet, Values, NoValues}
+    more = {Subject, PackageSet}
     for one in all_rules():
-        if one.over in ("recipe", "expression") or one.depth == "values":
+        if one.over in ("recipe", "expression"):
             assert set(wanted_by(one.check)) <= more | FACTS.keys(), one.id
 
 

@@ -232,7 +232,7 @@ def test_evaluation_takes_the_forms_that_the_text_rules_made(
         return form
 
     monkeypatch.setattr(Normalizer, "of", counted)
-    audit((tmp_path,), values=True, jobs=1)
+    audit((tmp_path,), jobs=1)
     assert len(made) == len(set(made)) > 20
 
 
@@ -272,7 +272,7 @@ def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> No
 def test_the_default_workspace_is_told_on_one_screen_with_its_notes(tmp_path: Path) -> None:
     assert run([PROGRAM, "init", "."], cwd=tmp_path).ok
     generate(GenerateRequest(workspace=tmp_path, git=False))
-    told = run([PROGRAM, "audit", ".", "--notes", "--no-values"], cwd=tmp_path)
+    told = run([PROGRAM, "audit", ".", "--notes"], cwd=tmp_path)
     assert told.ok
     assert "notes" in told.stdout.splitlines()[-1]
     assert len(told.stdout.splitlines()) <= 24

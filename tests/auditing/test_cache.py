@@ -40,7 +40,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def kept(root: Path) -> AuditReport:
-    return audit((root,), values=None, jobs=1, cached=True)
+    return audit((root,), jobs=1, cached=True)
 
 
 def recipe_of(root: Path) -> Path:
@@ -56,7 +56,7 @@ def test_an_unchanged_repository_is_not_judged_again(workspace: Path, judged: li
     judged.clear()
     assert kept(workspace) == first
     assert judged == []
-    assert audit((workspace,), values=None, jobs=1) == first
+    assert audit((workspace,), jobs=1) == first
 
 
 def test_one_edit_costs_one_judgement(workspace: Path, judged: list[str]) -> None:

@@ -157,14 +157,6 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
     assert call("rehearse", "pytorch", "--dry-run").code == 1
 
 
-def test_values_need_no_nix(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    result = call("eval", "--values", "--json", "pytorch", "avx2")
-    [row] = json.loads(result.out)["recipes"]
-    assert row["values"]["attributes"]["version"] == "2.10.0"
-    assert call("eval", "--values", "pytorch", "avx2").out.split() == [AVX2, "2.10.0", "no", "GPU"]
-
-
 def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     for words in (["eval"], ["graph"], ["sbom"], ["diff-drv", AVX2, AVX512], ["impact"]):

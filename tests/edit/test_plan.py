@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
-from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem, Refused
 from torchsmith.core.process import run
 from torchsmith.edit.plan import WorkspacePlan, plan_workspace
@@ -116,20 +114,6 @@ def test_the_right_recipe_is_kept_however_it_is_written_and_not_where_it_is_wron
     assert verdicts(plan_workspace(drifted)) == expected
     file.write_text(text.replace('"12.0"', '"9.0"'))
     assert verdicts(plan_workspace(drifted)) == expected | {"keep": 0, "rewrite": 3}
-
-
-def test_a_recipe_that_only_evaluation_finds_wrong_is_not_kept(drifted: Path) -> None:
-    file = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
-    text = file.read_text()
-    stated = '[ "x86_64-linux" ]'
-    assert text.count(stated) == 1
-    file.write_text(text.replace(stated, 'map (cpu: cpu + "-linux") [ "aarch64" ]'))
-    errors = audit((drifted,), jobs=1, values=False).of(Severity.ERROR)
-    assert not any(one.where.file.endswith(file.name) for one in errors)
-    assert verdicts(plan_workspace(drifted))["keep"] == 0
-    settings = drifted / "torchsmith.toml"
-    settings.write_text(f'{settings.read_text()}[audit]\nper_path = {{ "*sm120*" = ["TS522"] }}\n')
-    assert verdicts(plan_workspace(drifted))["keep"] == 1
 
 
 def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:

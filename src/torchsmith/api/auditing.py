@@ -31,9 +31,6 @@ class AuditRequest:
     workspace: WorkspaceOption = None
     select: Annotated[tuple[str, ...], Option("Only these rules: TS401, or TS4.")] = ()
     ignore: Annotated[tuple[str, ...], Option("Not these rules.")] = ()
-    values: Annotated[
-        bool | None, Option("--values/--no-values", "Evaluate recipes without Nix; else if installed.")
-    ] = None
     evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False
     nixpkgs: NixpkgsOption = ()
     fix: Annotated[bool, Option("Make the safe fixes; prints them as a diff.")] = False
@@ -57,7 +54,6 @@ def audit(request: AuditRequest) -> AuditReport:
         places,
         request.workspace,
         choice=choice,
-        values=request.values,
         evaluate=request.evaluate,
         trees=read_trees(request.nixpkgs or ()),
         jobs=request.jobs,

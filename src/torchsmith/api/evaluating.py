@@ -1,4 +1,4 @@
-"""What recipes become: derivations, asked of Nix; or what they ask for, without Nix."""
+"""What recipes become: derivations, asked of Nix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from torchsmith.api.nix_options import NixOptions, Recipes, evaluation, open_rec
 from torchsmith.api.options import WorkspaceOption
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.core.problem import Exit
-from torchsmith.nix.embedded import Answer, ask_all
 from torchsmith.nix.evaluate import EvalResult, exit_of
 from torchsmith.workspace.proved import remember
 
@@ -60,16 +59,3 @@ def evaluate(request: EvaluateRequest, watch: Watch = SILENT) -> EvaluateReport:
     if request.other_gpus:
         below = graph(GraphRequest(recipes=request.recipes, workspace=request.workspace, nix=request.nix))
     return EvaluateReport(recipes=results, proved=proved, below=below)
-
-
-class ValuesReport(msgspec.Struct, frozen=True):
-    """Recipes as the embedded evaluator sees them."""
-
-    recipes: Sequence[Answer]
-
-
-def values(request: EvaluateRequest) -> ValuesReport:
-    """What recipes ask for (version, GPU targets), told without Nix by the embedded evaluator."""
-    _, chosen = open_recipes(request.recipes, request.workspace)
-    asked = [(recipe.name, recipe.path, recipe.system) for recipe in chosen]
-    return ValuesReport(ask_all(asked, seconds=request.nix.timeout))

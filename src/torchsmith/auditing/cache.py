@@ -19,7 +19,6 @@ from torchsmith.core.files import cache_dir
 from torchsmith.core.process import find
 from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
-from torchsmith.nix.embedded import evaluator_home
 from torchsmith.workspace.checkout import Repository
 from torchsmith.workspace.lock import locked_nixpkgs
 
@@ -39,7 +38,7 @@ class KeptFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptJudgement(msgspec.Struct, frozen=True, array_like=True):
-    """What a file's text gave away, or its evaluation."""
+    """What a file's text gave away."""
 
     digest: str
     findings: tuple[Finding, ...]
@@ -70,7 +69,6 @@ class JudgementCache:
                 "torchsmith": f"{torchsmith.__version__} {fingerprints.tree(home)}",
                 "catalog": fingerprints.of(workspace / "catalog") if workspace else "",
                 "nix": str(find("nix-instantiate")),
-                "evaluator": evaluator_home(),
             }
         )
         self._store = ResultCache(cache_dir() / "audits")
@@ -81,29 +79,7 @@ class JudgementCache:
 
     def judged(self, task: JudgeTask) -> FileFindings | None:
         """What the text of a file gave away, where nothing has changed since."""
-        return self._find(task, task.kind)
-
-    def evaluated(self, task: JudgeTask) -> FileFindings | None:
-        """What the evaluation of a recipe gave away, where nothing has changed since."""
-        return self._find(task, "values")
-
-    def keep(
-        self, judged: Mapping[JudgeTask, FileFindings], evaluated: Mapping[JudgeTask, FileFindings]
-    ) -> None:
-        """Keep what holds as long as no file changes."""
-        kept: dict[str, KeptJudgement] = {}
-        for kind, results in ((None, judged), ("values", evaluated)):
-            for task, one in results.items():
-                if one.lasting:
-                    facts = msgspec.convert(one.facts, KeptFacts, from_attributes=True) if one.facts else None
-                    kept[f"{kind or task.kind} {task.shown}"] = KeptJudgement(
-                        self._digest(task), one.findings, one.silenced, one.concerns, facts
-                    )
-        if len(kept) >= FEWEST and kept != self._kept:
-            self._store.keep(self._key, KeptAudit(self._grounds, kept))
-
-    def _find(self, task: JudgeTask, kind: str) -> FileFindings | None:
-        kept = self._kept.get(f"{kind} {task.shown}")
+        kept = self._kept.get(f"{task.kind} {task.shown}")
         if kept is None or kept.digest != self._digest(task):
             return None
         facts = None
@@ -113,6 +89,19 @@ class JudgementCache:
             known = msgspec.structs.asdict(kept.facts)
             facts = RecipeFacts(task.shown, name, reading.variant if reading else None, **known)
         return FileFindings(kept.findings, facts, kept.silenced, concerns=kept.concerns)
+
+    def keep(self, judged: Mapping[JudgeTask, FileFindings]) -> None:
+        """Keep what holds as long as no file changes."""
+        kept: dict[str, KeptJudgement] = {}
+        for task, judgement in judged.items():
+            if judgement.lasting:
+                known = judgement.facts
+                facts = msgspec.convert(known, KeptFacts, from_attributes=True) if known else None
+                kept[f"{task.kind} {task.shown}"] = KeptJudgement(
+                    self._digest(task), judgement.findings, judgement.silenced, judgement.concerns, facts
+                )
+        if len(kept) >= FEWEST and kept != self._kept:
+            self._store.keep(self._key, KeptAudit(self._grounds, kept))
 
     def _digest(self, task: JudgeTask) -> str:
         """All that the judgement of a file rests on besides the rules and the catalog."""

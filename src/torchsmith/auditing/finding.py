@@ -30,7 +30,7 @@ class Severity(StrEnum):
 class Sure(StrEnum):
     """How sure a rule is of what it says; only what is certain may stop somebody."""
 
-    CERTAIN = "certain"  # by values or text that the build uses
+    CERTAIN = "certain"  # by text that the build uses, or by derivations
     LIKELY = "likely"  # by prose, or by what usually holds
     GUESS = "guess"  # by our own conventions, or by what nobody told
 

@@ -24,9 +24,6 @@ from torchsmith.recipe.values import cpu_words
 JudgementKey = tuple[object, ...]
 # Of the cell that a name names: what else a judgement depends on, its words, its flags.
 CellWords = tuple[JudgementKey, tuple[str, ...], tuple[str, ...]]
-WRAPPER = re.compile(r"\bimport \.\.?/")
-COMMENT = re.compile(r"#[^\n]*")
-LONGEST_WRAPPER = 2000  # characters; what is longer says things of its own
 HEADER_CELL = re.compile(r"variant=\S+")
 MOST = 4096  # judgements that are remembered at a time
 
@@ -68,19 +65,6 @@ class Normalizer:
         said = HEADER_CELL.sub("", header[2]) if header else None
         top = before.count("\n") + (2 if header else 1)
         return NormalizedText(body, (*known[0], line, said), top, inner.count("\n"))
-
-    def of_wrapper(self, name: str, text: str) -> NormalizedText | None:
-        """The form of a recipe that passes its cell to another file; None where it is no such."""
-        variant = Variant.try_parse(name, self.catalog)
-        isa = self.catalog.isas.get(variant.isa) if variant else None
-        if variant is None or isa is None or len(text) > LONGEST_WRAPPER:
-            return None
-        if MARK in text or not WRAPPER.search(text):
-            return None
-        code = COMMENT.sub("", text).replace(variant.name, "\0").replace(f'"{isa.name}"', '"\0"')
-        if variant.sm:
-            code = code.replace(f'"{variant.sm.number}"', '"\0"').replace(f'"{variant.sm}"', '"\0"')
-        return None if self._names_a_cell(code) else NormalizedText(code, ("wrapper", isa.platform))
 
     @cached_property
     def _names_a_cell(self) -> Callable[[str], bool]:

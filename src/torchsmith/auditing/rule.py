@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchsmith.auditing.subject import Subject
     from torchsmith.recipe.read import Recipe, Span
 
-Depth = Literal["text", "values", "derivations"]
+Depth = Literal["text", "derivations"]
 Over = Literal["recipe", "expression", "repo", "file", "unread", "facts"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 LARGEST = 1_000_000  # characters of a file that is judged; recipes have some ten thousand

@@ -68,7 +68,6 @@ def audit(
     ruled_by: Path | None = None,
     *,
     choice: RuleSelection = ALL_RULES,
-    values: bool | None = False,
     evaluate: bool = False,
     trees: Mapping[str, Path] | None = None,
     jobs: int = 0,
@@ -78,9 +77,8 @@ def audit(
     """Judge everything below the paths, or of the recipes there those that selectors pick, by the workspace
     `ruled_by`, else by that above them.
 
-    `values`: evaluate recipes without Nix; None is where the evaluator is installed. `evaluate`: ask Nix for
-    derivations, with local nixpkgs `trees` by revision. `jobs`: processes; 0 is one for each processor.
-    `cached`: files that are as they were are not judged again.
+    `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision. `jobs`: processes; 0 is one
+    for each processor. `cached`: files that are as they were are not judged again.
     """
     try:
         workspace = workspace_of(paths, ruled_by)
@@ -114,21 +112,8 @@ def audit(
         if known := judged[task].facts:
             facts.setdefault(folder.root, []).append(known)
     deeper: list[FileFindings] = []
-    evaluated: dict[JudgeTask, FileFindings] = {}
-    if values is not False:
-        from torchsmith.auditing.values import counted_once, judge_all_evaluated
-
-        broken = {one.where.file for one in findings if one.severity is Severity.ERROR}
-        sound = [task for _, task in work if task.kind == "recipe" and task.shown not in broken]
-        evaluated = {task: one for task in sound if cache and (one := cache.evaluated(task))}
-        todo = [task for task in sound if task not in evaluated]
-        forms = {task: form for task in todo if (form := judged[task].form)}
-        evaluated |= judge_all_evaluated(todo, context, forms, needed=values is True)
-        told = [one for result in evaluated.values() for one in result.findings]
-        silent = sum(result.silenced for result in evaluated.values())
-        deeper.append(FileFindings(tuple(counted_once(told, folders)), silenced=silent))
     if cache and all(folder.whole for folder in folders):
-        cache.keep(judged, evaluated)
+        cache.keep(judged)
     if evaluate:
         from torchsmith.auditing.decide import decided
         from torchsmith.auditing.derivations import judge_derivations

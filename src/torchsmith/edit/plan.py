@@ -4,22 +4,17 @@ unless told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.auditing.context import Context, JudgeTask
-from torchsmith.auditing.finding import Finding, Severity
-from torchsmith.auditing.form import NormalizedText
-from torchsmith.auditing.rule import LARGEST
+from torchsmith.auditing.context import Context
+from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import judge_file
 from torchsmith.auditing.suppress import RuleSelection
-from torchsmith.auditing.values import form_of, judge_evaluated
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Refused
 from torchsmith.core.words import grouped
-from torchsmith.nix.embedded import Evaluator, available
 from torchsmith.workspace import git
 from torchsmith.workspace.change import KINDS, Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile
@@ -63,14 +58,12 @@ def plan_workspace(
     root = opened.home
     repos = wanted_of(opened)
     adoption = Adoption.of(adopt, paths, root)
-    with auditor(opened) as judge:
-        changes = reconcile(opened, repos, adopt=adoption, judge=judge)
+    changes = reconcile(opened, repos, adopt=adoption, judge=auditor(opened))
     changes.sort(key=lambda one: PHASES.index(phase_of(one, opened.catalog)))
     return WorkspacePlan(root, opened.catalog, tuple(repos), tuple(changes))
 
 
-@contextmanager
-def auditor(workspace: Workspace) -> Iterator[Judge]:
+def auditor(workspace: Workspace) -> Judge:
     """The errors of a recipe as audit tells them, the first few of them; empty where there is none."""
     context = Context(
         workspace.catalog,
@@ -78,26 +71,15 @@ def auditor(workspace: Workspace) -> Iterator[Judge]:
         {cell.name: cell.line for cell in workspace.matrix.cells},
     )
 
-    right: set[NormalizedText] = set()
-
-    def told(findings: Iterable[Finding]) -> list[str]:
-        kept, _ = context.choice.keep([one for one in findings if one.severity is Severity.ERROR])
-        return list(dict.fromkeys(one.message for one in kept))
-
     def errors(recipe: RecipeFile) -> str:
         shown = recipe.path.relative_to(workspace.home).as_posix()
-        words = told(judge_file(recipe.path, shown, True, context).findings)
-        if not words and evaluator and recipe.path.stat().st_size <= LARGEST:
-            form = form_of(recipe.path, context)
-            if form not in right:
-                evaluated = judge_evaluated([JudgeTask(recipe.path, shown, "recipe")], context, evaluator)
-                words = told(one for _, judged in evaluated for one in judged.findings)
-                right.update([form] if form and not words else ())
-        more = f", and {len(words) - REASONS} more" if len(words) > REASONS else ""
-        return "; ".join(words[:REASONS]) + more
+        findings = judge_file(recipe.path, shown, True, context).findings
+        kept, _ = context.choice.keep([one for one in findings if one.severity is Severity.ERROR])
+        messages = list(dict.fromkeys(one.message for one in kept))
+        more = f", and {len(messages) - REASONS} more" if len(messages) > REASONS else ""
+        return "; ".join(messages[:REASONS]) + more
 
-    with Evaluator() if available() else nullcontext() as evaluator:
-        yield errors
+    return errors
 
 
 def carry_out(plan: WorkspacePlan, writer: Writer, *, commit: bool, per_file: bool) -> None:

@@ -245,7 +245,7 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
     """The audit of repositories below a folder."""
     if not any(one.recipes for one in repositories):
         return Findings()
-    report = audit(tuple(one.root for one in repositories), workspace, values=None, cached=True)
+    report = audit(tuple(one.root for one in repositories), workspace, cached=True)
     top = root.resolve()
     # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
     files = dict.fromkeys(one.where.file for one in report.findings)

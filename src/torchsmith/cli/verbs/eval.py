@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from torchsmith.api.derivations import failures_of
-from torchsmith.api.evaluating import EvaluateReport, EvaluateRequest, ValuesReport, evaluate
-from torchsmith.api.evaluating import values as values_of
-from torchsmith.api.fields import Option
+from torchsmith.api.evaluating import EvaluateReport, EvaluateRequest, evaluate
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import answer, exit_if, next_step, paint, print_problem, tell, write
+from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
 from torchsmith.cli.evaluation import print_failed
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.verbs.graph import print_other_gpus
-from torchsmith.core.problem import Problem, Where
 from torchsmith.core.words import counted
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
@@ -22,9 +17,6 @@ EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b
 def run(
     *,
     request: EvaluateRequest,
-    values: Annotated[
-        bool, Option("What recipes ask for, told without Nix by the embedded evaluator.")
-    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Evaluate recipes to derivations, many in one process, with the pinned nixpkgs or a tree of yours.
@@ -35,11 +27,6 @@ def run(
     derivations are put into the store, and 1 also says that MAGMA, NCCL or another library below a recipe is
     compiled for more GPUs than its own.
     """
-    if values:
-        told = values_of(request)
-        answer(told, _print_values, as_json=json)
-        exit_if(any(recipe.values is None for recipe in told.recipes))
-        return
     report = evaluate(request, Terminal())
     answer(report, _print_results, as_json=json)
     exit_if(report.exit)
@@ -66,15 +53,3 @@ def _print_results(report: EvaluateReport) -> None:
         tell(f"{report.proved} cells that only this workspace claimed are proved to evaluate")
     if report.below:
         print_other_gpus(report.below)
-
-
-def _print_values(report: ValuesReport) -> None:
-    """What recipes ask for: version, GPU targets, and why something is not known."""
-    width = max((len(recipe.name) for recipe in report.recipes), default=0)
-    for recipe in report.recipes:
-        if recipe.values is not None:
-            targets = " ".join(recipe.values.gpu_targets) or "no GPU"
-            write(f"{recipe.name:{width}}  {paint(f'{recipe.values.version}  ', 'bold')}{targets}")
-    for recipe in report.recipes:
-        if recipe.values is None:
-            print_problem(Problem(recipe.reason, where=Where(str(recipe.path))))

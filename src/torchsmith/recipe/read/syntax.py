@@ -235,17 +235,6 @@ def parse(data: bytes, file: str) -> Syntax:
     return syntax
 
 
-def attribute_names(syntax: Syntax) -> set[str]:
-    """Names that may be asked of a package set: what is selected, inherited, or taken as an argument."""
-    query = (
-        "(select_expression (attrpath (identifier) @name)) (formal (identifier) @name)"
-        " (inherited_attrs (identifier) @name) (with_expression body: (_) @with)"
-    )
-    found = captured(syntax.tree, query)
-    nodes = [*found.get("name", ()), *(syntax.variables if "with" in found else ())]
-    return {syntax.text(node) for node in nodes}
-
-
 def errors(node: Node) -> Iterator[Node]:
     """The places that the grammar did not understand, from the start of the text."""
     if node.type == "ERROR" or node.is_missing:
