@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from torchsmith.auditing.claims import OF_A_CELL, vocabulary
 from torchsmith.auditing.suppress import MARK
 from torchsmith.catalog import Catalog, Gpu
-from torchsmith.matrix import Accepted, Variant, assess, try_read
+from torchsmith.matrix import Accepted, assess, try_read
 from torchsmith.recipe.header import LINE
 from torchsmith.recipe.values import cpu_words
 
