@@ -28,7 +28,7 @@ LAYERS: dict[str, set[str]] = {
     "publishing": {"nix", "workspace", "record"},
     "artifact": {"catalog", "matrix"},
     "host": {"catalog", "matrix"},
-    "page": {"artifact", "auditing", "building", "host"},
+    "page": {"auditing", "benchmark", "building", "host"},
     "benchmark": {"artifact"},
     "api": {"edit", "publishing", "page", "benchmark"},
 }

@@ -105,27 +105,30 @@ def drawn(seed: int, count: int) -> list[Mutant]:
     return random.Random(seed).sample(every, count)
 
 
-def tests_for(mutant: Mutant) -> list[str]:
-    """The test files of a mutant's package, those that name its module first; then others that name it."""
+def tests_for(mutant: Mutant, *, quick: bool) -> list[str]:
+    """The test files of a mutant's package, those that name its module first; then others that name it.
+    `quick`: only those of the package that name it, where there are any."""
     parts = Path(mutant.file).with_suffix("").parts[1:]
     package, name = parts[1], ".".join(parts)
     folders = [ROOT / "tests" / folder for folder in ALSO.get(package, (package,))]
     own = [path for folder in folders for path in sorted(folder.rglob("test_*.py"))]
     naming = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if name in path.read_text()]
     first = [path for path in own if path in naming or parts[-1] in path.stem]
-    return [str(path.relative_to(ROOT)) for path in dict.fromkeys((*first, *own, *naming))]
+    chosen = first if quick and first else [*first, *own, *naming]
+    return [str(path.relative_to(ROOT)) for path in dict.fromkeys(chosen)]
 
 
-def outcome(mutant: Mutant, folder: Path, seconds: float) -> str:
+def outcome(mutant: Mutant, folder: Path, options: argparse.Namespace) -> str:
     """`killed`, `survived`, or `slow` where the time was over before a test failed."""
     file = folder / mutant.file
     original = file.read_bytes()
     file.write_bytes(original[: mutant.start] + mutant.after.encode() + original[mutant.end :])
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    words += ["-m", "not long", f"--basetemp={folder}/tmp", *tests_for(mutant)]
+    words += ["-m", "not long and not needs" if options.quick else "not long", f"--basetemp={folder}/tmp"]
+    words += tests_for(mutant, quick=options.quick)
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(words, cwd=ROOT, env=environment, timeout=seconds, capture_output=True)
+        done = subprocess.run(words, cwd=ROOT, env=environment, timeout=options.seconds, capture_output=True)
     except subprocess.TimeoutExpired:
         return "slow"
     finally:
@@ -134,7 +137,11 @@ def outcome(mutant: Mutant, folder: Path, seconds: float) -> str:
 
 
 def main(options: argparse.Namespace) -> int:
-    mutants = drawn(options.seed, options.count)
+    if options.only:
+        rows = [row for row in json.loads(options.only.read_text()) if row.pop("outcome") != "killed"]
+        mutants = [Mutant(**row) for row in rows]
+    else:
+        mutants = drawn(options.seed, options.count)
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         free: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.jobs):
@@ -144,7 +151,7 @@ def main(options: argparse.Namespace) -> int:
         def judge(mutant: Mutant) -> str:
             folder = free.get()
             try:
-                return outcome(mutant, folder, options.seconds)
+                return outcome(mutant, folder, options)
             finally:
                 free.put(folder)
 
@@ -169,6 +176,8 @@ if __name__ == "__main__":
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=180, help="for all tests of a mutant")
+    parser.add_argument("--quick", action="store_true", help="no Nix, and only tests that name the module")
+    parser.add_argument("--only", type=Path, help="a file of --out: its mutants that no test killed, again")
     parser.add_argument("--scratch", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=None)
     sys.exit(main(parser.parse_args()))

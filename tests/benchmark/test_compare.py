@@ -15,12 +15,12 @@ from torchsmith.artifact.interpreter import Interpreter
 from torchsmith.benchmark.compare import BuildComparison, MeasureRow, compare_builds
 from torchsmith.benchmark.cores import choose
 from torchsmith.benchmark.measure import MeasuringPlan, first_in
-from torchsmith.benchmark.plot import forest
 from torchsmith.benchmark.subject import BuildSubject, subject, variables
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.compare_view import print_builds
 from torchsmith.core.problem import Failed, Problem
 from torchsmith.core.process import run
+from torchsmith.page.ratios import ratios_picture
 
 CATALOG = builtin_catalog()
 CORE = min(os.sched_getaffinity(0))
@@ -144,7 +144,7 @@ def test_a_build_that_cannot_be_imported_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_the_drawing_shows_every_ratio(slower: BuildComparison) -> None:
-    drawn = ElementTree.fromstring(forest(slower))
+    drawn = ElementTree.fromstring(ratios_picture(slower).file())
     texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert {one.name for one in slower.rows} <= set(texts)
 

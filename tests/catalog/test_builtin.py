@@ -21,6 +21,7 @@ def test_every_entry_names_its_source() -> None:
         catalog.workloads,
         catalog.estimates,
         catalog.actions,
+        catalog.caches,
     )
     for table in (*tables, *more):
         assert table

@@ -59,7 +59,6 @@ class DoctorRequest:
 
 Health = Literal["works", "warning", "does not work", "missing"]
 SECONDS = 10.0
-CUDA_CACHES = ("cache.nixos-cuda.org", "cache.flox.dev")
 NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
 
 
@@ -196,8 +195,9 @@ def _cuda_caches(workspace: Workspace, substituters: Sequence[str]) -> Iterator[
     those."""
     if workspace.settings.narrow == "all":
         return
-    there = [host for host in CUDA_CACHES if any(host in one for one in substituters)]
-    todo = f"extra-substituters = https://{CUDA_CACHES[0]} in nix.conf, with the key that its page states"
+    hosts = [cache.host for cache in workspace.catalog.caches.values()]
+    there = [host for host in hosts if any(host in substituter for substituter in substituters)]
+    todo = f"extra-substituters = https://{hosts[0]} in nix.conf, with the key that its page states"
     yield _good("CUDA cache", bool(there), ", ".join(there) or "none is set up", todo)
 
 

@@ -391,6 +391,13 @@ class Action(Entry, frozen=True, kw_only=True):
         return f"{self.repo}@{self.commit} # {self.version}"
 
 
+class BinaryCache(Entry, frozen=True, kw_only=True):
+    """A public binary cache of nixpkgs with CUDA."""
+
+    name: str
+    host: str
+
+
 Cost = Literal["hours", "memory_gb", "build_gb", "store_gb"]
 
 

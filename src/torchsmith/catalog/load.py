@@ -21,7 +21,7 @@ DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
     *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals", "architectures"),
-    *("retired", "gfx", "instances", "jetpacks"),
+    *("retired", "gfx", "instances", "jetpacks", "caches"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
 # What an entry is called by; else its name.
@@ -79,6 +79,7 @@ class Catalog:
     """All facts. Later layers add entries to earlier ones or change single fields of them."""
 
     actions = _table("actions", facts.Action)
+    caches = _table("caches", facts.BinaryCache)
     cpus = _table("cpus", facts.Cpu)
     cuda_packages = _table("cudapackages", facts.CudaPackage)
     errors = _table("errors", facts.KnownError)

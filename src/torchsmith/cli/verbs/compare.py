@@ -8,12 +8,10 @@ from typing import Annotated
 from torchsmith.api.fields import Option
 from torchsmith.api.measuring import CompareRequest, compare
 from torchsmith.api.options import JsonOption
-from torchsmith.benchmark.plot import forest
 from torchsmith.cli.compare_view import print_builds
 from torchsmith.cli.console import answer, exit_if
 from torchsmith.cli.progress import Terminal
-from torchsmith.cli.svg import check_svg
-from torchsmith.core.files import write_atomic
+from torchsmith.cli.svg import check_svg, write_svg
 
 EXAMPLE = "torchsmith compare sample sample --runs 2 --svg gain.svg"
 
@@ -33,7 +31,9 @@ def run(
     """
     check_svg(svg)
     comparison = compare(request, Terminal())
-    if svg:
-        write_atomic(svg, forest(comparison))
     answer(comparison, print_builds, as_json=json)
+    if svg is not None:
+        from torchsmith.page.ratios import ratios_picture
+
+        write_svg(ratios_picture(comparison), svg)
     exit_if(any(row.outcome in ("wrong", "failed") and "A" in row.detail for row in comparison.rows))
