@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
-from torchsmith.edit.line import NewLine, add_line, line_rows, propose_line
+from torchsmith.edit.line import add_line, line_rows, propose_line
+from torchsmith.edit.pin import Move
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.proved import remember
 
@@ -27,7 +27,7 @@ sm = ["sm120"]
 isa = ["avx2"]
 """
 PAIRS = {"torchvision": "0.29.0", "torchaudio": "2.29.0"}
-NEW = NewLine("2.29", "2.10", "2.29.1", versions=PAIRS)
+NEW = ("2.29", Move("2.10", torch="2.29.1", versions=PAIRS))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def ask_for(workspace: Path, line: str) -> None:
 
 
 def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
-    added = add_line(workspace, NEW)
+    added = add_line(workspace, *NEW)
     assert len(added.to_learn) >= 3
     ask_for(workspace, "2.29")
     cells = open_workspace(workspace).matrix.cells
@@ -59,38 +59,38 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
 
 
 def test_a_release_that_the_catalog_knows_brings_its_pairs(workspace: Path) -> None:
-    added = propose_line(workspace, NewLine("2.13", "2.10", "2.13.0"))
+    added = propose_line(workspace, "2.13", Move("2.10", torch="2.13.0"))
     assert added.after.catalog.lines["2.13"].version_of("torchvision") == "0.28.0"
     assert not (workspace / "catalog").exists()
 
 
 def test_another_nixpkgs_comes_along(workspace: Path) -> None:
-    added = add_line(workspace, NewLine("2.29", "2.10", "2.29.1", "1" * 40, versions=PAIRS))
+    added = add_line(workspace, "2.29", Move("2.10", "1" * 40, torch="2.29.1", versions=PAIRS))
     line = added.after.catalog.lines["2.29"]
     assert {build.pin for build in (line.cpu, *line.cuda.values()) if build} == {"1111111"}
     assert any(one.startswith("nixpkgs") for one in added.to_learn)
 
 
 @pytest.mark.parametrize(
-    "new",
+    ("name", "like"),
     [
-        NewLine("a line", "2.10", "2.29.1", versions=PAIRS),
-        NewLine("2.29", "2.10", "newest", versions=PAIRS),
-        NewLine("2.10", "2.9", "2.10.0"),  # is there
-        NewLine("2.29", "2.99", "2.29.1", versions=PAIRS),  # like one that is not
-        NewLine("2.29", "2.13", "2.29.1", versions=PAIRS),  # like one without a nixpkgs
-        NewLine("2.29", "2.10", "2.29.1"),  # pairs that nobody knows
-        NewLine("2.29", "2.10", "2.29.1", "master", versions=PAIRS),
+        ("a line", Move("2.10", torch="2.29.1", versions=PAIRS)),
+        ("2.29", Move("2.10", torch="newest", versions=PAIRS)),
+        ("2.10", Move("2.9", torch="2.10.0")),  # is there
+        ("2.29", Move("2.99", torch="2.29.1", versions=PAIRS)),  # like one that is not
+        ("2.29", Move("2.13", torch="2.29.1", versions=PAIRS)),  # like one without a nixpkgs
+        ("2.29", Move("2.10", torch="2.29.1")),  # pairs that nobody knows
+        ("2.29", Move("2.10", "master", torch="2.29.1", versions=PAIRS)),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_written(workspace: Path, new: NewLine) -> None:
+def test_what_cannot_be_is_refused_and_nothing_is_written(workspace: Path, name: str, like: Move) -> None:
     with pytest.raises(Problem):
-        add_line(workspace, new)
+        add_line(workspace, name, like)
     assert not (workspace / "catalog").exists()
 
 
 def test_an_evaluation_settles_what_only_the_workspace_claims(workspace: Path) -> None:
-    add_line(workspace, NEW)
+    add_line(workspace, *NEW)
     ask_for(workspace, "2.29")
     opened = open_workspace(workspace)
     name = "pytorch-python313-cuda13_0-sm120-avx2"
@@ -133,7 +133,7 @@ def test_a_fact_written_by_hand_is_a_claim_until_an_evaluation(workspace: Path) 
 
 
 def test_the_cells_of_profile_real_follow_without_an_editor(workspace: Path) -> None:
-    added = add_line(workspace, dataclasses.replace(NEW, matrix=True))
+    added = add_line(workspace, *NEW, matrix=True)
     assert "torchsmith.toml" in [edit.path for edit in added.edits]
     cells = Counter(cell.line for cell in open_workspace(workspace).matrix.cells)
     real = Counter(cell.line for cell in open_workspace(None, "real").matrix.cells)
@@ -150,7 +150,7 @@ def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:
     assert any("pytorch 2.12.1" in lack for lack in rows["2.12"].lacks)
     assert any("Triton" in lack for lack in rows["2.12"].lacks)
     assert (rows["2.9"].lacks, rows["2.9"].next) == ([], "")
-    add_line(workspace, NewLine("2.29", "2.9", "2.9.1"))
+    add_line(workspace, "2.29", Move("2.9", torch="2.9.1"))
     rows = {row.name: row for row in line_rows(open_workspace(workspace))}
     assert rows["2.29"].next == "torchsmith eval"
 

@@ -10,7 +10,7 @@ from tests.nix.conftest import MINI
 from tools.pins import asked
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edit.line import NewLine, propose_line
+from torchsmith.edit.line import propose_line
 from torchsmith.edit.pin import Move, propose
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import Nix
@@ -68,8 +68,8 @@ def test_a_line_is_added_from_what_a_tree_has(tmp_path: Path, nix: Nix) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
     facts = probe(nix, MINI / "at-2026-11", builtin_catalog())
     pairs = {name: facts[name] for name in ("torchvision", "torchaudio")}
-    new = NewLine("2.14", "2.10", "2.14.1", REV, versions=pairs, probed=facts)
-    line = propose_line(tmp_path, new).after.catalog.lines["2.14"]
+    like = Move("2.10", REV, torch="2.14.1", versions=pairs, probed=facts)
+    line = propose_line(tmp_path, "2.14", like).after.catalog.lines["2.14"]
     assert (line.torch, line.versions["torchaudio"]) == ("2.14.1", "2.11.0")
     assert line.cuda["13.0"].fixes == ASKING
     assert line.cpu is not None

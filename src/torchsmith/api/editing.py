@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -198,20 +198,13 @@ def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
         raise Incomplete(
             "a new line needs a nixpkgs, or its torch release and a line to build it like", hint=hint
         )
-    new = lines.NewLine(
-        name=request.name,
-        like=like,
-        torch=torch,
-        rev=request.rev,
-        sha256=request.sha256,
-        versions=releases,
-        probed=move.probed,
-        matrix=request.matrix,
-    )
+    move = replace(move, line=like, torch=torch, versions=releases)
     if request.dry_run:
-        proposal = lines.propose_line(request.workspace, new)
+        proposal = lines.propose_line(request.workspace, request.name, move, matrix=request.matrix)
     else:
-        proposal = lines.add_line(request.workspace, new, wait_seconds=request.wait)
+        proposal = lines.add_line(
+            request.workspace, request.name, move, matrix=request.matrix, wait_seconds=request.wait
+        )
     return _report(request.name, proposal, watch, dry_run=request.dry_run)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -37,20 +35,6 @@ from torchsmith.workspace.run import carry_out
 
 DEFAULT_CUDA = "13.0"  # of profile `real`
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class NewLine:
-    """What a person says of it; `like` is the line whose pins and fixes it takes."""
-
-    name: str
-    like: str
-    torch: str
-    rev: str = ""
-    sha256: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
-    probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of `rev` was asked
-    matrix: bool = False  # whether torchsmith.toml gets its cells
 
 
 class LineRow(msgspec.Struct, frozen=True):
@@ -91,33 +75,33 @@ def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
     )
 
 
-def propose_line(workspace: Path | None, new: NewLine) -> Proposal:
-    """Work it out; nothing is written."""
-    return _added(open_workspace(workspace), new)
-
-
-def add_line(workspace: Path | None, new: NewLine, *, wait_seconds: float = 0.0) -> Proposal:
+def add_line(
+    workspace: Path | None, name: str, like: Move, *, matrix: bool = False, wait_seconds: float = 0.0
+) -> Proposal:
     """Write the line into the workspace's own catalog."""
     with writing(open_workspace(workspace).home, "line add", wait_seconds) as writer:
-        added = _added(open_workspace(workspace), new)
+        added = propose_line(workspace, name, like, matrix=matrix)
         carry_out(writer, (), (), edits=added.edits, tell_git=False)
     return added
 
 
-def _added(workspace: Workspace, new: NewLine) -> Proposal:
-    catalog = workspace.catalog
-    root = workspace.home
-    if not NAME.fullmatch(new.name):
-        raise Invalid(f"{new.name!r} is not a name of a line", hint="such as 2.11")
-    there = catalog.lines.get(new.name)
+def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = False) -> Proposal:
+    """A line that takes pins and fixes of another, which it moves to a torch release of its own, worked out;
+    nothing is written. `matrix`: torchsmith.toml gets its cells."""
+    workspace = open_workspace(path)
+    catalog, root = workspace.catalog, workspace.home
+    if not NAME.fullmatch(name):
+        raise Invalid(f"{name!r} is not a name of a line", hint="such as 2.11")
+    there = catalog.lines.get(name)
     if there and any(not build.lacks_pin for build in there.every_build.values()):
-        hint = f"torchsmith pin {new.name} moves it; torchsmith line list shows all"
-        raise Exists(f"line {new.name} is there already: torch {there.torch}", hint=hint)
-    edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in _facts(new, catalog).items()]
+        hint = f"torchsmith pin {name} moves it; torchsmith line list shows all"
+        raise Exists(f"line {name} is there already: torch {there.torch}", hint=hint)
+    facts = _facts(name, like, catalog)
+    edits = [laid_over(root, f"catalog/{file}.toml", table) for file, table in facts.items()]
     texts = {edit.path: edit.after for edit in edits if edit.after is not None}
     after = workspace.with_texts(texts)
-    line = after.catalog.lines[new.name]
-    if new.matrix:
+    line = after.catalog.lines[name]
+    if matrix:
         before = workspace.source.text
         text = f"{before.rstrip()}\n\n{_matrix_text(workspace, line, after.catalog)}"
         edits.append(Change("rewrite", FILE, "the line's cells", before, text))
@@ -148,12 +132,11 @@ def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     return table_text({"matrix": [shared | block for block in blocks if block["cuda"] != [""]]})
 
 
-def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
-    like = find_line(catalog, new.like)
+def _facts(new: str, move: Move, catalog: Catalog) -> dict[str, FactTable]:
+    like = find_line(catalog, move.line)
     if not like.torch or like.flavor:
         raise Invalid(f"line {like.name} is not a torch release that another could be built like")
-    move = Move(like.name, new.rev, new.sha256, new.torch, new.versions, probed=new.probed)
-    known = next((line for line in catalog.lines.values() if line.torch == new.torch), None)
+    known = next((line for line in catalog.lines.values() if line.torch == move.torch), None)
     entry: FactTable = {
         **release_of(like, move, catalog),
         "pythons": [str(python) for python in (known or like).pythons],
@@ -161,20 +144,20 @@ def _facts(new: NewLine, catalog: Catalog) -> dict[str, FactTable]:
         "source": "this workspace",
         "unproved": CLAIM,
     }
-    facts: dict[str, FactTable] = {"lines": {new.name: entry}}
+    facts: dict[str, FactTable] = {"lines": {new: entry}}
     builds = {name: build for name, build in like.every_build.items() if build.pin}
     if not builds:
         raise Invalid(f"line {like.name} has no nixpkgs that the new one could be built from")
     pin: Pin | None = None
-    if new.rev:
+    if move.rev:
         old = Counter(build.pin for build in builds.values()).most_common(1)[0][0]
         pin, table = pin_at(move, catalog)
         builds = _builds_of(pin, {name: build for name, build in builds.items() if build.pin == old}, catalog)
         facts |= {"pins": {pin.name: table}} if table else {}
-    made = builds_at(pin, builds, new.torch, catalog)
+    made = builds_at(pin, builds, move.torch, catalog)
     made = {name: build | {"unproved": CLAIM, "claimed": True} for name, build in made.items()}
     entry |= {CPU: made.pop(CPU)} if CPU in made else {}
-    return facts | {"lines": {new.name: entry | {"cuda": made}}}
+    return facts | {"lines": {new: entry | {"cuda": made}}}
 
 
 def _builds_of(pin: Pin, builds: Mapping[str, LineBuild], catalog: Catalog) -> dict[str, LineBuild]:
