@@ -164,7 +164,7 @@ def test_a_log_of_nothing_says_so(tmp_path: Path, call: Call) -> None:
     assert call("init", str(tmp_path)).code == 0
     result = call("log", "-w", str(tmp_path))
     assert (result.code, result.out) == (0, "")
-    assert "nothing was built" in result.err
+    assert "nothing has been built" in result.err
 
 
 def test_an_unknown_profile_is_no_fault_of_the_default_file(

@@ -16,7 +16,7 @@ from torchsmith.core.problem import Problem, Refused
 from torchsmith.core.process import run
 from torchsmith.edit.plan import WorkspacePlan, plan_workspace
 from torchsmith.recipe.header import owner_of
-from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE
+from torchsmith.workspace.reconcile import UP_TO_DATE
 
 BY_HAND = Path(__file__).parent / "by-hand"
 PKGS = "build-pytorch/.flox/pkgs"
@@ -269,7 +269,7 @@ def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
     )
     kept = next(one for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx512.nix"))
     assert kept.kind == "keep"
-    assert kept.why != AS_IT_SHOULD_BE
+    assert kept.why != UP_TO_DATE
 
 
 def test_the_verbs_print_the_plan_and_apply_it(drifted: Path) -> None:

@@ -178,7 +178,7 @@ def wrong_flags(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
             yield f"with {flag}", text.replace("cpuFlags = [", f'cpuFlags = [ "{flag}"', 1)
 
 
-@mistake("flags that reach nothing", "TS502", "TS503", "TS806")
+@mistake("flags that have no effect", "TS502", "TS503", "TS806")
 def lost_flags(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "no CXXFLAGS", _sub(r"^ +export CXXFLAGS=[^\n]*\n", "", text)
     yield "no CFLAGS", _sub(r"^ +export CFLAGS=[^\n]*\n", "", text)

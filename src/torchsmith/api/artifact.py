@@ -35,9 +35,9 @@ class VerifyRequest:
         ),
     ]
     variant: VariantOption = None
-    no_cpu: Annotated[bool, Option("Leave the CPU code out: faster.")] = False
+    no_cpu: Annotated[bool, Option("Skip the CPU code (faster).")] = False
     workspace: WorkspaceOption = None
-    against: Annotated[Path | None, Option("Another artifact: say what this one saves over it.")] = None
+    against: Annotated[Path | None, Option("Another artifact, to show what this one saves.")] = None
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
@@ -86,8 +86,10 @@ class TestRequest:
         ),
     ]
     variant: VariantOption = None
-    python: Annotated[Path | None, Option("The interpreter to run it with; else its own inputs'.")] = None
-    timeout: Annotated[float, Option("Seconds after which it is ended.", min=1)] = 600
+    python: Annotated[
+        Path | None, Option("The Python to run it with; by default the one among its inputs.")
+    ] = None
+    timeout: Annotated[float, Option("Stop after this many seconds.", min=1)] = 600
     workspace: WorkspaceOption = None
 
 

@@ -26,26 +26,28 @@ class AuditRequest:
 
     paths: Annotated[
         tuple[str | Path, ...],
-        Argument("Repositories, folders or recipes; selectors pick some of theirs.", metavar="[PATH]..."),
+        Argument("Repositories, folders or recipes; selectors narrow them down.", metavar="[PATH]..."),
     ] = ()
     workspace: WorkspaceOption = None
     select: Annotated[tuple[str, ...], Option("Only these rules: TS401, or TS4.")] = ()
-    ignore: Annotated[tuple[str, ...], Option("Not these rules.")] = ()
+    ignore: Annotated[tuple[str, ...], Option("Skip these rules.")] = ()
     evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False
     nixpkgs: NixpkgsOption = ()
-    fix: Annotated[bool, Option("Make the safe fixes; prints them as a diff.")] = False
-    diff: Annotated[bool, Option("Print the safe fixes as a diff and write nothing.")] = False
-    baseline: Annotated[Path | None, Option("A file of known findings, which do not count.")] = None
+    fix: Annotated[bool, Option("Apply the safe fixes and print them as a diff.")] = False
+    diff: Annotated[bool, Option("Print the safe fixes as a diff; write nothing.")] = False
+    baseline: Annotated[Path | None, Option("A file of known findings to ignore.")] = None
     write_baseline: Annotated[bool, Option("Write today's findings into --baseline.")] = False
-    line: Annotated[str | None, Option("The torch release of recipes that do not say theirs: 2.9.")] = None
-    jobs: Annotated[int, Option("--jobs", "-j", "Processes; 0 is one a processor.", min=0)] = 0
-    cache: Annotated[bool, Option("--cache/--no-cache", "Use judgements that are kept.")] = True
+    line: Annotated[
+        str | None, Option("The torch release of recipes that do not state one, such as 2.9.")
+    ] = None
+    jobs: Annotated[int, Option("--jobs", "-j", "Number of processes; 0: one per core.", min=0)] = 0
+    cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
 def audit(request: AuditRequest) -> AuditReport:
     """Judge recipes; `fix` first mends what is safe to mend, `write_baseline` remembers the findings."""
     if request.write_baseline and request.baseline is None:
-        raise Incomplete("--write-baseline needs --baseline FILE, where to write")
+        raise Incomplete("--write-baseline needs --baseline FILE to write to")
     baseline = None if request.write_baseline else request.baseline
     choice = suppress.choose(request.select, request.ignore, baseline, request.line)
     paths, selectors = split(list(map(str, request.paths)))

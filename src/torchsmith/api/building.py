@@ -45,31 +45,31 @@ class BuildRequest:
 
     recipes: Recipes = ()
     workspace: WorkspaceOption = None
-    backend: Annotated[BackendName | None, Option("nix (which it is by default) or flox.")] = None
-    resume: Annotated[bool, Option("Go on with the last run; other options given here count as well.")] = (
-        False
-    )
+    backend: Annotated[BackendName | None, Option("Build with nix or with flox.")] = None
+    resume: Annotated[bool, Option("Continue the last run; options given here override its own.")] = False
     jobs: Annotated[
-        int | None, Option("--jobs", "-j", "Jobs side by side here; 0: only other builders.", min=0)
+        int | None, Option("--jobs", "-j", "Parallel jobs on this machine; 0: remote builders only.", min=0)
     ] = None
-    cores: Annotated[int | None, Option("Cores for all jobs together.", min=1)] = None
-    memory: Annotated[float | None, Option("GB for all jobs together.", min=0.01)] = None
+    cores: Annotated[int | None, Option("Cores, for all jobs together.", min=1)] = None
+    memory: Annotated[float | None, Option("Memory in GB, for all jobs together.", min=0.01)] = None
     nixpkgs: NixpkgsOption = ()
-    cache: Annotated[str, Option("Binary cache to take from and copy to.")] = ""
-    sign: Annotated[Path | None, Option("Secret key that signs what is copied.")] = None
-    local: Annotated[bool, Option("Build on this machine alone.")] = False
-    fail_fast: Annotated[bool, Option("Start nothing more after a failure.")] = False
-    fix_hashes: Annotated[bool, Option("First learn and write wrong hashes.")] = False
-    timeout: Annotated[int, Option("Seconds that a build may take.", min=0)] = 0
-    silent_timeout: Annotated[int, Option("Seconds that a build may say nothing.", min=0)] = 0
-    verify: Annotated[bool, Option("Look at each result, whoever built it; copy what is right.")] = False
+    cache: Annotated[str, Option("Binary cache to fetch from and copy to.")] = ""
+    sign: Annotated[Path | None, Option("Secret key to sign what is copied.")] = None
+    local: Annotated[bool, Option("Build on this machine only.")] = False
+    fail_fast: Annotated[bool, Option("Start no new job after a failure.")] = False
+    fix_hashes: Annotated[bool, Option("Correct wrong hashes first.")] = False
+    timeout: Annotated[int, Option("Stop a build after this many seconds.", min=0)] = 0
+    silent_timeout: Annotated[
+        int, Option("Stop a build that prints nothing for this many seconds.", min=0)
+    ] = 0
+    verify: Annotated[bool, Option("Verify each result; copy to the cache only what is right.")] = False
 
     def spec(self, record: Record) -> BuildSpec:
         """What is to be done, and kept for a later --resume."""
         if not self.resume:
             before = BuildSpec(workspace=self.workspace, selectors=tuple(self.recipes or ()))
         elif self.recipes:
-            raise Conflict("--resume goes on with the last run; name no recipe")
+            raise Conflict("--resume continues the last run and takes no recipes")
         else:
             before = resumed(record, self.workspace)
         return replace(
@@ -143,12 +143,12 @@ class PublishRequest:
 
     recipes: Recipes = ()
     org: Annotated[
-        str, Option("--org", "-o", "The organisation to publish under; else torchsmith.toml's.")
+        str, Option("--org", "-o", "The organisation to publish under; by default org of torchsmith.toml.")
     ] = ""
     workspace: WorkspaceOption = None
-    push: Annotated[bool, Option("First commit and push, once a repository.")] = False
+    push: Annotated[bool, Option("Commit and push each repository first.")] = False
     force: Annotated[bool, Option("Also publish what is not verified.")] = False
-    dry_run: Annotated[bool, Option("Check everything, publish nothing.")] = False
+    dry_run: Annotated[bool, Option("Run all checks; publish nothing.")] = False
     nixpkgs: NixpkgsOption = ()
 
 
@@ -168,7 +168,7 @@ def publish(request: PublishRequest, watch: Watch = SILENT) -> PublishReport:
         org = request.org or opened.settings.org
         if not org:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
-            raise Incomplete("no organisation is named to publish under", hint=hint)
+            raise Incomplete("no organisation to publish under", hint=hint)
         watch.remark(finish_stopped(opened.home, "publish"))
         chosen = choose(request.recipes or (), opened, opened.home).recipes
         verified = partial(why_unverified, record, opened.catalog)

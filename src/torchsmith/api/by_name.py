@@ -33,8 +33,8 @@ def build_named(given: Path, workspace: Workspace) -> Path:
         built = record.built(given.name)
     if built is None or not built.outputs:
         raise NotFound(
-            f"{given} is not a path, and no build of that name is here",
-            hint=f"torchsmith build {shell_word(given.name)} builds it; torchsmith list tells the names",
+            f"{given} is neither a path nor the name of a build here",
+            hint=f"torchsmith build {shell_word(given.name)} builds it; torchsmith list lists the names",
             exit=Exit.LACKING,
         )
     return Path(built.outputs[0])
@@ -75,8 +75,8 @@ def last_log(record: Record, name: str, workspace: Workspace) -> Path:
     row = record.last_log(name)
     if row is None:
         known = record.logged_names()
-        hint = did_you_mean(name, known) if known else "nothing was built in this workspace yet"
-        raise NotFound(f"{name} was never built here", hint=hint)
+        hint = did_you_mean(name, known) if known else "nothing has been built in this workspace yet"
+        raise NotFound(f"{name} has never been built here", hint=hint)
     log = Path(row.log)
     if not log.resolve().is_relative_to((workspace.home / STATE).resolve()):
         raise Refused(f"the log of {name} on record, {log}, is not a log of this workspace")

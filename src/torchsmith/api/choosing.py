@@ -40,8 +40,10 @@ class PickRequest:
     package: PackagesOption = ()
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
-    org: Annotated[str, Option("The Flox organisation that publishes; else `org` of torchsmith.toml.")] = ""
-    explain: Annotated[bool, Option("Say of every candidate why not.")] = False
+    org: Annotated[
+        str, Option("The Flox organisation that publishes; by default `org` of torchsmith.toml.")
+    ] = ""
+    explain: Annotated[bool, Option("Explain for every candidate why it was not chosen.")] = False
 
     def opened(self) -> Workspace:
         """The workspace whose variants are candidates; without one, all that can be built."""
@@ -135,7 +137,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
     workload = by_name("workload", request.workload, catalog.workloads)
     answer = host.pick(facts, cells, catalog, workload, request.package or (), None if whole else opened.has)
     if answer.host.conflict:
-        raise Conflict(answer.host.conflict, hint="the product decides the system: correct the other one")
+        raise Conflict(
+            answer.host.conflict, hint="the product decides the system: drop the option that contradicts it"
+        )
     here = stand_here(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = _missing(answer, catalog)
     return PickReport(
@@ -316,12 +320,12 @@ def _unknown_gpus(answer: host.Pick) -> list[str]:
     which = (
         f"the architecture of {', '.join(names)} is unknown"
         if names
-        else "there is a GPU, and not known which"
+        else "there is a GPU, but its model is unknown"
     )
     return [
         f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89",
         *map(str, filter(is_about_gpu, answer.facts.notes)),
-        "for the CPU alone: --gpu none",
+        "for the CPU only: --gpu none",
     ]
 
 
@@ -374,12 +378,12 @@ def first_manifest(report: PickReport) -> str:
     manifests = [chosen.manifest for chosen in report.choice[:1]]
     if not all(manifests):
         hint = 'give --org, or write org = "..." into torchsmith.toml'
-        raise Incomplete("no Flox organisation is known, so nothing can be installed from one", hint=hint)
+        raise Incomplete("no Flox organisation is known to install from", hint=hint)
     return "".join(manifests)
 
 
 def write_missing(path: Path, report: PickReport, request: PickRequest) -> None:
-    """Write what is missing as a torchsmith.toml."""
+    """Write the missing cells as a torchsmith.toml."""
     from torchsmith.host.matrix_file import write_matrix
     from torchsmith.workspace.load import read_as
 

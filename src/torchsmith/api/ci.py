@@ -20,14 +20,14 @@ class CiRequest:
 
     selectors: Selectors = ()
     workspace: WorkspaceOption = None
-    write: Annotated[bool, Option("Write it into the workspace instead.")] = False
+    write: Annotated[bool, Option("Write the file into the workspace.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class HydraRequest(CiRequest):
     """The same for Hydra, or the description of a jobset."""
 
-    spec: Annotated[str, Option("Print the declarative jobset of this git address.", metavar="ADDRESS")] = ""
+    spec: Annotated[str, Option("Print the declarative jobset for this git address.", metavar="ADDRESS")] = ""
     branch: Annotated[str, Option("The branch that --spec names.")] = "main"
 
 

@@ -36,7 +36,7 @@ class CoverRequest:
         ),
     ]
     selectors: Selectors = ()
-    best: Annotated[int, Option("The best plan with so many variants.", min=0)] = 0
+    best: Annotated[int, Option("The best plan with this many variants.", min=0)] = 0
     must: Annotated[tuple[str, ...], Option("A variant that must be chosen.")] = ()
     must_not: Annotated[tuple[str, ...], Option("A variant that must not be chosen.")] = ()
     package: PackagesOption = ()

@@ -164,9 +164,7 @@ class ImpactRequest:
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
     against: Annotated[str, Option("The git revision to compare with.", metavar="REV")] = "HEAD"
-    as_is: Annotated[bool, Option("Compare the files as they lie there, not what would be generated.")] = (
-        False
-    )
+    as_is: Annotated[bool, Option("Compare the files on disk, not what would be generated.")] = False
     nix: NixOptions = field(default_factory=NixOptions)
 
 

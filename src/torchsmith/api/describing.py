@@ -113,7 +113,7 @@ def _gpu(words: str, catalog: Catalog) -> GpuReport | None:
             note=gpu.note,
         )
     if isinstance(product, Gfx):
-        ended = product.retired or "builds here use NVIDIA's GPUs alone"
+        ended = product.retired or "only NVIDIA GPUs have builds here"
         return GpuReport(product.name, "", f"{product.title}, {product.generation}", ended=ended)
     if product is not None:
         return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
@@ -137,7 +137,7 @@ def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
         if able and build and build.style != "flox":
             builds[str(cuda)] = f"torch {able.torch}"
         elif build:
-            builds[str(cuda)] = "no nixpkgs here has it: an older Flox catalog may"
+            builds[str(cuda)] = "no nixpkgs of the catalog has it; an older Flox catalog may"
         else:
             reasons = getattr(decisions[0], "reasons", ())
             builds[str(cuda)] = f"no: {reasons[0].text}" if reasons else "no"

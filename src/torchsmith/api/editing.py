@@ -63,7 +63,7 @@ class EditReport(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, str | None]  # the new text of each file of facts; null where it is deleted
     recipes: list[ChangedFile]
     blocked: list[ChangedFile]  # of others, which stay as they are
-    to_learn: Sequence[str] = ()  # hashes that nobody knows yet
+    to_learn: Sequence[str] = ()  # unknown hashes
     effects: Sequence[Effect] | None = None  # what evaluation says, where Nix was asked
     needs: Sequence[str] = ()  # the packages of the matrix that a package is built on
     gpu_lists: Sequence[str] = ()  # how a package's build is told its GPU
@@ -108,7 +108,7 @@ class PinRequest:
     workspace: WorkspaceOption = None
     rev: Annotated[str, Option("The nixpkgs revision: 40 digits, or a pin's name.")] = ""
     sha256: TarballHashOption = ""
-    learn: Annotated[bool, Option("Download the tarball, and state the hash that it has.")] = False
+    learn: Annotated[bool, Option("Download the tarball and write down its hash.")] = False
     tarball: Annotated[str, Option("With --learn: the address of a mirror.")] = ""
     torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = ""
     pairs: PairOptions = field(default_factory=PairOptions)
@@ -167,11 +167,11 @@ class LineAddRequest:
     name: Annotated[str, Argument("What to call it, such as 2.13.", metavar="NAME")]
     workspace: WorkspaceOption = None
     torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
-    like: Annotated[str, Option("--from", "The line whose nixpkgs and fixes it takes.", metavar="LINE")] = ""
+    like: Annotated[str, Option("--from", "The line to take nixpkgs and fixes from.", metavar="LINE")] = ""
     pairs: PairOptions = field(default_factory=PairOptions)
     rev: Annotated[str, Option("Another nixpkgs: 40 digits, or a pin's name.")] = ""
     sha256: TarballHashOption = ""
-    nixpkgs: Annotated[Path | None, Option("A tree of --rev, which is asked for its releases.")] = None
+    nixpkgs: Annotated[Path | None, Option("A nixpkgs tree of --rev, to read its releases from.")] = None
     matrix: Annotated[bool, Option("Add the cells of profile real to torchsmith.toml, in this line.")] = False
     dry_run: DryRunOption = False
     wait: WaitOption = 0.0
@@ -235,17 +235,17 @@ class PackageAddRequest:
 
     name: PackageName
     workspace: WorkspaceOption = None
-    attr: Annotated[str, Option("Its attribute in nixpkgs' Python packages; else its name.")] = ""
+    attr: Annotated[str, Option("Its attribute in nixpkgs' Python packages; by default its name.")] = ""
     title: Annotated[str, Option("Its name for people.")] = ""
     source: Annotated[
         str, Option("Where releases that nixpkgs lacks come from.", metavar="github:NAME/REPO")
     ] = ""
-    tag: Annotated[str, Option("How they are tagged; else v{version}.")] = ""
-    version: Annotated[str, Option("The release to build; else nixpkgs' own.")] = ""
+    tag: Annotated[str, Option("How releases are tagged; by default v{version}.")] = ""
+    version: Annotated[str, Option("The release to build; by default the one in nixpkgs.")] = ""
     gpu_list: Annotated[
         Sequence[str],
         Option(
-            "How its build is told its GPU, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
+            "How the GPU target is passed to its build, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
             metavar="BY:NAME[:FORM]",
         ),
     ] = ()

@@ -25,9 +25,9 @@ class EvaluateRequest:
     recipes: Recipes = ()
     workspace: WorkspaceOption = None
     nix: NixOptions = field(default_factory=NixOptions)
-    separate: Annotated[bool, Option("Share nothing: a process of its own for each recipe.")] = False
+    separate: Annotated[bool, Option("Evaluate each recipe in a process of its own.")] = False
     other_gpus: Annotated[
-        bool, Option("Fail where something below a recipe is compiled for other GPUs than its own.")
+        bool, Option("Fail if a dependency is compiled for other GPUs than the recipe's.")
     ] = False
 
 

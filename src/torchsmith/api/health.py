@@ -133,7 +133,7 @@ def _program(word: str, title: str, seconds: float, absent: Health, todo: str) -
 
 
 def _git(seconds: float) -> Iterator[HealthCheck]:
-    todo = "install git: Flox sees only what git knows"
+    todo = "install git: Flox only sees files that git tracks"
     git = _program("git", "git", seconds, "does not work", todo)
     yield git
     if git.health != "works":
@@ -175,10 +175,10 @@ def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]
         yield HealthCheck("Nix settings", "does not work", _said(done))
         return
     value = {name: entry.get("value") for name, entry in told.items() if isinstance(entry, dict)}
-    todo = "sandbox = true in nix.conf: a build that sees the whole machine is not the same elsewhere"
+    todo = "sandbox = true in nix.conf, or builds depend on what is installed on this machine"
     yield _good("Nix sandbox", bool(value.get("sandbox")), "on" if value.get("sandbox") else "off", todo)
     features = [str(one) for one in value.get("system-features") or ()]
-    todo = "system-features = big-parallel ... in nix.conf: torch asks for it"
+    todo = "system-features = big-parallel ... in nix.conf; torch requires it"
     told = ", ".join(features) or "none"
     yield _good("Nix features", "big-parallel" in features, told, todo, "does not work")
     trusted = [str(one) for one in value.get("trusted-users") or ()]
@@ -261,7 +261,7 @@ def _room(workspace: Workspace) -> Iterator[HealthCheck]:
 
 def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
     builders = configured(workspace.settings.builder)
-    found = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine alone"
+    found = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine only"
     todo = "torchsmith farm check tries each" if builders else ""
     yield HealthCheck("builders", "works", found, todo)
 
@@ -273,10 +273,10 @@ def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     facts = gather((), HostSpec(), workspace.catalog, seconds)
     host = capability_of(facts)
     isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
-    todo = "builds of this matrix do not run here"
+    todo = "no build of this matrix runs here"
     yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
     if facts.gpus is None or not facts.gpus.value:
-        todo = "none is needed to generate, build or verify; test tries GPUs where there are any"
+        todo = "not needed to generate, build or verify; test uses a GPU where there is one"
         yield HealthCheck("GPU", "missing", "no NVIDIA GPU", todo)
         return
     names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))

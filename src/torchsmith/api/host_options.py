@@ -22,17 +22,17 @@ class MachineOptions(msgspec.Struct, frozen=True):
     from_: Annotated[
         Sequence[Path] | None,
         Option(
-            "A report about another machine, as it was pasted: collect_env, nvidia-smi in any form, lscpu,"
+            "A report about another machine, as pasted: collect_env, nvidia-smi in any form, lscpu,"
             " /proc/cpuinfo, lspci, deviceQuery, jetson_release, one node of scontrol, kubectl or Ansible, or"
             " torchsmith host --json. May be given several times.",
             metavar="FILE",
         ),
     ] = None
-    system: Annotated[str, Option("Another system: x86_64, aarch64.")] = ""
+    system: Annotated[str, Option("The system: x86_64 or aarch64.")] = ""
     cpu: Annotated[
         str,
         Option(
-            "Another CPU by microarchitecture: zen4, 'Sapphire Rapids', graviton3.",
+            "The CPU's microarchitecture: zen4, 'Sapphire Rapids', graviton3.",
             autocompletion=complete_cpus,
         ),
     ] = ""
@@ -67,6 +67,6 @@ class MachineOptions(msgspec.Struct, frozen=True):
 
 
 PackagesOption = Annotated[
-    Sequence[str] | None, Option("The package that is wanted, or several in one cell; else torch.")
+    Sequence[str] | None, Option("The package, or several in one cell; by default torch.")
 ]
 WorkloadOption = Annotated[str, Option("What the machine is for: general, training or inference.")]

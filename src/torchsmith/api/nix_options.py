@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Recipes = Annotated[
     Sequence[str] | None,
     Argument(
-        "Names, selectors such as sm120, or paths of recipes and repositories; else all of them.",
+        "Names, selectors such as sm120, or paths of recipes and repositories; by default all.",
         metavar="[RECIPE]...",
         autocompletion=complete_selectors,
     ),
@@ -37,18 +37,18 @@ NixpkgsOption = Annotated[
         envvar="TORCHSMITH_NIXPKGS",
     ),
 ]
-MemoryOption = Annotated[float, Option("GiB that a worker may use.", min=0.25)]
-TimeoutOption = Annotated[float, Option("Seconds that a recipe may take.", min=1)]
+MemoryOption = Annotated[float, Option("Memory limit of a worker, in GiB.", min=0.25)]
+TimeoutOption = Annotated[float, Option("Time limit for a recipe, in seconds.", min=1)]
 
 
 class NixOptions(msgspec.Struct, frozen=True):
     """How Nix evaluates: with which nixpkgs, and with how much of the machine."""
 
     nixpkgs: NixpkgsOption = None
-    jobs: Annotated[int | None, Option("--jobs", "-j", "Workers at the same time.", min=1)] = None
+    jobs: Annotated[int | None, Option("--jobs", "-j", "Number of parallel workers.", min=1)] = None
     memory: MemoryOption = 2.0
     timeout: TimeoutOption = 300.0
-    cache: Annotated[bool, Option("--cache/--no-cache", "Use results that are kept.")] = True
+    cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
 def read_trees(words: Sequence[str]) -> dict[str, Path]:

@@ -77,7 +77,7 @@ WorkspaceOption = Annotated[
     Option(
         "--workspace",
         "-w",
-        "A torchsmith.toml or its folder; else the nearest one above this folder, else the default.",
+        "A torchsmith.toml or its folder; by default the nearest one in or above this folder.",
     ),
 ]
 ProfileOption = Annotated[
@@ -93,18 +93,22 @@ ProfileChoice = Annotated[
     str, Option("--profile", "-p", "The matrix to start from.", autocompletion=complete_profiles)
 ]
 JsonOption = Annotated[bool, Option("Print JSON.")]
-DryRunOption = Annotated[bool, Option("Write nothing; say what would change.")]
+DryRunOption = Annotated[bool, Option("Write nothing; show what would change.")]
 AdoptedPaths = Annotated[
     Sequence[Path] | None,
-    Argument("With --adopt: take over these files alone, pages and Flox files too.", metavar="[PATH]..."),
+    Argument(
+        "With --adopt: take over only these files, README pages and Flox files included.", metavar="[PATH]..."
+    ),
 ]
 YesOption = Annotated[bool, Option("--yes", "-y", "Delete files without asking.")]
-WaitOption = Annotated[float, Option("Seconds to wait for another run to end.", min=0)]
-SvgOption = Annotated[Path | None, Option("Draw it, too: an SVG for light and dark.", metavar="FILE")]
+WaitOption = Annotated[float, Option("Wait this many seconds for another run to end.", min=0)]
+SvgOption = Annotated[
+    Path | None, Option("Also draw an SVG, for light and dark backgrounds.", metavar="FILE")
+]
 Selectors = Annotated[
     Sequence[str] | None,
     Argument(
-        "Words that pick variants, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
+        "Selectors, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
         metavar="[SELECTOR]...",
         autocompletion=complete_selectors,
     ),
@@ -112,19 +116,19 @@ Selectors = Annotated[
 Name = Annotated[str, Argument("A variant's name.", metavar="NAME", autocompletion=complete_names)]
 VariantOption = Annotated[
     str | None,
-    Option("The variant it should be; else the one in the path's name.", autocompletion=complete_names),
+    Option("The variant it should be; by default the one in the path's name.", autocompletion=complete_names),
 ]
-TarballHashOption = Annotated[str, Option("The hash of its tarball, where it is known.")]
+TarballHashOption = Annotated[str, Option("The hash of its tarball, if known.")]
 
 
-Pair = Annotated[str, Option("Its pair, where the catalog has none.")]
+Pair = Annotated[str, Option("The release that goes with it, where the catalog has none.")]
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
     """Whether and when recipes are written, and over whose."""
 
     dry_run: DryRunOption = False
-    adopt: Annotated[bool, Option("Take over recipes that are not torchsmith's.")] = False
+    adopt: Annotated[bool, Option("Take over recipes that torchsmith does not manage.")] = False
     wait: WaitOption = 0.0
 
 

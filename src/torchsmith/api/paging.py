@@ -30,14 +30,19 @@ class PageRequest:
     """What the page shows, and where it is written."""
 
     folder: Annotated[
-        Path | None, Argument("A repository of anybody; else the workspace.", metavar="[FOLDER]")
+        Path | None, Argument("Any repository; by default the workspace.", metavar="[FOLDER]")
     ] = None
     output: Annotated[
         Path | None,
-        Option("--output", "-o", "Where to write the page; else torchsmith.html.", metavar="FILE"),
+        Option("--output", "-o", "Where to write the page; by default torchsmith.html.", metavar="FILE"),
     ] = None
-    evaluate: Annotated[bool, Option("--eval", "Ask Nix for derivations and what they share.")] = False
-    fleet: Annotated[Path | None, Option("Draw what variants buy it; see cover.", metavar="FILE")] = None
+    evaluate: Annotated[bool, Option("--eval", "Evaluate with Nix, to show which builds recipes share.")] = (
+        False
+    )
+    fleet: Annotated[
+        Path | None,
+        Option("Plot how many machines each number of variants serves; see cover.", metavar="FILE"),
+    ] = None
     nixpkgs: NixpkgsOption = ()
     workspace: WorkspaceOption = None
     profile: ProfileOption = None

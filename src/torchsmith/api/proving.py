@@ -19,7 +19,7 @@ class FactsRequest:
     """Which toolkits' facts to prove."""
 
     cuda: Annotated[tuple[str, ...], Option("Check this CUDA release.")] = ()
-    offline: Annotated[bool, Option("Download nothing; use what is cached.")] = False
+    offline: Annotated[bool, Option("Download nothing; use the cache.")] = False
     workspace: WorkspaceOption = None
 
 

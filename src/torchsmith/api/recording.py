@@ -74,7 +74,7 @@ class HistoryRequest:
     """Which builds that ended."""
 
     name: Annotated[str, Argument("A job's name; without it, all jobs.", metavar="[NAME]")] = ""
-    limit: Annotated[int, Option("--limit", "-n", "At most so many.", min=1)] = 20
+    limit: Annotated[int, Option("--limit", "-n", "Show at most this many.", min=1)] = 20
     workspace: WorkspaceOption = None
 
 

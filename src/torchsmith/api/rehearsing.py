@@ -33,16 +33,17 @@ class RehearseRequest:
     recipes: Recipes = ()
     workspace: WorkspaceOption = None
     every: Annotated[
-        bool, Option("--all", "All recipes of the workspace; equal ones are rehearsed once.")
+        bool, Option("--all", "Rehearse all recipes of the workspace; those that configure alike once.")
     ] = False
-    dry_run: Annotated[bool, Option("Say what would be rehearsed and stop.")] = False
+    dry_run: Annotated[bool, Option("Show what would be rehearsed and stop.")] = False
     jobs: Annotated[
-        int | None, Option("--jobs", "-j", "Rehearsals side by side here; 0: only other builders.", min=0)
+        int | None,
+        Option("--jobs", "-j", "Parallel rehearsals on this machine; 0: remote builders only.", min=0),
     ] = None
-    cores: Annotated[int | None, Option("Cores for all of them together.", min=1)] = None
+    cores: Annotated[int | None, Option("Cores, for all rehearsals together.", min=1)] = None
     nixpkgs: NixpkgsOption = ()
-    local: Annotated[bool, Option("Use this machine alone.")] = False
-    timeout: Annotated[int, Option("Seconds that one may take.", min=0)] = 0
+    local: Annotated[bool, Option("Use this machine only.")] = False
+    timeout: Annotated[int, Option("Stop a rehearsal after this many seconds.", min=0)] = 0
 
 
 class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +94,7 @@ def rehearse(request: RehearseRequest, watch: Watch = SILENT) -> RehearseReport:
         if chosen.waiting and not request.every:
             name, torch = next(iter(chosen.waiting.items()))
             raise Lacking(
-                f"{name} is compiled against {torch}, which is not built: its rehearsal would build it first",
+                f"{name} is compiled against {torch}, which is not built yet and would be built first",
                 hint=f"rehearse pytorch-{name.rpartition('/')[2].partition('-')[2]}, which compiles a sample;"
                 " build it; then this",
             )

@@ -47,7 +47,7 @@ def diagnose(request: DiagnoseRequest) -> Diagnosis:
         log = log_named(or_sample(request.log, "build.log"), opened)
         text, place = read_text(log, lenient=True), str(request.log)
     if not text.strip():
-        raise Empty(f"{place} is empty: it says nothing of a failure")
+        raise Empty(f"{place} is empty")
     return failures.diagnose(text, opened.catalog.errors.values())
 
 
@@ -59,7 +59,7 @@ class FixHashesRequest:
     workspace: WorkspaceOption = None
     nixpkgs: NixpkgsOption = ()
     dry_run: Annotated[bool, Option("Write nothing; show the changes.")] = False
-    accept: Annotated[bool, Option("Also write a changed hash where a right one stood before.")] = False
+    accept: Annotated[bool, Option("Also replace a hash that was right before.")] = False
 
 
 class CorrectionRow(msgspec.Struct, frozen=True):

@@ -31,25 +31,23 @@ class InitRequest:
     folders: Annotated[
         tuple[Path, ...],
         Argument(
-            "Where the workspace is to be; here. With --from: more repositories, as build-* gives them.",
+            "The folder of the workspace; by default this one. With --from: more repositories.",
             metavar="[FOLDER]",
         ),
     ] = ()
     profile: ProfileChoice = "real"
     cell: Annotated[
         tuple[str, ...],
-        Option(
-            "Ask for this cell instead, in every package; may be given again.", autocompletion=complete_cells
-        ),
+        Option("Ask for this cell only, in every package.", autocompletion=complete_cells),
     ] = ()
     existing: Annotated[
         tuple[Path, ...],
-        Option("--from", "Read the matrix off the recipes of these repositories, side by side."),
+        Option("--from", "Derive the matrix from the recipes of these repositories."),
     ] = ()
-    line: Annotated[str | None, Option("With --from: the torch line of recipes that do not tell theirs.")] = (
-        None
-    )
-    force: Annotated[bool, Option("Replace a torchsmith.toml that is there.")] = False
+    line: Annotated[
+        str | None, Option("With --from: the torch line of recipes that do not state theirs.")
+    ] = None
+    force: Annotated[bool, Option("Replace an existing torchsmith.toml.")] = False
 
 
 class InitReport(msgspec.Struct, frozen=True):
@@ -71,10 +69,12 @@ class InitReport(msgspec.Struct, frozen=True):
 def init(request: InitRequest) -> InitReport:
     """Write a torchsmith.toml: for a profile, for cells, or around repositories that are there."""
     if request.existing and (request.cell or request.profile != "real"):
-        raise Conflict("--from reads the matrix off recipes; --profile and --cell name another")
+        raise Conflict(
+            "--from derives the matrix from recipes; --profile and --cell cannot be combined with it"
+        )
     if request.line and not request.existing:
         hint = f'without --from, write line = "{request.line}" into torchsmith.toml'
-        raise Conflict("--line is for recipes that --from takes in", hint=hint)
+        raise Conflict("--line needs --from", hint=hint)
     if not request.existing:
         if len(request.folders) > 1:
             hint = "--from takes repositories in"

@@ -30,7 +30,7 @@ from torchsmith.workspace.reconcile import Phase, phase_of, reconcile
 from torchsmith.workspace.run import carry_out, narrowed_gpus, wanted_of
 from torchsmith.workspace.wanted import WantedRepo
 
-ListOnly = Annotated[bool, Option("Write nothing; list what would be done.")]
+ListOnly = Annotated[bool, Option("Write nothing; list the changes.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +40,15 @@ class GenerateRequest:
     paths: AdoptedPaths = ()
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
-    only: Annotated[tuple[str, ...], Option("Write just the recipes that this selector picks.")] = ()
-    check: Annotated[bool, Option("Write nothing; exit 1 if a file is stale.")] = False
-    diff: Annotated[bool, Option("Write nothing; print what would change.")] = False
+    only: Annotated[tuple[str, ...], Option("Write only the recipes that this selector matches.")] = ()
+    check: Annotated[bool, Option("Write nothing; exit 1 if a file is out of date.")] = False
+    diff: Annotated[bool, Option("Write nothing; print the changes.")] = False
     dry_run: ListOnly = False
     adopt: Annotated[
-        bool, Option("Take over recipes that are not ours; git or .orig keeps what they were.")
+        bool, Option("Take over recipes that torchsmith does not manage; git or .orig keeps the old text.")
     ] = False
     commit: Annotated[bool, Option("Commit in each repository.")] = False
-    git: Annotated[bool, Option("--git/--no-git", "Tell git of the files, as Flox needs.")] = True
+    git: Annotated[bool, Option("--git/--no-git", "Add the files to git, which Flox needs.")] = True
     yes: YesOption = False
     wait: WaitOption = 0.0
 
@@ -69,12 +69,12 @@ class ApplyRequest:
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
     dry_run: ListOnly = False
-    adopt: Annotated[bool, Option("Rewrite, replace and delete recipes that are not torchsmith's, too.")] = (
-        False
-    )
+    adopt: Annotated[
+        bool, Option("Also rewrite, replace and delete recipes that torchsmith does not manage.")
+    ] = False
     per_file: Annotated[bool, Option("A commit for each file, not each phase.")] = False
     commit: Annotated[bool, Option("--commit/--no-commit", "Commit in each repository.")] = True
-    allow_dirty: Annotated[bool, Option("Go on although something is not committed.")] = False
+    allow_dirty: Annotated[bool, Option("Continue although there are uncommitted changes.")] = False
     yes: YesOption = False
     wait: WaitOption = 0.0
 

@@ -283,7 +283,7 @@ def _check_sum(stored: FileSlice, member: zipfile.ZipInfo) -> None:
     for at in range(0, stored.size, CHUNK):
         found = zlib.crc32(stored.read(at, min(CHUNK, stored.size - at)), found)
     if found != member.CRC:
-        raise Damaged("it cannot be unpacked: its checksum is another one")
+        raise Damaged("it cannot be unpacked: its checksum does not match")
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]) -> int:
@@ -292,7 +292,7 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]
     for chunk in _unpacked(archive, member, CHUNK):
         done += len(chunk)
         if done > member.file_size:
-            raise Damaged("it is longer than it claims")
+            raise Damaged("it is longer than its entry says")
         try:
             target.write(chunk)
             target.flush()

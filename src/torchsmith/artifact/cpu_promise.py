@@ -108,7 +108,7 @@ def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]
     said = [stated(text, by, code.machine, isa) for by, text in _stated_flags(seen)]
     told = [flags for flags in said if flags is not None]
     if not code.judged.functions and not any(flags.names for flags in told):
-        text = "no function of the package's own is named: its instructions cannot be told apart"
+        text = "no function of the package's own is named: its instructions cannot be attributed"
         empty = sum(library.code for library in seen.own) <= LINKS_ALONE
         yield Check("cpu", "note" if empty else "unjudged", text, TELLING)
         return
@@ -174,7 +174,7 @@ def _status(code: Combined | CpuCode, level: Level, counts: Counter[str], alone:
         if alone:
             return "unjudged", "hardly any code but host halves of CUDA units, whose compiler gets no flags"
         if not code.halves_told:
-            return "unjudged", "stripped, so that host halves of CUDA units cannot be told from C++ units"
+            return "unjudged", "stripped, so host halves of CUDA units and C++ units look alike"
         inferred = {"cuda", "unplaced"} <= code.groups.keys()
         if inferred and legacy <= MISTAKEN_HALVES * (modern + legacy):
             return "unjudged", "stripped, so that some host halves of CUDA units may count as C++ units"

@@ -235,7 +235,7 @@ def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
                 library.fault = "its section headers were removed: its links and CPU code cannot be read"
             library.code = sum(section.size for section in elf.sections if section.holds_code)
             if library.role == "own" and any(elf.named(".interp")):
-                library.fault = "it is a program, and no library that Python could load"
+                library.fault = "it is a program, not a library that Python could load"
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
             if library.role == "own":

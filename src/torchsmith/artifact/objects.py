@@ -91,12 +91,12 @@ def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
     lacking = [one for one in cuda if not any(target.sm == sm for target in one.targets)]
     other = sorted({str(target.sm) for one in cuda for target in one.targets if target.sm != sm})
     if lacking:
-        text = f"nvcc is not told {sm} in {len(lacking)} of {len(cuda)}: {_names(lacking)}"
+        text = f"nvcc lacks {sm} in {len(lacking)} of {len(cuda)}: {_names(lacking)}"
         yield Check("gpu-flags", "wrong", text)
     elif other:
-        yield Check("gpu-flags", "wrong", f"nvcc is told {', '.join(other)} besides {sm}")
+        yield Check("gpu-flags", "wrong", f"nvcc also compiles for {', '.join(other)}")
     else:
-        yield Check("gpu-flags", "right", f"nvcc is told {sm} in all {len(cuda)} units, and no other")
+        yield Check("gpu-flags", "right", f"nvcc compiles all {len(cuda)} units for {sm} only")
 
 
 def _gpu_code(folder: Path, sm: Sm) -> Iterator[Check]:

@@ -186,7 +186,7 @@ def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
         return
     gpu = catalog.gpus.get(variant.target.sm)
     if gpu is None:
-        text = f"{variant.target.sm} is no GPU of the catalog: nothing can be said for it"
+        text = f"{variant.target.sm} is not in the catalog: it cannot be judged"
         yield Check("gpu", "wrong", text)
         return
     if not code.containers:

@@ -65,7 +65,7 @@ def as_junit(report: AuditReport) -> str:
     return tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\bthe (?:comment|banner|description)\b")
+SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\b(?:the )?(?:comment|banner|description)\b")
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:

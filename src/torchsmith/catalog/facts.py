@@ -198,7 +198,7 @@ class Pin(Entry, frozen=True, kw_only=True):
 
 
 SOURCE = "torch-source"  # the fix that brings a torch which the pin has not
-CLAIM = "only this workspace says so: torchsmith eval proves a cell"
+CLAIM = "stated by this workspace only; torchsmith eval proves a cell"
 LineStyle = Literal["pinned", "flox", "nightly", "catalog"]  # the last: until 0.2
 
 

@@ -127,10 +127,10 @@ def _verdict(report: Report) -> tuple[str, str]:
         return f"not right: {report.variant or report.path}", "bold red"
     if report.variant and not report.verified:
         left = ", ".join(check.id for check in report.checks if check.status == "unjudged")
-        return f"not verified: nothing is wrong in what was judged, but not all was ({left})", "yellow"
+        return f"not verified: no fault found, but not everything could be judged ({left})", "yellow"
     if report.variant:
         return f"it is what {report.variant} promises", "bold green"
-    return "nothing is wrong; name a variant (--variant NAME) to check its promises", "green"
+    return "no fault found; --variant NAME checks it against a variant", "green"
 
 
 def _print_comparison(comparison: Comparison) -> None:

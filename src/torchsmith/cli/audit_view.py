@@ -53,16 +53,16 @@ def print_report(report: AuditReport, request: AuditRequest, *, format: str, ver
 
 
 def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Path | None) -> None:
-    """Let it mend what it can; else the rule in words; of what is right, ask Nix."""
+    """Apply what can be fixed; else explain the rule; ask Nix about what is right."""
     if any(one.fix for one in report.findings):
         next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="mends what is safe to mend")
     elif report.findings:
-        next_step("audit", "--explain", report.findings[0].rule, why="the rule in words")
+        next_step("audit", "--explain", report.findings[0].rule, why="explains the rule")
     else:
         places = [workspace or Path(), *map(Path, paths)]
         own = [place for place in places if (place / FILE).is_file()]
         if own:
-            next_step("eval", workspace=own[-1], why="what Nix makes of them")
+            next_step("eval", workspace=own[-1], why="evaluates them")
 
 
 def _print_places(report: AuditReport) -> None:
@@ -130,4 +130,4 @@ def print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
     stream.flush()
     files = counted(report.diff.count("\n+++ "), "file")
     mended = f"{counted(report.mended, 'finding')} in {files} {'mended' if written else 'can be mended'}"
-    tell(mended if report.mended else "nothing here has a safe fix")
+    tell(mended if report.mended else "no finding has a safe fix")

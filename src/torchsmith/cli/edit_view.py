@@ -24,13 +24,13 @@ def print_edit(report: EditReport) -> None:
     for file in report.blocked:
         write(f"  blocked  {file.path}: {file.why}", "yellow")
     if report.to_learn:
-        write(f"hashes that nobody knows yet: {', '.join(report.to_learn)}")
+        write(f"unknown hashes: {', '.join(report.to_learn)}")
     if report.effects is not None:
         for effect in report.effects:
             if effect.kind in ("broken", "still broken"):
                 write(f"  {effect.kind}  {effect.name}: {effect.after}")
         write(f"by evaluation: {summary(report.effects)}")
     if not recipes and not report.files:
-        tell("nothing to write: it is there already")
+        tell("nothing to write: already up to date")
     elif recipes:
         tell(f"{counted(len(recipes), 'recipe')} {'written' if report.written else 'would be written'}")

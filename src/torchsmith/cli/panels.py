@@ -11,15 +11,15 @@ from torchsmith.cli.console import paint, write
 # A panel, what it is for, and its verbs. Each verb is a module of cli/verbs.
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Choose": (
-        "show tells what a cell is, explain why it is allowed or not",
+        "show describes a cell, explain says why it can be built or not",
         ("pick", "cover", "host", "list", "show", "explain"),
     ),
     "Write": (
-        "plan says what would change, generate and apply write it",
+        "plan shows what would change, generate and apply write it",
         ("init", "generate", "plan", "apply", "align", "line", "package", "pin", "ci", "schema"),
     ),
     "Check": (
-        "audit reads recipes, eval asks Nix what they become; nothing is built",
+        "audit reads recipes, eval evaluates them; nothing is built",
         ("audit", "eval", "graph", "diff-drv", "impact", "facts", "doctor"),
     ),
     "Build": (
@@ -31,7 +31,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("verify", "test", "compare"),
     ),
     "Ship": (
-        "page shows where all stands, sbom lists what is in it, publish ships it",
+        "page shows the state of all builds, sbom their contents; publish ships",
         ("page", "sbom", "publish"),
     ),
 }

@@ -60,7 +60,7 @@ class Parameter:
         """The value that a word stands for."""
         if isinstance(self.kind, tuple):
             if text not in self.kind:
-                raise Usage(f"{called}: {text!r} is none of {', '.join(self.kind)}")
+                raise Usage(f"{called}: {text!r} is not one of {', '.join(self.kind)}")
             return text
         if self.kind not in (int, float):
             return self.kind(text)
@@ -107,7 +107,7 @@ def find_command(
     verb = words[0]
     if verb not in verbs:
         if verb.startswith("-"):
-            raise Usage(f"there is no option {verb} before a verb", hint="torchsmith --help lists the verbs")
+            raise Usage(f"unknown option {verb}", hint="torchsmith --help lists the verbs")
         raise Usage(
             f"there is no verb {verb!r}",
             hint=did_you_mean(verb, verbs, 0.6) or "torchsmith --help lists them",
@@ -229,7 +229,7 @@ def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterato
             return
     hint = did_you_mean(word.partition("=")[0], [one for one in options if one.startswith("--")], 0.6)
     hint = hint if hint.startswith("did") else f"{command.called} --help lists them"
-    raise Usage(f"there is no option {word.partition('=')[0]}", hint=hint)
+    raise Usage(f"unknown option {word.partition('=')[0]}", hint=hint)
 
 
 def _place(
@@ -246,7 +246,9 @@ def _place(
         elif one.required:
             raise Usage(f"{one.metavar!r} is missing", hint=f"{command.called} --help describes it")
     if loose:
-        raise Usage(f"{loose[0]!r} is one word too many", hint=f"{command.called} --help lists what it takes")
+        raise Usage(
+            f"{loose[0]!r} is one argument too many", hint=f"{command.called} --help lists what it takes"
+        )
 
 
 def _from_environment(parameters: Sequence[Parameter], given: dict[str, Any]) -> None:

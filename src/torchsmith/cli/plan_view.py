@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torchsmith.api.writing import ChangeReport, FileChange
 from torchsmith.cli.console import Printer, paint, tell, write
 from torchsmith.core.words import counted, grouped, printable, some_of
-from torchsmith.workspace.reconcile import AS_IT_SHOULD_BE, PHASES
+from torchsmith.workspace.reconcile import PHASES, UP_TO_DATE
 
 STYLES = {
     "create": "green",
@@ -84,7 +84,7 @@ def _kind_of_why(change: FileChange) -> str:
 
 
 def _silent(change: FileChange) -> bool:
-    return change.kind == "keep" and change.why == AS_IT_SHOULD_BE
+    return change.kind == "keep" and change.why == UP_TO_DATE
 
 
 def _print_narrowed(gpus: Sequence[str], line: Printer) -> None:

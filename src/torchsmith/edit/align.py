@@ -151,7 +151,7 @@ def _made(alignment: Alignment, gap: Gap, writer: RecipeWriter) -> MissingRecipe
     if variant.flavor:
         return MissingRecipe(path, why="a nightly: its source belongs into [nightly] of torchsmith.toml")
     if not release.line:
-        why = f"nothing tells which torch {gap.sibling.attr} is of: ask for it in torchsmith.toml"
+        why = f"cannot tell which torch {gap.sibling.attr} is of: ask for it in torchsmith.toml"
         return MissingRecipe(path, why=why)
     cell = Cell(variant, decision.line.name, decision.warnings)
     return MissingRecipe(path, cell, writer.recipe(cell))

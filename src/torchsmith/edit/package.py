@@ -71,7 +71,7 @@ def read_gpu_list(words: Sequence[str]) -> tuple[GpuList, ...]:
         known = by in ("variable", "cmake", "argument") and form in ("9.0", "90", "90-real")
         if not known or not re.fullmatch(r"[A-Za-z_]\w*", name):
             hint = "variable:NAME, cmake:NAME or argument:NAME, then :9.0, :90 or :90-real as it spells sm90"
-            raise Invalid(f"--gpu-list {word!r} does not say how a build is told its GPU", hint=hint)
+            raise Invalid(f"--gpu-list {word!r} does not say how the GPU target is passed", hint=hint)
         made.append(GpuList(by=by, name=name, form=form))  # type: ignore[arg-type]
     return tuple(made)
 
@@ -145,7 +145,7 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
     torch = workspace.catalog.torch.name
     if not new.gpu_list and not any(torch in one.uses or one.gpu_lists for one in good):
         raise Incomplete(
-            f"{new.name} uses no torch, and nothing in its derivation says how it is told its GPU",
+            f"{new.name} uses no torch, and nothing in its derivation shows how the GPU target is passed",
             hint="--gpu-list variable:NAME:90, cmake:CMAKE_CUDA_ARCHITECTURES:90-real or argument:gpuTargets",
         )
 

@@ -38,7 +38,7 @@ BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 NOT_ASKED = {
     "source": "this workspace",
-    "unproved": "nobody asked it what it has: --nixpkgs TREE or --learn does",
+    "unproved": "its contents are unknown; --nixpkgs TREE or --learn reads them",
 }
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 REVISION = re.compile(r"[0-9a-f]{40}")

@@ -19,7 +19,7 @@ class Proposal:
     edits: tuple[Change, ...]  # of torchsmith.toml and the workspace's catalog
     repos: tuple[WantedRepo, ...] = ()
     changes: tuple[Change, ...] = ()  # of recipes and the files around them
-    to_learn: tuple[str, ...] = ()  # hashes that nobody knows yet
+    to_learn: tuple[str, ...] = ()  # unknown hashes
     probes: tuple[PackageProbe, ...] = ()  # what Nix said of a package
     recovered: str = ""  # what a stopped run had left
 

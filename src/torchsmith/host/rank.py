@@ -258,7 +258,7 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
         ),
         Criterion(
             lambda fit: bool(fit.unproved),
-            lambda fit, best: f"nobody proved it: {fit.unproved[0]}",
+            lambda fit, best: f"not proved: {fit.unproved[0]}",
         ),
         Criterion(
             lambda fit: _cuda_key(fit, catalog),

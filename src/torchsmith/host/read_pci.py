@@ -10,7 +10,7 @@ SLOT = r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
 LSPCI = rf"^(?:.*[ \t])?{SLOT} (?:[A-Z]|3D)[\w /-]+(?:\[[0-9a-f]{{4}}\])?: \w"
 GRAPHICS = rf"^(?:.*[ \t])?({SLOT}) (?:VGA compatible|3D|Display) controller[^:\n]*: (.+)$"
 NAME = r"\[(?![0-9a-f]{4}:)([^\]\n]+)\]"
-OTHERS = "builds here use NVIDIA's GPUs alone"
+OTHERS = "only NVIDIA GPUs have builds here"
 
 
 def read_lspci(text: str, source: str = "lspci") -> HostFacts:

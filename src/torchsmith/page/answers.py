@@ -146,7 +146,7 @@ def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
     fit = choice.variants[0].fit
     idle = ", ".join(map(str, choice.unserved))
     return fit.variant.name, [
-        *([f"runs on the CPU alone and leaves {idle} idle"] if idle else []),
+        *([f"runs on the CPU only and leaves {idle} idle"] if idle else []),
         *(f"provided that {reason}" for reason in fit.provided),
         *fit.reasons,
         *(f"not proved: {reason}" for reason in fit.unproved),

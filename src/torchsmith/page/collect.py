@@ -152,7 +152,9 @@ class _Cells:
             return past, []
         if recipe is None:
             return "wanted", []
-        return OWNERS[recipe.owner], [] if recipe.known else ["git does not know its file, so Flox cannot"]
+        return OWNERS[recipe.owner], [] if recipe.known else [
+            "git does not track its file, so Flox cannot see it"
+        ]
 
     def _warnings(self, variant: Variant | None, line: str, wanted: Cell | None) -> Iterator[str]:
         if wanted is not None:

@@ -21,17 +21,17 @@ CellState = Literal[
     "wanted",
 ]
 STATES: dict[CellState, tuple[str, str, str]] = {
-    "wanted": ("○", "wanted", "asked for, and no recipe lies there yet"),
-    "generated": ("●", "generated", "its recipe is as torchsmith wrote it"),
+    "wanted": ("○", "wanted", "in torchsmith.toml, not generated yet"),
+    "generated": ("●", "generated", "its recipe is as generated"),
     "foreign": ("◇", "by hand", "its recipe was written by somebody else"),
     "edited": ("✎", "hand-edited", "its recipe was generated and changed by hand"),
     "wrong": ("✗", "wrong", "the audit found an error, or its build is not what its name says"),
-    "building": ("▶", "building", "a run is at work on it"),
+    "building": ("▶", "building", "it is being built"),
     "failed": ("!", "failed", "its last build failed, or what it needs did"),
-    "built": ("■", "built", "it was built, and is as it was then"),
-    "verified": ("✓", "verified", "it was built, and its libraries hold what its name says"),
+    "built": ("■", "built", "it was built and has not changed since"),
+    "verified": ("✓", "verified", "it was built and verified"),
     "published": ("★", "published", "it was published"),
-    "impossible": ("–", "impossible", "it cannot be built, or nobody could use it"),
+    "impossible": ("–", "impossible", "it cannot be built, or no machine can use it"),
 }
 
 

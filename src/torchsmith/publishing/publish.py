@@ -180,7 +180,7 @@ def missing(repo: Path, recipes: Iterable[Path]) -> Iterator[Missing]:
     for path in recipes:
         inner = str(path.relative_to(repo))
         if inner not in known:
-            yield Missing(name, "recipe", f"git does not know {path.name}", f"git -C {repo} add {inner}")
+            yield Missing(name, "recipe", f"git does not track {path.name}", f"git -C {repo} add {inner}")
     if not (repo / LOCK).is_file():
         yield Missing(name, "lock", "has no lock file", f"flox lock-manifest, or any flox edit, in {repo}")
     if not head(repo):

@@ -83,7 +83,7 @@ def trouble(path: Path, error: Exception) -> Problem:
     """An error of SQLite or the system as a Problem."""
     words = str(error)
     cure = next(cure for signs, cure in CURES if any(sign in words for sign in signs))
-    return Failed(f"cannot use the record {path}: {words}", hint=cure)
+    return Failed(f"cannot use the build record {path}: {words}", hint=cure)
 
 
 class Database:

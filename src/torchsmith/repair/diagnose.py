@@ -221,7 +221,7 @@ def _told(lines: Sequence[str], found: _Found, *, guess: bool = False) -> Diagno
     shown = telling_lines(lines, found.at if found.at >= 0 else len(lines) - 1)
     if error is None:
         cure = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
-        title = TITLES.get(found.kind, "an error that nobody has described yet")
+        title = TITLES.get(found.kind, "an unknown error")
         sure: Certainty = "guess" if guess else "likely"
         cause = "The catalog has no entry for it."
         return Diagnosis(found.kind, "stop", title, cause, cure, shown, "", found.at + 1, sure)

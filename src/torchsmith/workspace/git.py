@@ -31,7 +31,7 @@ def require_git() -> None:
     """A Problem where git is missing."""
     if find("git") is None:
         hint = "install git, or pass --no-git to write the files alone"
-        raise Lacking("git is not installed, and Flox sees only what git knows", hint=hint)
+        raise Lacking("git is not installed, and Flox only sees files that git tracks", hint=hint)
 
 
 def require_committer(folder: Path) -> None:
@@ -42,7 +42,7 @@ def require_committer(folder: Path) -> None:
 
 def _nobody(repo: Path) -> Problem:
     hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
-    return Lacking(f"git does not know who commits in {repo}", hint=hint)
+    return Lacking(f"no git identity to commit with in {repo}", hint=hint)
 
 
 def _refused(repo: Path, args: Sequence[str], said: Sequence[str]) -> Problem:

@@ -98,7 +98,7 @@ the instruction set. `lscpu` lists what a CPU has: not every newer one has AVX-5
     nix-build .flox/pkgs/{example}.nix
     nix-build -A {example}
 
-Flox sees only files that git knows: `git add` is enough. A torch build takes one to three hours and some
+Flox only sees files that git tracks: `git add` is enough. A torch build takes one to three hours and some
 20 GB; a companion uses the torch of its own cell and does not compile it again.
 {_use(cell, shown, catalog)}
 ## Variants

@@ -28,9 +28,9 @@ PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only",
 Judge = Callable[[RecipeFile], str]  # what is wrong with a recipe of somebody else; empty: nothing
 # Folders of a repo in which a page or shared file with our header is ours to delete when wanted no more.
 MANAGED = (SHARED, "docs", "")
-AS_IT_SHOULD_BE = "it is as it should be"
+UP_TO_DATE = "up to date"
 RIGHT = "valid"
-SHARES = "adopting it lets the recipes of its cell share one torch"
+SHARES = "adopting it lets the packages of its cell share one torch"
 NOTHING = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
@@ -120,7 +120,7 @@ class _Reconciler:
             return self._left(file, "it is not text")
         if before == file.text:
             owner: Owner = "ours" if read_header(before) else "foreign"
-            return Change("keep", file.path, AS_IT_SHOULD_BE, owner=owner, recipe=file.is_recipe)
+            return Change("keep", file.path, UP_TO_DATE, owner=owner, recipe=file.is_recipe)
         change = Change("rewrite", file.path, "", before, file.text, owner_of(before), recipe=file.is_recipe)
         if change.owner == "ours":
             return replace(change, why=_what_changed(before, file.text))
@@ -195,7 +195,7 @@ class _Reconciler:
         elif self.judge is None:
             if recipe.owner == "edited":
                 skipped = path not in self.adopt.paths
-                yield replace(change, why="wanted no more, but it was edited by hand", skipped=skipped)
+                yield replace(change, why="no longer in torchsmith.toml, but edited by hand", skipped=skipped)
         elif reading and self._twice(path, f"{self.repo.name}/{PKGS}/{reading.variant}.nix"):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: {reading.variant}.nix is the same cell{old}"
@@ -235,7 +235,9 @@ class _Reconciler:
                     yield change
                 elif change.owner == "edited":
                     skipped = name not in self.adopt.paths
-                    yield replace(change, why="wanted no more, but it was edited by hand", skipped=skipped)
+                    yield replace(
+                        change, why="no longer in torchsmith.toml, but edited by hand", skipped=skipped
+                    )
 
 
 def phase_of(change: Change, catalog: Catalog) -> Phase:

@@ -182,7 +182,7 @@ def _cells(
     found = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
     if silent := [recipe for recipe, one in found if one is None]:
         raise Incomplete(
-            f"nothing tells which torch release {len(silent)} recipes are of, such as {silent[0].attr}",
+            f"cannot tell which torch release {len(silent)} recipes are of, such as {silent[0].attr}",
             hint="say it: --line 2.9, or a comment # torchsmith: line 2.9 in each",
         )
     cells: dict[str, Cell] = {}

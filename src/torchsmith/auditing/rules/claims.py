@@ -104,19 +104,21 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
     set."""
     gpu, isa = subject.gpu, subject.isa
     words = vocabulary(subject.catalog)
+    target = gpu.name if gpu else "a CPU build"
     for place, claim, span in _of(subject, "part", "cpu", "first"):
         if claim.kind == "part":
             right = gpu is not None and gpu.name in words.parts[claim.value]
-            what = f"{claim.word} is {' or '.join(sorted(words.parts[claim.value]))}"
+            is_ = " or ".join(sorted(words.parts[claim.value]))
+            what = f"lists {claim.word} under {target}, but {claim.word} is {is_}"
         elif claim.kind == "first":
             named = re.split(r", (?![^(]*\))", claim.value.strip())
             right = isa is None or sorted(named) == sorted(isa.first_cpus)
-            what = f"first in {claim.value} is not so: {', '.join(isa.first_cpus) if isa else ''}"
+            what = f"says first in {claim.value}, but it was {', '.join(isa.first_cpus) if isa else ''}"
         else:
             right = isa is None or isa.name in words.cpus[claim.value]
-            what = f"{claim.word} cannot run {isa.name if isa else ''}"
+            what = f"lists {claim.word}, which cannot run {isa.name if isa else ''}"
         if not right:
-            yield Defect(f"the {place} says of {gpu.name if gpu else 'a CPU build'}: {what}", span)
+            yield Defect(f"{place} {what}", span)
     for word in gpu.never_called if gpu else ():
         for text in (*subject.body.descriptions, *subject.body.comments):
             if re.search(rf"\b{word}\b", text.value, re.IGNORECASE):

@@ -53,7 +53,7 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
         return  # all of the package set is built for that GPU, and the name asks no more of it
     told = _own(subject, "override")
     if subject.seen and not any("torch" in one.arguments for one in told):
-        yield Defect("the companion is not told its torch", told[0].span if told else None)
+        yield Defect("the companion is not given its torch", told[0].span if told else None)
 
 
 @rule("TS703", "companion that does not bring its torch", unless=("alone", "flavored"))
@@ -87,7 +87,7 @@ def _hold_out(subject: Subject, said: Iterable[Located[Value] | Bound]) -> bool:
     return any(re.search(rb"(?<![\w-])out(?![\w-])", data[one.span.start : one.span.end]) for one in said)
 
 
-@rule("TS704", "companion that compiles torch again", WARNING, sure=LIKELY, unless=("alone",))
+@rule("TS704", "companion that compiles a second torch", WARNING, sure=LIKELY, unless=("alone",))
 def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """A companion's torch is the PyTorch recipe's derivation when everything that reaches the derivation is
     equal, its pname first of all. Otherwise each package compiles a torch of its own: three hours instead

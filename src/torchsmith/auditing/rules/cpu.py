@@ -83,7 +83,7 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         yield Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure)
 
 
-@rule("TS502", "flags that reach nothing", unless=("wraps_nightly",))
+@rule("TS502", "flags that have no effect", unless=("wraps_nightly",))
 def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """A list of flags does something only where it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE)."""
     if subject.body.inner is not None:

@@ -20,7 +20,7 @@ MAGMA = ("magma", "effectiveMagma", "magma-cuda", "magma-cuda-static")
 
 @rule(
     "TS310",
-    "CUDA that torch alone is told",
+    "CUDA set for torch only",
     WARNING,
     sure=LIKELY,
     over="expression",
@@ -50,7 +50,7 @@ def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> 
         if cuda in moved or None in moved or (default and cuda.has(default)):
             continue
         rest = f"CUDA {moved[0]}" if moved else f"the pin's {default}" if default else "the default CUDA"
-        words = f"torch alone is told CUDA {cuda}: MAGMA stays at {rest}, and torch is broken"
+        words = f"only torch gets CUDA {cuda}: MAGMA stays at {rest}, and torch is marked broken"
         hint = f"an overlay: cudaPackages = final.cudaPackages_{str(cuda).replace('.', '_')};"
         at = change.arguments.get("cudaPackages")
         sure = CERTAIN if moved or default else None
@@ -65,7 +65,7 @@ def _other_libraries(change: ChangedPackage) -> Iterator[Defect]:
         for cuda in told:
             if cuda and change.cuda and cuda != change.cuda:
                 at = change.arguments[name].span
-                yield Defect(f"torch is told CUDA {change.cuda}, and {name} of CUDA {cuda}", at, sure=CERTAIN)
+                yield Defect(f"torch gets CUDA {change.cuda}, but {name} is of CUDA {cuda}", at, sure=CERTAIN)
 
 
 @rule(
@@ -134,13 +134,13 @@ def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) ->
         text = change.texts.get("torch", "")
         before = [one for one in torchs if one.root and text == f"{one.root}.torch"]
         if told is not None and before and "torch" in package_set.bound:
-            yield Defect(f"{change.package} is told {text}, the torch from before its override", told.span)
+            yield Defect(f"{change.package} gets {text}, the torch from before its override", told.span)
         other = next(
             (one.cuda for one in torchs if one.cuda and change.cuda and one.cuda != change.cuda), None
         )
         if other:
             said = change.arguments["cudaPackages"]
-            yield Defect(f"{change.package} is told CUDA {change.cuda}, its torch CUDA {other}", said.span)
+            yield Defect(f"{change.package} gets CUDA {change.cuda}, its torch CUDA {other}", said.span)
 
 
 @rule(
@@ -169,7 +169,7 @@ def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
 
 @rule(
     "TS212",
-    "nixpkgs that nobody locked",
+    "nixpkgs that is not locked",
     WARNING,
     over="expression",
     bad="""let pkgs = import <nixpkgs> { config = { allowUnfree = true; cudaSupport = true; }; };
@@ -225,7 +225,7 @@ def packages_are_of_one_nixpkgs(subject: Subject, package_set: PackageSet) -> It
         for name in SHARED:
             other = _source(subject, change.texts.get(name, ""))
             if own and other and own != other:
-                words = f"{change.package} is of {own}, and is told {name} of {other}"
+                words = f"{change.package} comes from {own}, but gets {name} of {other}"
                 yield Defect(words, change.arguments[name].span)
 
 

@@ -31,7 +31,7 @@ def manifest_is_valid(path: Path, text: str) -> Iterator[Defect]:
         yield Defect("version = 1 is missing")
     for name in table:
         if name not in SECTIONS:
-            yield Defect(f"Flox knows no section {name}")
+            yield Defect(f"Flox has no section {name}")
     build = table.get("build", {})
     for name, entry in build.items() if isinstance(build, dict) else ():
         if not isinstance(entry, dict) or "command" not in entry:
@@ -53,10 +53,10 @@ def environment_is_valid(path: Path, text: str) -> Iterator[Defect]:
         yield Defect(f"not JSON: {error}")
         return
     if not isinstance(table, dict) or not isinstance(table.get("name"), str) or table.get("version") != 1:
-        yield Defect('it holds a name and "version": 1, nothing less')
+        yield Defect('it needs a name and "version": 1')
 
 
-@rule("TS953", "file that Flox takes for a package", WARNING, over="repo")
+@rule("TS953", "file that Flox treats as a package", WARNING, over="repo")
 def every_target_is_a_package(repo: Repo) -> Iterator[Defect]:
     """Every .nix file under .flox/pkgs is a package for Flox; shared code lives outside of it."""
     for recipe in repo.recipes:

@@ -130,7 +130,7 @@ def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     if not subject.configured and not any("gpuTargets" in one.arguments for one in told):
         # A torch that is overridden under another name is not seen here.
         sure = LIKELY if not told and subject.overrides else None
-        yield Defect("torch is not told its gpuTargets", told[0].span if told else None, sure=sure)
+        yield Defect("torch is not given gpuTargets", told[0].span if told else None, sure=sure)
     for one in told:
         said = one.arguments.get("gpuTargets")
         if said is not None and said.value == [] and not subject.configured:
@@ -167,16 +167,16 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
         if said is None:
             sure = GUESS if right else LIKELY
             severity = None if variant.cuda is None else WARNING
-            yield Defect("torch is not told cudaSupport", one.span, severity=severity, sure=sure)
+            yield Defect("torch is not given cudaSupport", one.span, severity=severity, sure=sure)
         elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
             words = f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe"
             yield Defect(words, said.span)
     if not told and subject.style == "flox" and variant.cuda:
-        words = "no override tells torch its CUDA: it is built as the package set has it"
+        words = "no override sets torch's CUDA: it is built as in the package set"
         hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
         yield Defect(words, hint=hint, severity=WARNING)
     if not told and subject.style == "pinned" and not subject.body.inner and not right and subject.seen:
-        yield Defect("torch is used as the pin has it: no override tells it its CUDA and GPU")
+        yield Defect("torch is taken from the pin as it is: no override sets its CUDA and GPU")
 
 
 def _nix(value: object) -> str:
@@ -234,7 +234,7 @@ def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[De
     for told in subject.passed_to("torch"):
         for name in needs:
             if name not in told.arguments:
-                yield Defect(f"torch is not told {name}", told.span, sure=subject.convention)
+                yield Defect(f"torch is not given {name}", told.span, sure=subject.convention)
     wanted = {"cudaSupport": variant.cuda is not None}
     for library in subject.passed_to("magma", "triton"):
         names = ["cudaSupport", "cudaPackages"] if variant.cuda else ["cudaSupport"]
@@ -242,9 +242,9 @@ def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[De
         for name in names:
             said = library.arguments.get(name)
             if said is None:
-                yield Defect(f"{library.of} is not told {name}", library.span)
+                yield Defect(f"{library.of} is not given {name}", library.span)
             elif said.value is (not wanted.get(name, name != "rocmSupport")):
-                yield Defect(f"{library.of} is told {name} = {_nix(said.value)}", said.span)
+                yield Defect(f"{library.of} gets {name} = {_nix(said.value)}", said.span)
 
 
 @rule("TS410", "Jetson part not named")

@@ -135,7 +135,7 @@ NEEDED = {
 }
 
 
-@rule("TS908", "source that is not told whole", anywhere=True)
+@rule("TS908", "incomplete source", anywhere=True)
 def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
     """A fetcher that is not told where from, or of GitHub which owner, repository and tag, stops the
     evaluation."""
@@ -147,7 +147,7 @@ def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
             " or ".join(names) for names in NEEDED[source.fetcher] if not source.fields.keys() & {*names}
         ]
         if lacking:
-            yield Defect(f"{source.fetcher} is not told {', '.join(lacking)}", source.span)
+            yield Defect(f"{source.fetcher} lacks {', '.join(lacking)}", source.span)
 
 
 @rule("TS905", "source of another release")

@@ -94,7 +94,7 @@ def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
             yield Defect("the pin's hash is not stated", pin.span, severity=WARNING if known else None)
 
 
-@rule("TS205", "nixpkgs that nobody pinned", WARNING)
+@rule("TS205", "nixpkgs that is not pinned", WARNING)
 def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`<nixpkgs>` or the tarball of a branch is whatever it is on the day of the build."""
     found = None
@@ -171,7 +171,7 @@ def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect
             yield Defect("config.cudaSupport is not true", said.span if said else one.span)
 
 
-@rule("TS210", "release that nothing tells", NOTE, over="repo")
+@rule("TS210", "unknown torch release", NOTE, over="repo")
 def release_is_told(repo: Repo) -> Iterator[Defect]:
     """Which torch release a recipe is of is told by torchsmith.toml, its name, its text, or a pin that the
     catalog knows. Where none does, rules and fixes that depend on it do not run. A comment `# torchsmith:
@@ -181,7 +181,7 @@ def release_is_told(repo: Repo) -> Iterator[Defect]:
     if silent:
         where = f" (nixpkgs {', '.join(pins)})" if pins else ""
         yield Defect(
-            f"nothing tells which torch release {len(silent)} of {len(repo.recipes)} recipes are of{where}:"
+            f"cannot tell which torch release {len(silent)} of {len(repo.recipes)} recipes are of{where}:"
             " rules that depend on it did not run",
             hint="--line 2.9, line in [audit] of torchsmith.toml, or a comment # torchsmith: line 2.9",
         )

@@ -41,7 +41,7 @@ LAZY = frozenset(["passthru", "tests", "checks", "meta"])  # attributes that no 
 ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is no file of one machine
 
 
-@rule("TS006", "path that leads nowhere")
+@rule("TS006", "path that does not exist")
 def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
     """A path in a recipe is a file of its own repository: Flox evaluates a copy of the repository, and beside
     that lies nothing. A path from the root (`/home/...`) works on the one machine that has it. Where no build
@@ -67,7 +67,7 @@ def _not_there(recipe: Recipe, path: str) -> str:
     return "" if os.path.exists(target) else f"there is no {path}"
 
 
-@rule("TS007", "file that git does not know", over="repo")
+@rule("TS007", "file that git does not track", over="repo")
 def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
     """Flox copies the files that git knows. A file that a recipe reads and `.gitignore` leaves out, such as
     `.flox/pkgs/lib/`, which `.flox/.gitignore` holds back, is there for its author alone."""
@@ -77,5 +77,5 @@ def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
             users[path] = users.get(path, 0) + 1
     for path, count in users.items():
         if not repo.git.get(path):
-            words = f"git does not know it, and {count} recipe{'s' * (count > 1)} that git knows read it"
+            words = f"git does not track it, and {count} recipe{'s' * (count > 1)} that git tracks read it"
             yield Defect(words, hint=f"git add -f {path}", file=path)

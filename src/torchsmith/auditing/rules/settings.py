@@ -11,16 +11,16 @@ from torchsmith.catalog import CudaToolkit, Line
 from torchsmith.matrix import Variant
 
 
-@rule("TS801", "CMake flags that reach nothing", NOTE, unless=("scratch",))
+@rule("TS801", "CMake flags that have no effect", NOTE, unless=("scratch",))
 def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's
     setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead."""
     for name in ("cmakeFlags", "ninjaFlags"):
         for one in subject.bound(name):
-            yield Defect(f"{name} of torch reaches nothing", one.span)
+            yield Defect(f"{name} of torch has no effect", one.span)
 
 
-@rule("TS802", "MAX_JOBS that is lost", NOTE, unless=("scratch",))
+@rule("TS802", "MAX_JOBS that has no effect", NOTE, unless=("scratch",))
 def max_jobs_is_lost(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: a limit holds only when it is
     put on NIX_BUILD_CORES."""
@@ -82,7 +82,7 @@ def cuda_versions_agree(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defe
             yield Defect(f"states CUDA {found[1]}, the name says {toolkit.version}", subject.span(found, 1))
 
 
-@rule("TS805", "name that nothing binds", anywhere=True)
+@rule("TS805", "undefined name", anywhere=True)
 def names_are_bound(subject: Subject) -> Iterator[Defect]:
     """A variable that no let, argument or builtin defines stops the evaluation."""
     for recipe in (subject.recipe, *((subject.body,) if subject.recipe.inner else ())):
@@ -90,7 +90,7 @@ def names_are_bound(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"undefined variable {name}", span, of=recipe)
 
 
-@rule("TS806", "binding that nothing uses", NOTE)
+@rule("TS806", "unused binding", NOTE)
 def bindings_are_used(subject: Subject) -> Iterator[Defect]:
     """A let binding that nothing reads is a setting that does nothing."""
     for name, span in subject.body.unused:

@@ -256,7 +256,7 @@ def one_vendor_at_a_time(subject: Subject, package_set: PackageSet) -> Iterator[
         listed = targets.value if targets and isinstance(targets.value, list) else []
         named = [one for one in listed if isinstance(one, str)]
         if told.get("cudaSupport") is True and told.get("rocmSupport") is True:
-            yield Defect(f"{change.package} is told cudaSupport and rocmSupport", change.span)
+            yield Defect(f"{change.package} gets both cudaSupport and rocmSupport", change.span)
         for vendor, foreign in (("cudaSupport", r"gfx\w+"), ("rocmSupport", r"\d+\.\d.*|sm_?\d+")):
             wrong = [word for word in named if re.fullmatch(foreign, word)]
             if told.get(vendor) is True and wrong and targets:

@@ -28,4 +28,4 @@ def run(*, request: ApplyRequest, json: JsonOption = False) -> None:
             next_step("apply", workspace=request.workspace)
         return
     exit_if(report.skipped)
-    next_step("build", "--dry-run", workspace=request.workspace, why="what would it take?")
+    next_step("build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk")

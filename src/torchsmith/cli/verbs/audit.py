@@ -21,10 +21,10 @@ Format = Literal["table", "json", "sarif", "markdown", "github", "junit"]
 def run(
     *,
     request: AuditRequest,
-    format: Annotated[Format, Option("--format", "-f", "How to print.")] = "table",
-    notes: Annotated[bool, Option("Show what could be better, too.")] = False,
-    verbose: Annotated[bool, Option("--verbose", "-v", "Every place, file by file.")] = False,
-    explain: Annotated[str | None, Option("What a rule is about, and stop.", metavar="RULE")] = None,
+    format: Annotated[Format, Option("--format", "-f", "Output format.")] = "table",
+    notes: Annotated[bool, Option("Also show notes.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", "List every finding, file by file.")] = False,
+    explain: Annotated[str | None, Option("Explain a rule and stop.", metavar="RULE")] = None,
     json: JsonOption = False,
 ) -> None:
     """Say for every recipe whether it is right, why not, and what to do.

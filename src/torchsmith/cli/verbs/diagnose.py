@@ -27,11 +27,15 @@ def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
 
 
 POLICIES = {
-    "retry": "torchsmith tries it again",
-    "retry-fewer-jobs": "torchsmith tries it again with half the compilers",
-    "stop": "trying again would not help",
+    "retry": "torchsmith retries it",
+    "retry-fewer-jobs": "torchsmith retries with half as many compilers",
+    "stop": "retrying would not help",
 }
-SURE = {"certain": "", "likely": "likely", "guess": "a guess: nothing near the end says why"}
+SURE = {
+    "certain": "",
+    "likely": "likely",
+    "guess": "a guess: nothing near the end of the log gives the reason",
+}
 
 
 def print_diagnosis(diagnosis: Diagnosis, name: str = "", line: Printer = write) -> None:

@@ -26,7 +26,7 @@ def check(*, request: FarmCheckRequest, json: JsonOption = False) -> None:
     report = check_farm(request)
     answer(report, _print_checked, as_json=json)
     exit_if(not all(builder.ok for builder in report.builders))
-    next_step("build", "--dry-run", workspace=request.workspace, why="what would it take?")
+    next_step("build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk")
 
 
 def _print_checked(report: FarmReport) -> None:

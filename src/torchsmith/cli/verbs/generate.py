@@ -28,8 +28,10 @@ def run(*, request: GenerateRequest, json: JsonOption = False) -> None:
     else:
         print_changes(report, tell if report.written else write, verbose=request.check)
         if report.skipped:
-            next_step("plan", workspace=request.workspace, why="judges what was left")
+            next_step("plan", workspace=request.workspace, why="audits the files left unchanged")
         elif report.written:
-            next_step("audit", str(request.workspace or "."), why="are they right?")
-            next_step("build", "--dry-run", workspace=request.workspace, why="what would it take?")
+            next_step("audit", str(request.workspace or "."), why="checks them")
+            next_step(
+                "build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk"
+            )
     exit_if(report.conflicts or (request.check and report.pending))

@@ -26,7 +26,7 @@ def run(
     *,
     request: GraphRequest,
     format: Annotated[
-        Drawing | None, Option("Draw it: dot for Graphviz, mermaid for Markdown; else words.")
+        Drawing | None, Option("Draw it: dot for Graphviz, mermaid for Markdown; by default text.")
     ] = None,
     svg: SvgOption = None,
     json: JsonOption = False,
@@ -36,7 +36,7 @@ def run(
     The derivations are put into the Nix store for it; nothing is built.
     """
     if format and json:
-        raise Conflict("--format draws and --json does not", hint="leave one of them out")
+        raise Conflict("--format and --json cannot be combined", hint="leave one of them out")
     check_svg(svg)
     report = graph(request, Terminal())
     if format:

@@ -22,7 +22,7 @@ def run(*, request: HistoryRequest, json: JsonOption = False) -> None:
 def _print_history(report: HistoryReport) -> None:
     """A line a build."""
     if not report.builds:
-        write("no build has ended here yet")
+        write("no build has finished here yet")
     for job in report.builds:
         facts = [job.builder and f"on {job.builder}", f"{job.cores} cores" if job.cores else "", job.error]
         ended = paint(f"{when(job.ended or 0)}  ", "dim")

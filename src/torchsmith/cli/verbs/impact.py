@@ -21,7 +21,13 @@ def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
     exit_if(report.exit)
     if any(effect.kind in ("changed", "new", "mended") for effect in report.effects):
         trees = request.nix.nixpkgs
-        next_step("build", "--dry-run", workspace=request.workspace, nixpkgs=trees, why="what would it take?")
+        next_step(
+            "build",
+            "--dry-run",
+            workspace=request.workspace,
+            nixpkgs=trees,
+            why="estimates time, memory and disk",
+        )
 
 
 def _print_effects(report: ImpactReport) -> None:

@@ -23,14 +23,14 @@ def run(*, request: InitRequest, json: JsonOption = False) -> None:
 
 def _print_report(report: InitReport) -> None:
     """What was taken in, and what was not."""
-    titles = {True: "cells that torchsmith does not make", False: "names that are no cell"}
+    titles = {True: "cells that torchsmith cannot generate", False: "names that are not cells"}
     for impossible, title in titles.items():
         left = [recipe for recipe in report.left if recipe.impossible is impossible]
         if left:
             write(f"left out, {title}: {len(left)}")
         for why, names in grouped((recipe.why, recipe.name) for recipe in left).items():
             write(f"  {some_of(names)}: {why}")
-    for title, rows in (("not told, and taken", report.assumed), ("not kept", report.lost)):
+    for title, rows in (("not stated, assumed", report.assumed), ("not kept", report.lost)):
         if rows:
             write(f"{title}: {len(rows)}")
         for row in rows:

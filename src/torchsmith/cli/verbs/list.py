@@ -22,8 +22,8 @@ EXAMPLE = "torchsmith list sm120 'avx512*'"
 def run(
     *,
     request: ListRequest,
-    names: Annotated[bool, Option("Print one name a line.")] = False,
-    left_out: Annotated[bool, Option("Print the cells that are left out, each with its reason.")] = False,
+    names: Annotated[bool, Option("Print one name per line.")] = False,
+    left_out: Annotated[bool, Option("List the cells that are left out, with reasons.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the variants of the matrix, as a grid of GPUs and instruction sets.

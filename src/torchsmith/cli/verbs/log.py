@@ -15,7 +15,7 @@ EXAMPLE = "torchsmith init builds && torchsmith log -w builds"
 def run(
     *,
     request: LogRequest,
-    path: Annotated[bool, Option("Print where the log is instead.")] = False,
+    path: Annotated[bool, Option("Print the path of the log.")] = False,
 ) -> None:
     """Print the log of a job's last build."""
     report = log(request)
@@ -24,4 +24,4 @@ def run(
         return
     sys.stdout.write("".join(f"{name}\n" for name in report.names))
     if not report.names:
-        warn("nothing was built in this workspace yet")
+        warn("nothing has been built in this workspace yet")

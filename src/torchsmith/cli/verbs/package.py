@@ -70,7 +70,7 @@ def _print_added(report: EditReport) -> None:
     for answered, cells in report.nixpkgs.items():
         write(f"{report.name} at {some_of(cells)}: {answered}")
     write(f"needs {', '.join(report.needs) or 'nothing of the matrix'}")
-    write(f"is told its GPU by {', '.join(report.gpu_lists) or 'its torch'}")
+    write(f"gets its GPU target by {', '.join(report.gpu_lists) or 'its torch'}")
     print_edit(report)
     for reason, names in grouped((why, cell) for cell, why in report.left_out.items()).items():
         write(f"left out: {some_of(names)}: {reason}")

@@ -33,9 +33,9 @@ def run(
     manifest: Annotated[
         bool, Option("Print the manifest.toml of a Flox environment that installs it.")
     ] = False,
-    names: Annotated[bool, Option("Print the chosen names alone.")] = False,
+    names: Annotated[bool, Option("Print only the chosen names.")] = False,
     create: Annotated[
-        Path | None, Option("Write what is missing as a torchsmith.toml.", metavar="FILE")
+        Path | None, Option("Write the missing cells as a torchsmith.toml.", metavar="FILE")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -45,7 +45,7 @@ def run(
     is 1 where no variant runs, or none uses a GPU that is there.
     """
     if manifest + names + json > 1:
-        raise Conflict("--manifest, --names and --json each print something else", hint="give one of them")
+        raise Conflict("--manifest, --names and --json exclude each other", hint="give one of them")
     if create is not None:
         from torchsmith.host.matrix_file import check_free
 
@@ -80,7 +80,7 @@ def _print_report(report: PickReport) -> None:
     for chosen in report.choice:
         _print_chosen(chosen, report)
     if len(report.choice) > 1:
-        write("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES tells a program which to use")
+        write("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES selects one for a program")
         write()
     for text in report.remarks:
         write(text, "yellow")
@@ -99,7 +99,7 @@ def _print_report(report: PickReport) -> None:
             write(f"  not proved: {wheel.unproved}", "yellow")
         _print_commands({"pip": wheel.command})
     if report.no_tools:
-        write("neither Nix nor Flox is here to build with; torchsmith doctor says how to get them", "yellow")
+        write("neither Nix nor Flox is installed; torchsmith doctor says how to get them", "yellow")
 
 
 def _print_chosen(chosen: ChosenRow, report: PickReport) -> None:

@@ -17,8 +17,8 @@ EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 def run(
     *,
     request: PlanRequest,
-    check: Annotated[bool, Option("Exit 1 when there is anything to do.")] = False,
-    verbose: Annotated[bool, Option("--verbose", "-v", "Every file, and every reason.")] = False,
+    check: Annotated[bool, Option("Exit 1 if there is anything to do.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", "List every file and every reason.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Say which files to keep, create, rewrite, replace or delete, and why; alike ones are counted.

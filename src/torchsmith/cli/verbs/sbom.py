@@ -44,7 +44,9 @@ def _print_terms(report: SbomReport) -> None:
     if holds_cuda(report.terms):
         warn(CUDA_TERMS)
     if bound:
-        warn("read terms that are not free before you hand on a result or an image; --json has every package")
+        warn(
+            "read the terms of non-free packages before you redistribute a result; --json lists every package"
+        )
 
 
 def _print_license(one: Terms) -> None:

@@ -30,8 +30,8 @@ def _print_status(report: StatusReport, workspace: Path | None) -> None:
     """The run in a line, its jobs, and what to do next."""
     run, jobs, missing = report.run, report.jobs, report.missing
     if run is None:
-        write("nothing was built in this workspace yet")
-        next_step("build", "--dry-run", workspace=workspace, why="what would it take?")
+        write("nothing has been built in this workspace yet")
+        next_step("build", "--dry-run", workspace=workspace, why="estimates time, memory and disk")
         return
     selection = " ".join(run.selection) or "everything"
     write(f"run {run.id} ({selection}, {run.backend}) of {when(run.started)} {report.standing}")
